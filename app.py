@@ -15,9 +15,8 @@ from quantviz.streaming.compiling import at_once
 from quantviz.ui.components.classroom_signs import follow_letters, show_room
 from quantviz.ui.components.door import brought, show_anywhere
 from quantviz.ui.components.in_room import begin, shown
-from quantviz.ui.components.name_search import search_names
 from quantviz.ui.missing.page import missing_pages
-from quantviz.ui.shell import classroom, dropped, errors, tab, widgets, words
+from quantviz.ui.shell import classroom, dropped, errors, tab, words
 from quantviz.ui.shell.address import arrive, go_on
 from quantviz.ui.shell.imports import Ahead, frames, importing
 from quantviz.ui.shell.room_routes import room_routes
@@ -28,7 +27,6 @@ from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.streamlit_private import (
     forget_parts_left_behind,
     is_asked_for,
-    look_up_own_value,
     read_what_widgets_say,
     take_messages_whole,
 )
@@ -63,8 +61,7 @@ def begin_work() -> None:
 def show_page() -> None:
     """Show a session the page that it asks for."""
     frames().begin()
-    take_messages_whole(widgets.is_behind)
-    look_up_own_value()
+    take_messages_whole()
     dropped.begin()
     read_what_widgets_say(dropped.drop)
     classroom.begin()
@@ -96,7 +93,6 @@ def show_page() -> None:
     unseen = st.container(key="unseen")
     with unseen:  # scripts without a picture
         tab.run_scripts(page.url_path)
-        search_names()
         follow_letters()
     with st.sidebar if position == "sidebar" else unseen:
         show_anywhere()
@@ -110,12 +106,10 @@ def show_page() -> None:
         Limits.of_environment()  # a setting that is none is said at once
         arrive(page.url_path)
         begin()
-        widgets.begin_run()
         show_room()
         with shown():
             page.run()
         frames().end()
-        widgets.end_run()
     forget_parts_left_behind()
 
 

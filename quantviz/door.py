@@ -6,7 +6,7 @@ def quantize(x: Any, scheme: Scheme | str, *, strict: bool = False) -> QuantResu
 An argument that does not fit its parameter's annotation raises a `QuantVizError` that names it. A parameter
 annotated `Any` is checked by the function itself, which takes a tensor or a table in many forms.
 
-Results must not depend on what else a process does with torch. So the function runs with float32 as the
+Results must not depend on a process's other uses of torch. So the function runs with float32 as the
 default, on the CPU, without autocast, and with small numbers kept.
 """
 
@@ -107,9 +107,9 @@ def _checking(
     def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         if _INSIDE.get():
             return function(*args, **kwargs)
-        given = list(map(fitted, parameters, args))
+        argument = list(map(fitted, parameters, args))
         named = {name: fitted(name, value) for name, value in kwargs.items()}
-        return call(*given, *args[len(given) :], **named)
+        return call(*argument, *args[len(argument) :], **named)
 
     return checked
 
@@ -130,8 +130,8 @@ def check_fields(value: Any) -> None:
     for name, got, allowed in unfit_fields(value):
         raise QuantVizError("argument", function=type(value).__name__, name=name, got=got, allowed=allowed)
     for name, (kind, _) in _wanted(cast("Hashable", type(value))).items():
-        given = getattr(value, name)
-        if isinstance(given, numbers.Number) and (fitted := _fitted(given, kind)) is not given:
+        argument = getattr(value, name)
+        if isinstance(argument, numbers.Number) and (fitted := _fitted(argument, kind)) is not argument:
             object.__setattr__(value, name, fitted)
 
 
@@ -139,12 +139,12 @@ def unfit_fields(value: Any) -> Iterator[tuple[str, str, str]]:
     """Yield the name of each field of a dataclass whose value does not fit its annotation, and the value and
     the annotation as texts for an error message.
 
-    A field of words takes any text: the class that has the field says itself which words there are.
+    A field of words takes any text: its class checks the words itself.
     """
     for name, (kind, allowed) in _wanted(cast("Hashable", type(value))).items():
-        given = getattr(value, name)
-        if _fitted(given, kind) is _ANY:
-            yield name, _shown(given), allowed
+        argument = getattr(value, name)
+        if _fitted(argument, kind) is _ANY:
+            yield name, _shown(argument), allowed
 
 
 @functools.cache
@@ -203,9 +203,9 @@ def _kinds_of(function: Callable[..., Any], skipped: tuple[str, ...] = ()) -> di
     """
     parameters = inspect.signature(function).parameters
     annotations = {
-        name: each.annotation
-        for name, each in parameters.items()
-        if name not in skipped and each.annotation is not inspect.Parameter.empty
+        name: parameter.annotation
+        for name, parameter in parameters.items()
+        if name not in skipped and parameter.annotation is not inspect.Parameter.empty
     }
     annotated: Any = types.SimpleNamespace(__annotations__=annotations)
     hints = typing.get_type_hints(annotated, function.__globals__)
@@ -228,7 +228,7 @@ def _fitted(value: Any, kind: Any) -> Any:
     if kind is None or kind is type(None):
         return value if value is None else _ANY
     if origin in (types.UnionType, typing.Union):
-        return next((fit for each in inner if (fit := _fitted(value, each)) is not _ANY), _ANY)
+        return next((fit for option in inner if (fit := _fitted(value, option)) is not _ANY), _ANY)
     if origin is typing.Literal:
         return value if isinstance(value, str) and value in inner else _ANY
     if origin is collections.abc.Callable:
@@ -286,14 +286,14 @@ def _fitted_tuple(value: Any, inner: tuple[Any, ...]) -> Any:
     if len(inner) != len(value):
         return _ANY
     items = tuple(map(_fitted, value, inner))
-    return _ANY if any(each is _ANY for each in items) else items
+    return _ANY if any(item is _ANY for item in items) else items
 
 
 def _fitted_mapping(value: Any, key: Any, item: Any) -> Any:
     if not isinstance(value, collections.abc.Mapping):
         return _ANY
-    for name, each in value.items():
-        if _fitted(name, key) is _ANY or _fitted(each, item) is _ANY:
+    for name, entry in value.items():
+        if _fitted(name, key) is _ANY or _fitted(entry, item) is _ANY:
             return _ANY
     return value
 

@@ -160,7 +160,7 @@ ALLOWED = {
     "whole_files": "errors",
     "schemes": "door errors pickling text",
     "tensors": "door errors schemes",
-    "sources": "door errors schemes tensors text whole_files",
+    "sources": "budget door errors jobs schemes tensors text whole_files",
     "quantization": "budget door errors pickling schemes tensors text",
     "evaluation": "errors pickling quantization schemes tensors",
     "compiled": "errors evaluation quantization schemes tensors whole_files",

@@ -74,8 +74,12 @@ class Left(BaseException):
     """The end of a caller's run while it is told how far the work is."""
 
 
-def stuck():
+def stuck(operand=None):
     time.sleep(1000)
+
+
+def died(operand):
+    os._exit(3)
 
 
 def spinning():
@@ -90,6 +94,18 @@ def large(side):
 def growing():
     os.growth = bytearray(2 * 2**27)
     os.growth[:: 2**12] = b"x" * len(os.growth[:: 2**12])
+
+
+def doubled(*arrays):
+    return [2 * each for each in arrays]
+
+
+def mapped():
+    """The memory that this process shares with another and that has no name: its maps and descriptors."""
+    held = [str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+    return [
+        each for each in (*held, *Path("/proc/self/maps").read_text().split()) if "memfd:quantviz" in each
+    ]
 
 
 def ended(ask):
@@ -195,6 +211,38 @@ def test_work_has_no_more_memory_than_it_may_and_gives_it_back(jobs):
     ask(jobs, growing)
     assert ask(jobs, os.getpid) != before
     assert not is_there(before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems send them in a stream")
+def test_large_arrays_lie_in_memory_of_both_that_is_free_once_nobody_has_them(jobs, monkeypatch):
+    monkeypatch.setattr(jobs_module, "_GRACE", 0.1)
+    x = torch.arange(2**20, dtype=torch.float32)
+    every = (
+        x,
+        x[::2],
+        x.bfloat16(),
+        x.view(2**10, -1).T,
+        torch.ones(()).expand(2**20),
+        x.numpy(),
+        torch.ones(2),
+    )
+    assert not mapped()
+    found = ask(jobs, partial(doubled, *every))
+    assert len(jobs_module._Message(every)._content) < 2**12
+    assert all(
+        (torch.as_tensor(a) == 2 * torch.as_tensor(b)).all() for a, b in zip(found, every, strict=True)
+    )
+    assert [each.dtype for each in found] == [each.dtype for each in every]
+    assert mapped()
+    found[0][0] = 7.0
+    del found
+    assert not mapped()
+    # Where the process ends in the middle of it, and where nobody waits.
+    assert ended(lambda: ask(jobs, partial(died, x))) == "work.lost"
+    dropped = jobs.submit(partial(stuck, x), "stuck with an array", PAGE)
+    assert ended(lambda: dropped.result(asked(1))) == "work.dropped"
+    assert dropped.wait(60)
+    assert not mapped()
 
 
 def test_the_same_is_computed_once_and_ends_with_the_last_who_waits(jobs):

@@ -33,7 +33,6 @@ WRITES = (
 MAY = {
     "jobs.py": {"fdopen"},  # a pipe
     "ui/checkpoints/spending.py": {"write_bytes"},
-    "ui/checkpoints/importance.py": {"write_bytes"},
     "teaching/lessons/thumbnails.py": {"write_text"},  # written while the program is made
     "evaluation/tables.py": {"savez"},  # into memory
     "models/training.py": {"save_file", "write_text"},  # written while the program is made

@@ -59,9 +59,12 @@ class ClippingCurve:
         Raises:
             QuantVizError: pandas is not installed.
         """
-        own = self.scheme.number_format.bits
-        curves = [(own, False, self.exact), *((bits, True, each) for bits, each in self.estimates.items())]
-        found: dict[str, list[Any]] = {
+        bits = self.scheme.number_format.bits
+        curves = [
+            (bits, False, self.exact),
+            *((count, True, curve) for count, curve in self.estimates.items()),
+        ]
+        columns_by_name: dict[str, list[Any]] = {
             name: []
             for name in ("bits", "estimated", "lo", "hi", "rounding_mse", "clipping_mse", "mse", "minimum")
         }
@@ -72,12 +75,12 @@ class ClippingCurve:
             columns = (
                 [bits] * count,
                 [estimated] * count,
-                *(each.tolist() for each in (curve.lo, curve.at, curve.rounding, curve.clipping, curve.mse)),
+                *(part.tolist() for part in (curve.lo, curve.at, curve.rounding, curve.clipping, curve.mse)),
                 [k in curve.minima for k in range(count)],
             )
-            for name, column in zip(found, columns, strict=True):
-                found[name] += column
-        return data_frame(found)
+            for name, column in zip(columns_by_name, columns, strict=True):
+                columns_by_name[name] += column
+        return data_frame(columns_by_name)
 
 
 @public
@@ -111,7 +114,7 @@ def estimated_curves(study: Study) -> Mapping[int, RangeCurve]:
     A histogram of the values is all that they take, so that a tensor of any size has them at once.
     """
     fmt = study.scheme.number_format
-    found = {}
+    curves = {}
     if fmt.kind == "integer":
         for bits in sorted({fmt.bits, *OTHER_BITS}):
             try:
@@ -122,8 +125,8 @@ def estimated_curves(study: Study) -> Mapping[int, RangeCurve]:
                 continue  # the engine does not offer it
             curve = estimated_curve(study, scheme)
             if curve is not None:
-                found[bits] = curve
-    return MappingProxyType(found)
+                curves[bits] = curve
+    return MappingProxyType(curves)
 
 
 def estimated_curve(study: Study, scheme: Scheme) -> RangeCurve | None:
@@ -171,9 +174,9 @@ def _grids(scheme: Scheme, lo: Array, hi: Array, absmax: float) -> tuple[Array, 
     layout = PerTensor().layout((1,))
     lower, upper = (viewed(torch.from_numpy(end), (-1, *layout.grid_shape)) for end in (lo, hi))
     params, _ = params_to_try(Range(lower, upper, upper), torch.tensor(absmax), scheme, layout)
-    known = {name: values.flatten() for name, values in block_values(params).items()}
+    named = {name: values.flatten() for name, values in block_values(params).items()}
     ends = [
-        run_operations(value_operations(scheme), {**known, "q": torch.full((len(lo),), float(code))})["x_hat"]
+        run_operations(value_operations(scheme), {**named, "q": torch.full((len(lo),), float(code))})["x_hat"]
         for code in (scheme.code_min, scheme.code_max)
     ]
     lowest, highest = (end.to(torch.float64).expand(len(lo)).numpy() for end in ends)

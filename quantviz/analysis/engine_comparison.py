@@ -151,9 +151,9 @@ def compare(
     for name, result in results.items():
         # A result that agrees with the first of a group agrees with all of it.
         apart = [(group, *_differing(results[group[0]], result)) for group in groups]
-        own = next((group for group, code, value in apart if not bool((code | value).any())), None)
-        if own is not None:
-            own.append(name)
+        alike = next((group for group, code, value in apart if not bool((code | value).any())), None)
+        if alike is not None:
+            alike.append(name)
             continue
         for _, code, value in apart[:1]:
             codes |= code
@@ -168,14 +168,14 @@ def _same_meaning(scheme: Scheme, adapted: Scheme) -> None:
     """Refuse a zero point set by hand that is a code in one engine and a value in the other."""
     mine = scheme.arithmetic.zero_domain
     theirs = adapted.arithmetic.zero_domain
-    given = scheme.calibration
+    calibration = scheme.calibration
     if (
-        isinstance(given, Given)
+        isinstance(calibration, Given)
         and scheme.mode == "asymmetric"
         and mine.partition("_")[0] != theirs.partition("_")[0]
     ):
         raise QuantVizError(
-            "comparison.zero_domain", convention=str(adapted.chosen), zero_point=given.zero_point
+            "comparison.zero_domain", convention=str(adapted.chosen), zero_point=calibration.zero_point
         )
 
 
@@ -278,12 +278,12 @@ def rules(comparison: Comparison, one: str, other: str, most: int | None = None)
         return ()
     mine = in_effect(first.scheme)
     theirs = in_effect(second.scheme)
-    found = []
+    rules = []
     for fields, hits in _rules(first.x, mine, theirs, places):
         cells = torch.zeros_like(codes)
         cells[tuple(places[hits].unbind(-1))] = True
-        found.append(Rule(cells, _valued(fields, mine, theirs)))
-    return tuple(sorted(found, key=lambda rule: -int(rule.cells.sum())))
+        rules.append(Rule(cells, _valued(fields, mine, theirs)))
+    return tuple(sorted(rules, key=lambda rule: -int(rule.cells.sum())))
 
 
 def in_effect(scheme: Scheme) -> Scheme:
@@ -344,7 +344,7 @@ def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
     fmt = scheme.number_format
     layout = scheme.layout(shape)
     at = tuple(places.unbind(-1))
-    own = {
+    params = {
         name: blocks.expand(grid, layout, shape).expand(shape)[at]
         for name, grid in block_values(choose_qparams(x, scheme)).items()
     }
@@ -353,14 +353,15 @@ def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
         index = index * length + i
     rounded: list[torch.Tensor] = []
 
-    def record(operation: Operation, values: NamedTensors, given: torch.Tensor) -> None:
+    def record(operation: Operation, values: NamedTensors, result: torch.Tensor) -> None:
         if operation.key.startswith("round"):
             rounded.append(values["y"])
 
-    coded = run_operations(code_operations(scheme), {"x": x[at], "index": index, **own}, record)
+    coded = run_operations(code_operations(scheme), {"x": x[at], "index": index, **params}, record)
     code = code_of(x[at], coded, scheme)
-    value = run_operations(value_operations(scheme), {**own, "q": GRIDS[fmt.kind].decode(code, fmt)})["x_hat"]
-    return _Outcome(code, value, rounded[-1], own["scale"])
+    decoded = {**params, "q": GRIDS[fmt.kind].decode(code, fmt)}
+    value = run_operations(value_operations(scheme), decoded)["x_hat"]
+    return _Outcome(code, value, rounded[-1], params["scale"])
 
 
 def _rules(
@@ -378,14 +379,14 @@ def _rules(
         """Return whether those fields turn each of the cells, and how much of it is alike then."""
         of, to, end = (theirs, mine, start) if back else (mine, theirs, goal)
         try:
-            found = _outcome(x, _with(of, to, fields), places[here])
+            outcome = _outcome(x, _with(of, to, fields), places[here])
         except (QuantVizError, KeyError, NameError):
             # Half of one engine and half of another need not be any arithmetic: one may read a number that
             # the other never computes.
             return torch.zeros(len(here), dtype=torch.bool), torch.zeros(len(here), dtype=torch.int64)
         wanted = _Outcome(*(getattr(end, field.name)[here] for field in dataclasses.fields(end)))
-        turned = torch.where(by_code[here], found.code == wanted.code, _equal(found.value, wanted.value))
-        return turned, found.likeness(wanted)
+        turned = torch.where(by_code[here], outcome.code == wanted.code, _equal(outcome.value, wanted.value))
+        return turned, outcome.likeness(wanted)
 
     everywhere = torch.arange(len(places))
     best = torch.zeros(len(places), dtype=torch.int64)
@@ -398,7 +399,7 @@ def _rules(
             score = torch.where(turned, 1 + alike + 10 * tried((name,), everywhere, back=True)[0], 0)
             chosen = torch.where(score > best, number, chosen)
             best = torch.maximum(score, best)
-    found: list[tuple[tuple[str, ...], torch.Tensor]] = [
+    sets: list[tuple[tuple[str, ...], torch.Tensor]] = [
         ((name,), chosen == number) for number, name in enumerate(names) if bool((chosen == number).any())
     ]
     left = chosen < 0
@@ -407,17 +408,17 @@ def _rules(
         fields = _fewest(names, lambda fields, cell=first: bool(tried(fields, cell)[0]))  # type: ignore[misc]
         hits = left.clone()
         hits[left] = tried(fields, everywhere[left])[0]
-        found.append((fields, hits))
+        sets.append((fields, hits))
         left &= ~hits
-    return found
+    return sets
 
 
 def _fewest(names: tuple[str, ...], turns: Callable[[tuple[str, ...]], bool]) -> tuple[str, ...]:
     """Return a minimal set of `names` that turns the cell; one of two names if two are enough."""
-    found = min((_thinned(order, turns) for order in (names, names[::-1])), key=len)
-    if len(found) > 2:
-        found = next((pair for pair in itertools.combinations(names, 2) if turns(pair)), found)
-    return tuple(name for name in names if name in found)
+    fewest = min((_thinned(order, turns) for order in (names, names[::-1])), key=len)
+    if len(fewest) > 2:
+        fewest = next((pair for pair in itertools.combinations(names, 2) if turns(pair)), fewest)
+    return tuple(name for name in names if name in fewest)
 
 
 def _thinned(names: tuple[str, ...], turns: Callable[[tuple[str, ...]], bool]) -> tuple[str, ...]:

@@ -57,12 +57,12 @@ def error_of_range(study: Study, lo: float, hi: float) -> RangeError:
     """
     scheme = study.scheme.replace(calibration=ManualRange(lo, hi))
     if study.result is not None:
-        own = Study.of(study.x, scheme, facts=study.facts)
-        assert own.result is not None
-        found = measured(own.result, metrics=_PARTS)
+        of_scheme = Study.of(study.x, scheme, facts=study.facts)
+        assert of_scheme.result is not None
+        of_parts = measured(of_scheme.result, metrics=_PARTS)
     else:
-        found = measure(study.x, scheme, metrics=_PARTS, known=study.facts)
-    return RangeError(*(found.metrics[part] for part in _PARTS))
+        of_parts = measure(study.x, scheme, metrics=_PARTS, known=study.facts)
+    return RangeError(*(of_parts.metrics[part] for part in _PARTS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +112,9 @@ def range_curve(study: Study, steps: int = _TRIED, beyond: int = 0) -> RangeCurv
     ends = ranges_to_try(study, steps, beyond)
     if ends is None:
         return None
-    found = [error_of_range(study, lo, hi) for lo, hi in zip(*(each.tolist() for each in ends), strict=True)]
+    errors = [error_of_range(study, lo, hi) for lo, hi in zip(*(end.tolist() for end in ends), strict=True)]
     return RangeCurve(
-        *ends, np.array([each.rounding for each in found]), np.array([each.clipping for each in found])
+        *ends, np.array([error.rounding for error in errors]), np.array([error.clipping for error in errors])
     )
 
 
@@ -129,7 +129,7 @@ def minima_of(errors: Array, least_db: float = LEAST_DB) -> tuple[int, ...]:
     (3,)
     """
     factor = 10 ** (least_db / 10)
-    found = []
+    minima = []
     low = 0
     high = 0
     falling = True
@@ -138,7 +138,7 @@ def minima_of(errors: Array, least_db: float = LEAST_DB) -> tuple[int, ...]:
             if error < errors[low]:
                 low = k
             elif error > errors[low] * factor:
-                found.append(low)
+                minima.append(low)
                 falling = False
                 high = k
         elif error > errors[high]:
@@ -147,4 +147,4 @@ def minima_of(errors: Array, least_db: float = LEAST_DB) -> tuple[int, ...]:
             falling = True
             low = k
     least = int(np.argmin(errors))
-    return tuple(sorted({*found, least}))
+    return tuple(sorted({*minima, least}))

@@ -110,12 +110,12 @@ class RateDistortion:
     @property
     def trails(self) -> Mapping[str, tuple[RecipeRow, ...]]:
         """Return the rows that fit of each trail, by bits."""
-        found: dict[str, list[RecipeRow]] = {}
+        trails: dict[str, list[RecipeRow]] = {}
         for row in self.rows:
             if row.trail and row.fits:
-                found.setdefault(row.trail, []).append(row)
+                trails.setdefault(row.trail, []).append(row)
         return MappingProxyType(
-            {name: tuple(sorted(rows, key=lambda row: row.bits)) for name, rows in found.items()}
+            {name: tuple(sorted(rows, key=lambda row: row.bits)) for name, rows in trails.items()}
         )
 
     def line(self, name: str) -> RateLine:
@@ -124,10 +124,10 @@ class RateDistortion:
         Raises:
             QuantVizError: There is no such line.
         """
-        for each in self.lines:
-            if each.id == name:
-                return each
-        known = ", ".join(each.id for each in self.lines)
+        for line in self.lines:
+            if line.id == name:
+                return line
+        known = ", ".join(line.id for line in self.lines)
         raise QuantVizError("unknown_line", got=name, known=known)
 
     def table(self) -> pandas.DataFrame:
@@ -156,8 +156,8 @@ class RateDistortion:
             {
                 "line": [line.id for line in self.lines for _ in line.bits],
                 "coding": [line.coding for line in self.lines for _ in line.bits],
-                "bits": [float(each) for line in self.lines for each in line.bits],
-                "sqnr_db": [float(each) for line in self.lines for each in line.sqnr_db],
+                "bits": [float(value) for line in self.lines for value in line.bits],
+                "sqnr_db": [float(value) for line in self.lines for value in line.sqnr_db],
             }
         )
 
@@ -279,8 +279,8 @@ def _lines(atoms: Atoms) -> tuple[RateLine, ...]:
     variance = atoms.variance
     power = atoms.power
 
-    def line(name: str, coding: str, found: tuple[Array, Array], *, attained: bool = True) -> RateLine:
-        return RateLine(name, coding, attained, found[0], sqnr_db(power, found[1].tolist()))
+    def line(name: str, coding: str, points: tuple[Array, Array], *, attained: bool = True) -> RateLine:
+        return RateLine(name, coding, attained, points[0], sqnr_db(power, points[1].tolist()))
 
     lines = [
         line("lloyd_max", "fixed_rate", fixed_rate(atoms, lloyd_max)),

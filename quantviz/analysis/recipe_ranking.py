@@ -154,15 +154,15 @@ def recipe_rows(
 
 
 def row_of(
-    own: Measured, name: str = CURRENT, *, is_current: bool = True, priced_as: Shape | None = None
+    measured: Measured, name: str = CURRENT, *, is_current: bool = True, priced_as: Shape | None = None
 ) -> RecipeRow:
     """Return the row of a scheme that was measured already, priced as in `recipe_rows`."""
-    m = own.metrics
+    m = measured.metrics
     return RecipeRow(
         id=name,
-        scheme=own.scheme,
+        scheme=measured.scheme,
         is_current=is_current,
-        bits=priced_bits(own.scheme, own.shape, priced_as),
+        bits=priced_bits(measured.scheme, measured.shape, priced_as),
         own_bits=m["effective_bits"],
         sqnr_db=m["sqnr_db"],
         zeroed_share=m["zeroed_share"],

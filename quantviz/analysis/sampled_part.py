@@ -55,9 +55,9 @@ class SampledPart:
             QuantVizError: As `quantize` does.
         """
         stored, _ = as_stored(x)
-        known = facts(stored)
-        measuring.nonfinite_notes(stored, current, known)
-        return cls._of(stored, known, cells or SAMPLED)
+        whole = facts(stored)
+        measuring.nonfinite_notes(stored, current, whole)
+        return cls._of(stored, whole, cells or SAMPLED)
 
     @classmethod
     def _of(cls, x: Stored, known: Facts, cells: int) -> SampledPart:
@@ -93,12 +93,12 @@ class SampledPart:
         count = self.x.count
         most = 2 * SAMPLED
         starts = np.linspace(0, max(count - most // 64, 0), 64).astype(np.int64).tolist()
-        found: Array = (
+        values: Array = (
             self.x.run(0, count)
             if count <= most
             else np.concatenate([self.x.run(at, at + most // 64) for at in starts])
         )
-        return np.asarray(found[np.isfinite(found)])
+        return np.asarray(values[np.isfinite(values)])
 
     def recipes(self, current: Scheme, priced_as: Shape | None = None) -> tuple[RecipeRow, ...]:
         """Return a row for each recipe, in their order, with the rule of `current` for NaN and Inf."""
@@ -118,7 +118,7 @@ class SampledPart:
                 raise problem
             if needs_lines(scheme) and len(self.whole.shape) == 1:
                 raise QuantVizError("recipe_needs_lines", shape=self.whole.shape)
-            own = measuring.measure(
+            measured = measuring.measure(
                 self.x,
                 scheme,
                 qparams=self._params(scheme),
@@ -130,24 +130,24 @@ class SampledPart:
             return RecipeRow(name, scheme, problem=problem, trail=trail)
         except Ended as end:
             return RecipeRow(name, scheme, problem=too_long(end), trail=trail)
-        own = dataclasses.replace(self.weighted(own), scheme=scheme, shape=self.whole.shape)
-        row = row_of(own, name, is_current=False, priced_as=priced_as)
-        coded = row.bits - scheme.number_format.bits + own.metrics["code_entropy"]
+        measured = dataclasses.replace(self.weighted(measured), scheme=scheme, shape=self.whole.shape)
+        row = row_of(measured, name, is_current=False, priced_as=priced_as)
+        coded = row.bits - scheme.number_format.bits + measured.metrics["code_entropy"]
         return dataclasses.replace(row, entropy_bits=coded, trail=trail, share=self.share)
 
-    def weighted(self, own: Measured) -> Measured:
+    def weighted(self, measured: Measured) -> Measured:
         """Return the measurement of the part, by axis, with SQNR and MSE that count each slice as often as
         its weight.
         """
         if self.share == 1:
-            return own
-        sums = own.axes[0]
+            return measured
+        sums = measured.axes[0]
         assert sums.x2 is not None
         assert sums.e2 is not None
-        x2, e2 = (float(self.weights @ each.numpy()) for each in (sums.x2, sums.e2))
+        x2, e2 = (float(self.weights @ sums_of_lines.numpy()) for sums_of_lines in (sums.x2, sums.e2))
         sqnr_db = sqnr_db_of_lines(Moments(x2=number_of(x2), e2=number_of(e2)))
         told = {"sqnr_db": float(sqnr_db), "mse": e2 / self.whole.count}
-        return dataclasses.replace(own, metrics={**own.metrics, **told})
+        return dataclasses.replace(measured, metrics={**measured.metrics, **told})
 
     def _params(self, scheme: Scheme) -> QParams | None:
         """Return the whole tensor's scales where blocks reach beyond the part."""

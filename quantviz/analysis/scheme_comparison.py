@@ -92,9 +92,9 @@ class SchemeComparison:
         Raises:
             QuantVizError: pandas is not installed.
         """
-        columns: dict[str, list[Any]] = {"scheme": [str(each) for each in self.schemes]}
+        columns: dict[str, list[Any]] = {"scheme": [str(scheme) for scheme in self.schemes]}
         for name, of_a in self.measured[0].metrics.items():
-            values = [each.metrics[name] for each in self.measured]
+            values = [measured.metrics[name] for measured in self.measured]
             columns[name] = values
             # Two without any error differ by nothing.
             columns[f"{name}_minus_a"] = [0.0 if value == of_a else value - of_a for value in values]
@@ -138,7 +138,7 @@ def compare_schemes(
     >>> [round(each, 1) for each in found.table()["sqnr_db_minus_a"]]
     [0.0, 4.5]
     """
-    chosen = tuple(as_scheme(each) for each in schemes)
+    chosen = tuple(as_scheme(scheme) for scheme in schemes)
     if not 2 <= len(chosen) <= MOST_SCHEMES:
         raise QuantVizError("scheme_comparison.count", got=len(chosen), most=MOST_SCHEMES)
     if pixels is not None and (len(pixels) != 2 or any(not isinstance(n, int) or n < 1 for n in pixels)):
@@ -158,18 +158,20 @@ def _comparison(
 ) -> SchemeComparison:
     facts_of_x = facts(x)
     kept = KeptHere()
-    studies = [Study.of(x, each, facts=facts_of_x, keep=kept) for each in schemes]
+    studies = [Study.of(x, scheme, facts=facts_of_x, keep=kept) for scheme in schemes]
     sums = _compared(studies, parts)
     winner, lead, against = judged(sums.errors())
     return SchemeComparison(
         schemes=schemes,
         shape=x.shape,
-        measured=tuple(measure(each.x, each.scheme, metrics=metrics, known=each.facts) for each in studies),
+        measured=tuple(
+            measure(study.x, study.scheme, metrics=metrics, known=study.facts) for study in studies
+        ),
         parts=granularity,
         winner=parts.shaped(winner),
         lead=parts.shaped(lead),
         against_a=parts.shaped(against),
-        cell_shares=tuple(float(each) / max(sums.cells, 1) for each in sums.wins),
+        cell_shares=tuple(float(won) / max(sums.cells, 1) for won in sums.wins),
         row_edges=parts.row_edges,
         col_edges=parts.col_edges,
     )
@@ -273,7 +275,7 @@ def _compared(studies: Sequence[Study], parts: _Parts) -> _Sums:
     whole = _Sums(len(studies), parts)
     in_order = InOrder(whole.add)
     length = parts.row_length
-    errors_of = [_errors_of(each) for each in studies]
+    errors_of = [_errors_of(study) for study in studies]
     bands_to_do = list(parts.bands())
     largest = max(last - first for first, last in bands_to_do) * length
 
@@ -284,14 +286,16 @@ def _compared(studies: Sequence[Study], parts: _Parts) -> _Sums:
             start = first * length
             stop = last * length
             room = made_of.part(0, stop - start)
-            errors = np.stack([np.abs(each(start, stop, room)) for each in errors_of])
+            errors = np.stack([np.abs(errors_between(start, stop, room)) for errors_between in errors_of])
             finite = np.isfinite(np.asarray(studies[0].x.run(start, stop)))
             winner = judged(errors)[0][finite]
-            wins = np.array([np.count_nonzero(winner == each) for each in range(len(studies))])
+            wins = np.array([np.count_nonzero(winner == number) for number in range(len(studies))])
             squares = np.where(finite, np.square(errors.astype(np.float64)), 0.0)
-            made = [parts.sums(each, first, last) for each in squares]
+            made = [parts.sums(square, first, last) for square in squares]
             held = parts.sums(finite.astype(np.float64), first, last)[1]
-            in_order.put(k, (made[0][0], np.stack([each for _, each in made]), held, wins, int(finite.sum())))
+            in_order.put(
+                k, (made[0][0], np.stack([part_sums for _, part_sums in made]), held, wins, int(finite.sum()))
+            )
 
     shared_out(work, enumerate(bands_to_do))
     return whole
@@ -322,9 +326,9 @@ def judged(errors: Array) -> tuple[Array, Array, Array]:
     least = errors[0]
     next_least = np.full_like(errors[0], np.inf)
     winner = np.where(np.isnan(least), NOTHING, 0).astype(np.int8)
-    for k, own in enumerate(errors[1:], 1):
-        winner[own == least] = TIE
-        winner[own < least] = k
-        next_least = np.minimum(next_least, np.maximum(own, least))
-        least = np.minimum(least, own)
+    for k, scheme_errors in enumerate(errors[1:], 1):
+        winner[scheme_errors == least] = TIE
+        winner[scheme_errors < least] = k
+        next_least = np.minimum(next_least, np.maximum(scheme_errors, least))
+        least = np.minimum(least, scheme_errors)
     return winner, next_least - least, errors[0] - errors[1:].min(axis=0)

@@ -224,11 +224,11 @@ class Study:
     @property
     def survey(self) -> Survey:
         """Return histograms and the worst cells, from one more pass."""
-        found = self.keep(
+        survey = self.keep(
             f"survey {self.scheme}",
             lambda: surveying.survey(self.x, self.scheme, self.qparams, known=self.facts),
         )
-        return cast("Survey", found)
+        return cast("Survey", survey)
 
     @property
     def value_histogram(self) -> ValueHistogram | None:
@@ -241,13 +241,13 @@ class Study:
     @property
     def fine_histogram(self) -> ValueHistogram | None:
         """Return the histogram of the tensor's values in many more bars, to compute with."""
-        found = self.keep(
+        histogram = self.keep(
             f"value histogram {self.scheme.nonfinite}",
             lambda: value_distribution.histogram_of(
                 self.x, self.facts.lo, self.facts.hi, value_distribution.FINE_BARS
             ),
         )
-        return cast("ValueHistogram | None", found)
+        return cast("ValueHistogram | None", histogram)
 
     def part(self, index: Window) -> QuantResult:
         """Return the part at `index`, one number or slice for each axis, every cell with the scale it has in
@@ -291,9 +291,9 @@ class Study:
             return explain(self.result, index)
         layout = self.layout
         block = layout.block_of(index, self.shape)
-        found = self.range or self._min_max
+        clip = self.range or self._min_max
         absmax = torch.tensor(self.absmax) if self.tensor_absmax is None else self.tensor_absmax
-        ranged = {"lo": found.lo, "hi": found.hi, "extreme": found.extreme} if self.range else {}
+        ranged = {"lo": clip.lo, "hi": clip.hi, "extreme": clip.extreme} if self.range else {}
         size = layout.size_of(block)
         return explain_cell(
             self.scheme,
@@ -314,7 +314,7 @@ class Study:
                         else {}
                     ),
                 },
-                extreme=found.extreme[block],
+                extreme=clip.extreme[block],
                 tensor_absmax=absmax,
                 of_other=self.tensor_absmax is not None,
                 block_size=size,
@@ -325,7 +325,7 @@ class Study:
     def worst_of_line(self, axis: int, i: int) -> Shape:
         """Return where the largest error is among the cells at `i` of an axis."""
         return self._worst(
-            tuple(slice(i, i + 1) if each == axis else slice(0, n) for each, n in enumerate(self.shape))
+            tuple(slice(i, i + 1) if at_axis == axis else slice(0, n) for at_axis, n in enumerate(self.shape))
         )
 
     def worst_of_block(self, block: Shape) -> Shape:
@@ -454,11 +454,11 @@ def _as_quantized(
     x: Stored, scheme: Scheme, facts: Facts | None, keep: Keep
 ) -> tuple[Stored, Scheme, tuple[Note, ...], Facts]:
     """Return tensor and scheme as they are quantized together, the notes on it, and the tensor's facts."""
-    given = x
-    x, scheme, said = on_stored(given, scheme)
-    for problem in scheme.problems(given.shape):
+    original = x
+    x, scheme, said = on_stored(original, scheme)
+    for problem in scheme.problems(original.shape):
         raise problem
-    if x is not given:
+    if x is not original:
         facts = keep(f"facts {x.dtype}", lambda: tensor_facts.facts(x))
     return x, scheme, said, facts or tensor_facts.facts(x)
 

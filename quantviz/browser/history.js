@@ -38,7 +38,7 @@ if (!window.__quantvizHistory) {
 
   // Where a person types text. A closed list only shows what was chosen.
   const typing = [
-    "input:not([type=radio], [type=checkbox], [type=range], [role=combobox][aria-expanded=false])",
+    "input:not([type=radio], [type=checkbox], [type=range])",
     "textarea",
     "[contenteditable=true]",
   ].join(", ");

@@ -198,7 +198,7 @@ _LINES = Record(dict.fromkeys(("tokens", "inputs", "outputs"), Row((Whole(), Who
 _PARTS = Named(Text(LONGEST_FORM), Text(40), MOST_PARTS)
 _GO = Record({"page": Word(("lab", "lesson")), "parameters": Maybe(_PARTS)})
 #: Choices of hands in their order: a number, the page, the field and the value's form in links.
-_CHOICES = Items(Row((Whole(1), Text(40), Text(40), Text(LONGEST_FORM))), 1, MOST_CHOSEN)
+_CHOICES = Items(Row((Whole(1), Text(40), Text(80), Text(LONGEST_FORM))), 1, MOST_CHOSEN)
 #: New place of a ruler's handle: see `quantviz/browser/ruler/handles.js`.
 _HANDLE = Kinds(
     {

@@ -2,14 +2,13 @@
 // is the lesson as it is; what its learner commits to is sent from here as well.
 
 import { isSame, RoomLink } from "./room/link.js";
+import { OwnForm } from "./room/own_form.js";
 import { isBehind, isOpen, nextStop, phaseOf, reaches, statusOf, typedNumber } from "./room/rules.js";
 
 // Milliseconds in which the pages of a class follow, each at a moment of its own, and after which one that
 // did not come is asked for again.
 const SPREAD = 2500;
 const AGAIN = 6000;
-const LETTERS = "ABCDEFGH";
-const CHOSEN = "[aria-checked=true], [aria-pressed=true], [data-testid$=Active]";
 
 class Phone {
   constructor() {
@@ -77,8 +76,7 @@ class Phone {
     this.said.setAttribute("role", "status");
     this.bar = make("div", "qv-room-bar");
     this.bar.append(this.back, this.at, this.on, this.said);
-    this.form = make("form", "qv-room-form", { onsubmit: (event) => this.commitOwn(event) });
-    this.form.noValidate = true;
+    this.form = make("div");
     parent.replaceChildren(this.bar, this.form);
     this.drawn = null;
   }
@@ -143,10 +141,13 @@ class Phone {
   }
 
   cover(title, words) {
-    const said = [document.createElement("h2"), document.createElement("p")];
-    [title, words].forEach((text, i) => (said[i].textContent = text));
-    if (this.sheet.innerText.trim() !== `${title}\n\n${words}`.trim()) this.sheet.replaceChildren(...said);
-    this.sheet.ariaLabel = title;
+    if (this.covered !== title + words) {
+      this.covered = title + words;
+      const said = [document.createElement("h2"), document.createElement("p")];
+      [title, words].forEach((text, i) => (said[i].textContent = text));
+      this.sheet.replaceChildren(...said);
+      this.sheet.ariaLabel = title;
+    }
     if (!this.sheet.open) this.sheet.showModal();
   }
 
@@ -156,77 +157,49 @@ class Phone {
     const ask = this.offered;
     const button = event.target.closest?.("button");
     if (!button || !ask?.key || ask.stop !== this.data.stop || this.data.ended) return;
-    if (!button.closest(`.st-key-lesson_ask_${ask.place} .st-key-lesson_commit`)) return;
+    const name = button.closest(`.st-key-lesson_ask_${ask.place} [data-field^=commit]`)?.dataset.field;
+    if (!name) return;
     if (!isOpen(this.phase)) {
       event.stopImmediatePropagation();
       event.preventDefault();
       return;
     }
     const answer = readAnswer(ask);
-    if (answer !== null) this.link.vote(this.place, answer, !button.closest(".st-key-commit_guess"));
+    if (answer !== null) this.link.vote(this.place, answer, name === "commit");
   }
 
-  // Show the form of a question of the lecturer's own, which no lesson has.
+  // Show the form of a question of the lecturer's own.
   drawOwn(isShut, vote) {
-    const { own, words, stop } = this.data;
-    const first = this.data.round > 1 ? this.votes[`${stop}.1`]?.answer : undefined;
-    const drawn = JSON.stringify([own, words, this.place, vote?.answer, first]);
+    const { own, words, stop, round, hand } = this.data;
+    const drawn = JSON.stringify([own, words, this.place]);
     if (this.drawn !== drawn) {
       this.drawn = drawn;
-      this.form.replaceChildren(...(own ? ownParts(own, words, vote?.answer, first) : []));
+      document.documentElement.toggleAttribute("data-qv-own", Boolean(own));
+      this.own = own && new OwnForm(own, words, (answer, sure) => this.commitOwn(answer, sure));
+      this.form.replaceChildren(...(own ? [this.own.root] : []));
     }
-    const fields = this.form.querySelector("fieldset");
-    if (fields) fields.disabled = isShut;
+    this.own?.write(vote?.answer, round > 1 ? this.votes[`${stop}.1`]?.answer : undefined, hand, isShut);
   }
 
-  commitOwn(event) {
-    event.preventDefault();
-    const { own, words } = this.data;
-    const given = new FormData(this.form).get("answer");
-    const read = { choice: () => (given === null ? null : Number(given)), drag: () => this.data.hand };
-    const answer = (read[own.kind] ?? (() => typedNumber(given)))();
-    this.missing = answer === null ? words.missing : null;
+  commitOwn(answer, sure) {
+    this.missing = answer === null ? this.data.words.missing : null;
     if (answer === null) this.draw();
-    else this.link.vote(this.place, answer, event.submitter.value === "sure");
+    else this.link.vote(this.place, answer, sure);
   }
 }
 
 // Return the answer in a lesson's own control, as it stands in the page when its learner commits to it: the run
 // that keeps it may be seconds away, when a whole class commits at once. Null where only the server can read it.
 function readAnswer({ kind, key, hand }) {
-  const all = (what) => [...document.querySelectorAll(`.st-key-${key}${what}`)];
+  const inputs = (end = "") => [...document.querySelectorAll(`[data-field="${key}${end}"] input`)];
   if (kind === "drag") return hand;
-  if (kind === "number") return typedNumber(all(" input")[0]?.value ?? "");
+  if (kind === "number") return typedNumber(inputs()[0]?.value ?? "");
   if (kind === "cell") {
-    const cell = ["_row input", "_col input"].map((input) => typedNumber(all(input)[0]?.value ?? ""));
+    const cell = ["_row", "_col"].map((end) => typedNumber(inputs(end)[0]?.value ?? ""));
     return cell.every(Number.isInteger) ? cell : null;
   }
-  const at = all(" :is(input[type=radio], button)").findIndex((each) => each.checked || each.matches(CHOSEN));
+  const at = inputs().findIndex(({ checked }) => checked);
   return at < 0 || kind === "order" ? null : at;
-}
-
-function ownParts(own, words, answer, first) {
-  const fields = document.createElement("fieldset");
-  const put = (name, text, more = {}) =>
-    fields.appendChild(Object.assign(document.createElement(name), { textContent: text, ...more }));
-  put("legend", own.words);
-  const isMarked = first !== undefined;
-  own.options.forEach((option, at) => {
-    const mark = first === at ? ` (${words.first})` : "";
-    const label = put("label", ` ${LETTERS[at]} · ${option}${mark}`);
-    const radio = { type: "radio", name: "answer", value: at, checked: answer === at };
-    label.prepend(Object.assign(document.createElement("input"), radio));
-  });
-  if (own.kind === "number") {
-    const label = put("label", words.number);
-    const value = typeof answer === "number" ? String(answer) : "";
-    const input = { name: "answer", inputMode: "decimal", autocomplete: "off", maxLength: 60, value };
-    label.append(Object.assign(document.createElement("input"), input));
-    if (isMarked) put("p", `${words.first}: ${first}`);
-  }
-  if (own.kind === "drag") put("p", words.drag);
-  for (const value of ["sure", "guess"]) put("button", words[value], { value });
-  return [fields];
 }
 
 export default function (component) {

@@ -6,11 +6,9 @@ if (!window.__quantvizStage) {
   // Milliseconds after which no run is expected any more, and after a run no ruler.
   const [LONGEST, AFTER] = [10000, 1000];
   let stop = () => {};
-  const turn = ({ type, key, target }) => {
-    const tab = target.closest?.(".st-key-stage_tab [role=radio]");
-    const stage = tab?.closest(".st-key-stage");
-    const isChosen = () => tab.getAttribute("aria-checked") === "true";
-    if (!stage || isChosen() || (type === "keyup" && !["Enter", " "].includes(key))) return;
+  const turn = ({ target }) => {
+    const stage = target.closest?.("[data-field=stage_tab]")?.closest(".st-key-stage");
+    if (!stage) return;
     stop();
     const app = document.querySelector("[data-testid=stApp]");
     let began = false;
@@ -31,19 +29,15 @@ if (!window.__quantvizStage) {
       } else stop();
     };
     const observer = new MutationObserver(look);
-    const end = () => {
+    stop = () => {
       observer.disconnect();
       clearTimeout(timer);
       delete stage.dataset.qvTurned;
     };
-    stop = end;
     stage.dataset.qvTurned = "asked";
     observer.observe(app, { attributeFilter: ["data-test-script-state"] });
     const parts = { attributeFilter: ["data-stale", "data-qv-turned"], childList: true, subtree: true };
     observer.observe(stage, parts);
-    // A key that was pressed elsewhere, and is let go here, chooses nothing.
-    requestAnimationFrame(() => stop !== end || isChosen() || end());
   };
-  // The keyboard chooses a tab as its key is let go, without a click.
-  for (const name of ["click", "keyup"]) document.addEventListener(name, turn, true);
+  document.addEventListener("change", turn, true);
 }

@@ -2,7 +2,7 @@
 // it would be far: Streamlit and the style of `.qv-meaning` know only above and below, where the next row of
 // buttons is.
 {
-  const CONTROLS = "button, a[href], input, textarea, [role=radio], [role=slider], [role=combobox]";
+  const CONTROLS = "button, a[href], input, textarea, [role=slider]";
   // Pixels to the edges of the window.
   const EDGE = 4;
   // Pixels from a word to its explanation, and between two places that are tried: near it, and if that has no

@@ -1,1 +1,1 @@
-"""Whole models: every tensor of a checkpoint under any recipes, and what was measured, kept by content."""
+"""Whole models: every tensor of a checkpoint under any recipes; measurements are cached by content."""

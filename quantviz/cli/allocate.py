@@ -182,8 +182,8 @@ def _measured_again(checkpoint: str, table: TypedTable, tool: str | None) -> Any
         raise QuantVizError(
             "allocate.remeasure_for", got=tool or "json", known="llama, llmcompressor, modelopt"
         )
-    shared = [each for each in recipes_of_tool(profile) if each in table.recipes]
-    recipes = shared or [each for each in profile.first_recipes if each in recipes_of_tool(profile)]
+    shared = [recipe for recipe in recipes_of_tool(profile) if recipe in table.recipes]
+    recipes = shared or [recipe for recipe in profile.first_recipes if recipe in recipes_of_tool(profile)]
     say("cli.allocate.remeasured", file=checkpoint, engine=profile.name, recipes=", ".join(recipes))
     return scan(checkpoint, recipes, engine=profile.name)
 
@@ -209,7 +209,7 @@ def _describe(allocation: Allocation, engine: str | None) -> None:
     if per_weight is not None:
         whole = allocation.bits + allocation.choices.kept_bits
         say("cli.allocate.model", bits_per_weight=f"{per_weight:.4g}", gigabytes=f"{whole / 8e9:.4g}")
-        names = ", ".join(each.name for each in PROFILES.values())
+        names = ", ".join(profile.name for profile in PROFILES.values())
         say(f"cli.allocate.{size_words(profile)}", engine=profile.name if profile else "", engines=names)
     # The number that measures the error: SQNR, or costs of the table.
     error = "cost" if math.isnan(allocation.sqnr_db) else "error"

@@ -111,9 +111,9 @@ def _answered(request: _Request) -> tuple[str, float, Note | None]:
         chosen = own_layer(request.weights, request.inputs, request.outputs_axis)
     elif request.capture is None and request.weights and request.imatrix and not request.inputs:
         name, weight = weight_of(request.weights, request.outputs_axis)
-        found = _by_moments(name, weight, request.imatrix, scheme)
-        write(request.output, found)
-        return name, found["rel_out"], None
+        numbers = _by_moments(name, weight, request.imatrix, scheme)
+        write(request.output, numbers)
+        return name, numbers["rel_out"], None
     else:
         raise QuantVizError("cli.one_layer")
     inputs = scheme_named(request.input_scheme, "inputs")
@@ -155,7 +155,7 @@ def _put_layer(output: Output, record: dict[str, Any], result: LayerResult) -> t
             [text("cli.layer.error", language()), *result.rel_out],
             *([text(f"cli.layer.{name}", language()), *part.rel_out] for name, part in parts.items()),
         ]
-        columns = [text(f"cli.layer.{each}", language()) for each in ("part", "used", "held_back")]
+        columns = [text(f"cli.layer.{part}", language()) for part in ("part", "used", "held_back")]
         put(output, f"{text_table(columns, rows, None)[0]}\n")
         _say_facts(record)
     else:
@@ -165,7 +165,7 @@ def _put_layer(output: Output, record: dict[str, Any], result: LayerResult) -> t
     say("cli.layer.worst", token=token, output=place)
     complain(culprit)
     # The weight and the inputs have the same remarks.
-    for note in {str(each): each for each in result.notes}.values():
+    for note in {str(note): note for note in result.notes}.values():
         complain(note)
     return token, place
 
@@ -187,18 +187,18 @@ def _by_moments(name: str, weight: Any, imatrix: str, scheme: Any) -> dict[str, 
 
     if scheme is None:
         raise QuantVizError("cli.moments_scheme")
-    found = errors_by_moments(weight, moments_of(imatrix, name), scheme)
-    for note in found.notes:
+    errors = errors_by_moments(weight, moments_of(imatrix, name), scheme)
+    for note in errors.notes:
         complain(note)
-    channel = int(found.cost.argmax())
-    whole = float(found.cost.sum())
+    channel = int(errors.cost.argmax())
+    whole = float(errors.cost.sum())
     return {
         "layer": name,
-        "outputs": found.weights.shape[0],
-        "inputs": found.weights.shape[1],
+        "outputs": errors.weights.shape[0],
+        "inputs": errors.weights.shape[1],
         "weight_scheme": str(scheme),
-        "rel_out": found.rel_out,
-        "weight_sqnr_db": found.weights.sqnr_db,
+        "rel_out": errors.rel_out,
+        "weight_sqnr_db": errors.weights.sqnr_db,
         "costliest_channel": channel,
-        "its_share": float(found.cost[channel]) / whole if whole else None,
+        "its_share": float(errors.cost[channel]) / whole if whole else None,
     }

@@ -86,12 +86,12 @@ def _with_codebooks(chosen: Chosen, named: Mapping[str, Scheme]) -> dict[str, Sc
     from quantviz.streaming.regions import read_whole
 
     x = read_whole(chosen.stored)
-    found: dict[str, Scheme] = {}
+    schemes: dict[str, Scheme] = {}
     for form, scheme in named.items():
         fitted = fit_codebook(x, scheme)
-        found |= {form: scheme, f"fit({form})": fitted}
+        schemes |= {form: scheme, f"fit({form})": fitted}
         say("cli.fitted", scheme=form, codebook=str(fitted))
-    return found
+    return schemes
 
 
 def _row(chosen: Chosen, form: str, scheme: Any) -> dict[str, Any]:
@@ -110,12 +110,12 @@ def _row(chosen: Chosen, form: str, scheme: Any) -> dict[str, Any]:
         "scheme": str(scheme),
     }
     try:
-        found = measured(chosen.stored, scheme, metrics=METRICS)
+        result = measured(chosen.stored, scheme, metrics=METRICS)
     except QuantVizError as problem:
         return {**row, "status": "refused", "reason": problem}
-    bits = stored_size(scheme, found.shape)
-    largest = {"max_error": found.metrics["max_abs_error"], "max_error_at": found.largest_error}
-    return {**row, "bits": bits, **found.metrics, **largest, "cells": found.counted}
+    bits = stored_size(scheme, result.shape)
+    largest = {"max_error": result.metrics["max_abs_error"], "max_error_at": result.largest_error}
+    return {**row, "bits": bits, **result.metrics, **largest, "cells": result.counted}
 
 
 def _side_by_side(rows: list[dict[str, Any]]) -> list[Mapping[str, Any]]:
@@ -126,12 +126,12 @@ def _side_by_side(rows: list[dict[str, Any]]) -> list[Mapping[str, Any]]:
     unit = text("cli.columns.unit", language())
     metric = text("cli.columns.metric", language())
     lines: list[Mapping[str, Any]] = []
-    for name, each in METRICS.items():
-        times = 100 if each.unit == "share" else 1
+    for name, formula in METRICS.items():
+        times = 100 if formula.unit == "share" else 1
         lines.append(
             {
                 metric: text(f"metrics.{name}.name", language()),
-                unit: text(f"metrics.units.{each.unit or 'none'}", language()),
+                unit: text(f"metrics.units.{formula.unit or 'none'}", language()),
                 **{row["recipe"]: times * row[name] if name in row else None for row in rows},
             }
         )

@@ -48,7 +48,7 @@ class Chosen:
         return place_of(form, self.stored.shape, self.shape, self.orientation)
 
 
-def place_of(form: str, seen: Shape, own: Shape, orientation: Orientation = _USUAL) -> Shape:
+def place_of(form: str, seen: Shape, shape_given: Shape, orientation: Orientation = _USUAL) -> Shape:
     """Return the cell written as `form`, of a tensor of shape `own` that is `seen` as a matrix, or as it is.
 
     The numbers count in either; negative ones count from the end. `QuantVizError` where there is no such
@@ -60,7 +60,7 @@ def place_of(form: str, seen: Shape, own: Shape, orientation: Orientation = _USU
     if not re.fullmatch(r"-?\d{1,18}(,-?\d{1,18})*", form.replace(" ", ""), re.ASCII):
         raise QuantVizError("cli.cell", got=form, shape=seen)
     place = tuple(int(number) for number in form.split(","))
-    shape = seen if len(place) == len(seen) else own
+    shape = seen if len(place) == len(seen) else shape_given
     if len(place) != len(shape) or not all(-n <= i < n for i, n in zip(place, shape, strict=True)):
         raise QuantVizError("index_out_of_range", index=place, shape=shape)
     place = tuple(i % n for i, n in zip(place, shape, strict=True))

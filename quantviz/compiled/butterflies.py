@@ -114,7 +114,7 @@ class _Writing(Loops):
     def add_sums(self, lines: int) -> None:
         """Write the total of one of each group's sums, times its sign, to each row of `out`.
 
-        If `done` is not 0, what is there already is a part of it.
+        If `done` is not 0, the value already there is a part of it.
         """
         of_row, size, done = (self.given[name] for name in ("of_row", "size", "done"))
 

@@ -151,17 +151,20 @@ class Lanes:
 
     def called(self, name: str, *others: Lanes) -> Lanes:
         """Return the result of an LLVM intrinsic, by its name."""
-        given = [self, *others]
-        wide = any(each.wide for each in given)
-        given = [each.spread() for each in given] if wide else given
-        of = given[0].value.type
+        operands = [self, *others]
+        wide = any(lanes.wide for lanes in operands)
+        operands = [lanes.spread() for lanes in operands] if wide else operands
+        of = operands[0].value.type
         short = {"f4": "f32", "f8": "f64", "i4": "i32", "i8": "i64"}[self.kind]
         full = f"llvm.{name}.{f'v{WIDTH}' if wide else ''}{short}"
         function = cgutils.get_or_insert_function(
-            self.builder.module, ir.FunctionType(of, [of] * len(given)), full
+            self.builder.module, ir.FunctionType(of, [of] * len(operands)), full
         )
         return Lanes(
-            self.builder, self.kind, self.builder.call(function, [each.value for each in given]), wide=wide
+            self.builder,
+            self.kind,
+            self.builder.call(function, [lanes.value for lanes in operands]),
+            wide=wide,
         )
 
     def bits(self) -> Lanes:
@@ -224,7 +227,7 @@ def select(condition: Any, a: Any, b: Any) -> Any:
         a = condition.constant(a, b.kind if isinstance(b, Lanes) else "i8")
     a, b = a._with(b)
     wide = condition.wide or a.wide
-    condition, a, b = (each.spread() if wide else each for each in (condition, a, b))
+    condition, a, b = (lanes.spread() if wide else lanes for lanes in (condition, a, b))
     return a.of(a.kind, a.builder.select(condition.value, a.value, b.value))
 
 
@@ -355,7 +358,7 @@ class Loops:
         return Lanes(self.builder, at[1], self.builder.load(at[0]), wide=at[2])
 
     def extend(self, at: Any, value: Lanes, sign: str) -> None:
-        """Put a value there that is smaller ("<") or larger (">") than the one that is there."""
+        """Replace the value there by `value` if that is smaller ("<") or larger (">")."""
         self.put(at, further(sign)(value, self.get(at)))
 
     def whilst(self, condition: Callable[[], Lanes], body: Callable[[], None]) -> None:
@@ -387,9 +390,9 @@ def written_loops(names: Iterable[str], write: Callable[[Any, dict[str, Any]], N
     numbers, and pointers as their addresses.
     """
 
-    def loops(typing: Any, *given: Any) -> Any:
+    def loops(typing: Any, *arguments: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            values = (builder.extract_value(args[0], i) for i in range(len(given)))
+            values = (builder.extract_value(args[0], i) for i in range(len(arguments)))
             whole = (
                 builder.ptrtoint(value, KINDS["i8"]) if isinstance(value.type, ir.PointerType) else value
                 for value in values
@@ -397,6 +400,6 @@ def written_loops(names: Iterable[str], write: Callable[[Any, dict[str, Any]], N
             write(builder, dict(zip(names, whole, strict=True)))
             return context.get_dummy_value()
 
-        return types.void(types.StarArgTuple(given)), generate
+        return types.void(types.StarArgTuple(arguments)), generate
 
     return intrinsic(loops)

@@ -47,10 +47,10 @@ def trace_search(search: ScaleSearch, fmt: NumberFormat, size: int, *, weighted:
     trace = _SearchTrace()
     steps = _Recorded(trace, size)
     x, weights = (Cell(trace, name, torch.float32, True) for name in ("x_", "w_"))
-    found = find_by(steps, x, weights if weighted else None, search, fmt)
+    results = find_by(steps, x, weights if weighted else None, search, fmt)
     return SearchCode(
         tuple(trace.steps),
-        tuple(each.name for each in found),
+        tuple(cell.name for cell in results),
         len(set(trace.slots.values())),
         trace.reads_level,
         tuple(trace.floats),
@@ -79,7 +79,7 @@ class _SearchTrace(Trace):
         return f"t{self._count - 1}"
 
     def line(self, expression: str, dtype: torch.dtype, inputs: tuple[Cell, ...]) -> Cell:
-        of_cell = any(each.of_cell for each in inputs) and not self._in_turn
+        of_cell = any(cell.of_cell for cell in inputs) and not self._in_turn
         name = self._known.get(expression)
         if name is None:
             name = self.name()
@@ -167,9 +167,9 @@ class _Recorded:
         names = [trace.name() for _ in state]
         with trace.inside() as body:
             results = attempt(self._of_block(number), *map(self._of_block, names))
-        starts = tuple((name, each.name) for name, each in zip(names, state, strict=True))
+        starts = tuple((name, cell.name) for name, cell in zip(names, state, strict=True))
         trace.steps.append(
-            ("tried", len(numbers), first, number, starts, tuple(body), tuple(each.name for each in results))
+            ("tried", len(numbers), first, number, starts, tuple(body), tuple(cell.name for cell in results))
         )
         return tuple(map(self._of_block, names))
 
@@ -189,13 +189,13 @@ class _Recorded:
         trace.stored.discard(codes.name)
         with trace.inside(in_turn=True) as body:
             results = move(*values, self._of_block(code), *map(self._of_block, names))
-        words = set().union(*(words_of(line) for _, line in body), (each.name for each in results))
+        words = set().union(*(words_of(line) for _, line in body), (cell.name for cell in results))
         lines, reads, puts = trace.read_by(words)
         trace.stored -= {name for name, _ in puts}
-        starts = tuple((name, each.name) for name, each in zip(names, state, strict=True))
+        starts = tuple((name, cell.name) for name, cell in zip(names, state, strict=True))
         trace.steps.append(
             ("in_turn", rounds, slot, code, starts, tuple(lines), tuple(reads), tuple(body),
-             tuple(each.name for each in results))
+             tuple(cell.name for cell in results))
         )  # fmt: skip
         moved = trace.name()
         trace.of_elements[moved] = codes.name
@@ -207,9 +207,9 @@ class _Recorded:
         return Cell(self._trace, name, torch.float32, False)
 
     def _folded(self, kind: str, *terms: Cell) -> tuple[Cell, ...]:
-        lines, reads, puts = self._trace.read_by(each.name for each in terms)
+        lines, reads, puts = self._trace.read_by(cell.name for cell in terms)
         results = [self._trace.name() for _ in terms]
-        folds = tuple((name, kind, each.name) for name, each in zip(results, terms, strict=True))
+        folds = tuple((name, kind, cell.name) for name, cell in zip(results, terms, strict=True))
         self._trace.steps.append(("folds", tuple(lines), tuple(reads), tuple(puts), folds))
         return tuple(map(self._of_block, results))
 

@@ -61,7 +61,7 @@ class Trace:
 
     def line(self, expression: str, dtype: torch.dtype, inputs: tuple[Cell, ...]) -> Cell:
         """Return a new value; the same expression again is the same value."""
-        of_cell = any(each.of_cell for each in inputs)
+        of_cell = any(cell.of_cell for cell in inputs)
         name = self._known.get(expression)
         if name is None:
             name = f"t{len(self._known)}"
@@ -82,10 +82,10 @@ class Trace:
     def table(self, values: torch.Tensor) -> int:
         """Return where a list of values begins among those that are looked up."""
         begin = 0
-        for each in self.tables:
-            if torch.equal(each, values.to(torch.float64)):
+        for table in self.tables:
+            if torch.equal(table, values.to(torch.float64)):
                 return begin
-            begin += len(each)
+            begin += len(table)
         self.tables.append(values.to(torch.float64))
         return begin
 
@@ -117,8 +117,8 @@ def _as(trace: Trace, value: Any, dtype: torch.dtype) -> Cell:
         if value.numel() != 1:
             raise Untraceable("a tensor")
         value = value.item()
-    own: Cell = value.to(dtype) if isinstance(value, Cell) else trace.number(value, dtype)
-    return own
+    cell: Cell = value.to(dtype) if isinstance(value, Cell) else trace.number(value, dtype)
+    return cell
 
 
 def _joined(*values: Any, scaled: bool = False) -> tuple[Trace, torch.dtype, list[Cell]]:
@@ -205,7 +205,7 @@ class Cell:
         cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = getattr(function, "__name__", "")
-        trace = next((each.trace for each in args if isinstance(each, Cell)), None)
+        trace = next((cell.trace for cell in args if isinstance(cell, Cell)), None)
         run = (trace.functions if trace else {}).get(name) or FUNCTIONS.get(name)
         if run is None:
             raise Untraceable(name)
@@ -388,8 +388,8 @@ def _searchsorted(values: torch.Tensor, x: Cell, right: bool = False) -> Cell:
 
 def looked_up(values: torch.Tensor, x: Cell) -> Cell:
     """Return the entry of a list at a place."""
-    found = x.trace.line(f"load_f8(tables, {x.trace.table(values)} + {x.name})", torch.float64, (x,))
-    return found.to(values.dtype)
+    entry = x.trace.line(f"load_f8(tables, {x.trace.table(values)} + {x.name})", torch.float64, (x,))
+    return entry.to(values.dtype)
 
 
 def _frexp(x: Cell) -> _Parts:
@@ -399,7 +399,7 @@ def _frexp(x: Cell) -> _Parts:
 
 def _fma(x: Cell, y: Any, z: Any) -> Cell:
     single = [_as(x.trace, value, torch.float32) for value in (x, y, z)]
-    return x.trace.line(f"fma({', '.join(each.name for each in single)})", torch.float32, tuple(single))
+    return x.trace.line(f"fma({', '.join(cell.name for cell in single)})", torch.float32, tuple(single))
 
 
 #: Functions of torch that can be written down, by name.

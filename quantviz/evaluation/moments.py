@@ -96,8 +96,8 @@ class Moments(Picklable):
         count = clipped.sum()
         if count:
             kept = ~clipped
-            kept_e2, kept_steps2 = (each.masked_fill(clipped, 0).sum() for each in (e2, steps2))
-            clipped_e2, clipped_steps2 = (each.masked_fill(kept, 0).sum() for each in (e2, steps2))
+            kept_e2, kept_steps2 = (sums.masked_fill(clipped, 0).sum() for sums in (e2, steps2))
+            clipped_e2, clipped_steps2 = (sums.masked_fill(kept, 0).sum() for sums in (e2, steps2))
         return cls(
             cells=number_of(x.numel()),
             clipped=count.to(torch.float64),
@@ -133,16 +133,16 @@ class Moments(Picklable):
     def join(self, other: Moments) -> Moments:
         """Return the moments of both; a field that is None in one of them is None."""
         fields = {}
-        for each in dataclasses.fields(self):
-            own = getattr(self, each.name)
-            more = getattr(other, each.name)
-            join = _JOINED.get(each.name, torch.add)
-            fields[each.name] = None if own is None or more is None else join(own, more)
+        for field in dataclasses.fields(self):
+            first = getattr(self, field.name)
+            more = getattr(other, field.name)
+            join = _JOINED.get(field.name, torch.add)
+            fields[field.name] = None if first is None or more is None else join(first, more)
         return Moments(**fields)
 
     def at(self, places: torch.Tensor) -> Moments:
         """Return the moments of the lines or blocks at `places`."""
-        fields = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return Moments(
             **{name: None if values is None else values[places] for name, values in fields.items()}
         )
@@ -157,9 +157,9 @@ def side_by_side(parts: Iterable[Moments]) -> Moments:
     """Return the moments of the lines or blocks of all parts, one after the other."""
     listed = list(parts)
     names = [
-        each.name
-        for each in dataclasses.fields(Moments)
-        if all(getattr(part, each.name) is not None for part in listed)
+        field.name
+        for field in dataclasses.fields(Moments)
+        if all(getattr(part, field.name) is not None for part in listed)
     ]
     return Moments(**{name: torch.cat([getattr(part, name) for part in listed]) for name in names})
 

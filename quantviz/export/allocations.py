@@ -92,16 +92,16 @@ def suited(table: Any, form: str, *, other_arithmetic: bool = False) -> Suited:
     profile = profile_of_export(form)
     if profile is None:
         return Suited(recipes, (), (), joins=False)
-    own = tuple(
+    recipes_of_tool = tuple(
         name
         for name in recipes
         if _FORMATS[form](name) is not None and (other_arithmetic or _is_own(name, profile))
     )
-    if not own:
+    if not recipes_of_tool:
         raise QuantVizError(
             "allocate.none_of_tool", tool=profile.name, got=", ".join(recipes), own=", ".join(profile.recipes)
         )
-    return _suited(read, profile, own)
+    return _suited(read, profile, recipes_of_tool)
 
 
 def counted_as(table: Any, engine: str) -> Suited:
@@ -112,19 +112,19 @@ def counted_as(table: Any, engine: str) -> Suited:
     """
     read = Offers.of(table)
     profile = profile_named(engine)
-    own = tuple(name for name in read.table.recipes if has_recipe(profile, name))
-    if not own:
+    recipes_of_tool = tuple(name for name in read.table.recipes if has_recipe(profile, name))
+    if not recipes_of_tool:
         got = ", ".join(read.table.recipes)
         raise QuantVizError(
             "allocate.none_of_engine", engine=profile.name, got=got, own=", ".join(profile.recipes)
         )
-    return _suited(read, profile, own)
+    return _suited(read, profile, recipes_of_tool)
 
 
-def _suited(read: Offers, profile: Profile, own: tuple[str, ...]) -> Suited:
-    dropped = tuple(name for name in read.table.recipes if name not in own)
+def _suited(read: Offers, profile: Profile, recipes_of_tool: tuple[str, ...]) -> Suited:
+    dropped = tuple(name for name in read.table.recipes if name not in recipes_of_tool)
     kept = tuple(kept_by(profile, read.shapes()))
-    return Suited(own, dropped, kept, profile.joins, profile.id)
+    return Suited(recipes_of_tool, dropped, kept, profile.joins, profile.id)
 
 
 def recipes_of_tool(profile: Profile) -> tuple[str, ...]:
@@ -150,8 +150,8 @@ def _refuse_other_arithmetic(allocation: Allocation, form: str) -> None:
 
 def _as_json(allocation: Allocation) -> str:
     # A table may have recipes of its own.
-    known = [name for name in dict.fromkeys(allocation.choice.values()) if name in ALL_RECIPES]
-    arithmetic = {name: ALL_RECIPES[name].arithmetic.id for name in known}
+    with_arithmetic = [name for name in dict.fromkeys(allocation.choice.values()) if name in ALL_RECIPES]
+    arithmetic = {name: ALL_RECIPES[name].arithmetic.id for name in with_arithmetic}
     record = {**allocation.record(), "arithmetic": arithmetic}
     return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -189,8 +189,10 @@ def _ggml_type(recipe: str) -> str | None:
     if recipe in PRESETS:  # a mixture is no type
         return None
     scheme = as_scheme(recipe)
-    found = next((name for name, known in RECIPE_GROUPS["gguf"].items() if known == scheme), None)
-    return found and _GGML_TYPES.get(found, found)
+    name_of_type = next(
+        (name for name, scheme_of_type in RECIPE_GROUPS["gguf"].items() if scheme_of_type == scheme), None
+    )
+    return name_of_type and _GGML_TYPES.get(name_of_type, name_of_type)
 
 
 # ---- llm-compressor ------------------------------------------------------------------------------
@@ -342,7 +344,7 @@ def _types(allocation: Allocation, form: str, tool: str) -> dict[str, object]:
         QuantVizError: It has none for some of them, which are named with a tensor.
     """
     types = {recipe: _FORMATS[form](recipe) for recipe in set(allocation.choice.values())}
-    missing = sorted(recipe for recipe, each in types.items() if each is None)
+    missing = sorted(recipe for recipe, type_name in types.items() if type_name is None)
     if missing:
         first = next(tensor for tensor, recipe in allocation.choice.items() if recipe == missing[0])
         raise QuantVizError("allocate.no_format", tool=tool, recipes=", ".join(missing), tensor=first)
@@ -359,14 +361,14 @@ def _module(tensor: str) -> str:
 def _yaml(value: Any, indent: str = "") -> str:
     """Return YAML: a line for each entry, texts in quotes as JSON has them."""
     if isinstance(value, dict) and value:
-        return "".join(f"{indent}{name}:{_under(each, indent)}" for name, each in value.items())
+        return "".join(f"{indent}{name}:{_under(item, indent)}" for name, item in value.items())
     assert isinstance(value, list)
     # The first line of an entry stands behind its dash.
     return "".join(
-        f"{indent}- {_yaml(each, indent + '  ').lstrip()}"
-        if isinstance(each, dict)
-        else f"{indent}- {_scalar(each)}\n"
-        for each in value
+        f"{indent}- {_yaml(item, indent + '  ').lstrip()}"
+        if isinstance(item, dict)
+        else f"{indent}- {_scalar(item)}\n"
+        for item in value
     )
 
 

@@ -61,15 +61,15 @@ def audit_html(
     verdict, *others = audit.messages(language)
     tables = [
         {
-            "id": each.id,
-            "headings": each.headings(language),
+            "id": table.id,
+            "headings": table.headings(language),
             "rows": [
                 (linked(address, row[0]), *row[1:])
-                for row, address in zip_longest(each.rows, each.links, fillvalue="")
+                for row, address in zip_longest(table.rows, table.links, fillvalue="")
             ],
-            "left_out": each.left_out,
+            "left_out": table.left_out,
         }
-        for each in _tables(audit, language, links or {})
+        for table in _tables(audit, language, links or {})
     ]
     return html_page(
         "audit",
@@ -99,11 +99,11 @@ def audit_markdown(audit: Audit, *, title: str | None = None, language: str = DE
 
 def worst_tensors(audit: Audit) -> list[TensorAudit]:
     """Return the tensors of the largest errors, as a report lists them."""
-    compared = [each for each in audit.tensors if each.status in _COMPARED]
-    decibels = ((each.metrics["sqnr_db"], each) for each in compared)
+    compared = [tensor for tensor in audit.tensors if tensor.status in _COMPARED]
+    decibels = ((tensor.metrics["sqnr_db"], tensor) for tensor in compared)
     # Those without a number come first.
     order = sorted(decibels, key=lambda pair: (not math.isnan(pair[0]), pair[0]))
-    return [each for _, each in order[:_WORST]]
+    return [tensor for _, tensor in order[:_WORST]]
 
 
 def _tables(audit: Audit, language: str, links: Mapping[str, str]) -> Iterator[_Table]:
@@ -127,19 +127,19 @@ def _tables(audit: Audit, language: str, links: Mapping[str, str]) -> Iterator[_
             ("tensor", "original", "layout", "format", "bits", "sqnr", "cosine", "rounding"),
             tuple(
                 (
-                    each.tensor,
-                    _words(each.original),
-                    text(f"notes.layouts.names.{each.layout}", language),
-                    _words(each.scheme and each.scheme.format),
-                    fixed(each.bits, 3),
-                    fixed(each.metrics["sqnr_db"]),
-                    fixed(each.metrics["cosine"], 5),
-                    text(f"audit_report.rounding.{each.rounding or 'unknown'}", language),
+                    tensor.tensor,
+                    _words(tensor.original),
+                    text(f"notes.layouts.names.{tensor.layout}", language),
+                    _words(tensor.scheme and tensor.scheme.format),
+                    fixed(tensor.bits, 3),
+                    fixed(tensor.metrics["sqnr_db"]),
+                    fixed(tensor.metrics["cosine"], 5),
+                    text(f"audit_report.rounding.{tensor.rounding or 'unknown'}", language),
                 )
-                for each in worst
+                for tensor in worst
             ),
-            sum(each.status in _COMPARED for each in audit.tensors) - len(worst),
-            tuple(links.get(each.tensor, "") for each in worst),
+            sum(tensor.status in _COMPARED for tensor in audit.tensors) - len(worst),
+            tuple(links.get(tensor.tensor, "") for tensor in worst),
         )
 
 

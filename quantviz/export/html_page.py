@@ -27,7 +27,7 @@ class MapCell(NamedTuple):
 def html_page(
     template: str, *, language: str = DEFAULT_LANGUAGE, theme: str | None = None, **values: Any
 ) -> str:
-    """Return a whole page from a template; what is put into it is text unless it is `Markup`.
+    """Return a whole page from a template; inserted text is escaped unless it is `Markup`.
 
     It is light or dark as the reader's system is, unless `theme` is "light" or "dark".
 

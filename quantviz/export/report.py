@@ -87,10 +87,10 @@ def report(
     if isinstance(table, Audit):
         return _put(audit_html(table, title=title, language=language, links=links), path)
     summary = summary_of(table, language)
-    known = [each.recipe for each in summary.recipes]
-    if recipe is not None and recipe not in known:
-        raise QuantVizError("unknown_recipe", got=recipe, known=", ".join(known))
-    return _put(_Page(summary, recipe or known[0], language, links or {}).written(title), path)
+    names = [recipe_summary.recipe for recipe_summary in summary.recipes]
+    if recipe is not None and recipe not in names:
+        raise QuantVizError("unknown_recipe", got=recipe, known=", ".join(names))
+    return _put(_Page(summary, recipe or names[0], language, links or {}).written(title), path)
 
 
 def _put(page: str, path: str | PurePath | None) -> str:
@@ -155,14 +155,14 @@ class _Page:
     def measured(self) -> str:
         """Return which of the measured tensors are worst, and why."""
         worst = self.summary.worst(self.recipe, _NAMED)
-        found = next(each for each in self.summary.recipes if each.recipe == self.recipe)
+        spread = next(summary for summary in self.summary.recipes if summary.recipe == self.recipe)
         if not worst:
             return self.say("report.nothing_measured", recipe=self.recipe)
         if worst[0].sqnr_db == math.inf and not self.summary.unread and not self.summary.constant:
-            return self.say("report.all_exact", recipe=self.recipe, count=found.measured)
+            return self.say("report.all_exact", recipe=self.recipe, count=spread.measured)
         names = self.say("report.between").join(map(self.named, worst))
         sentences = [
-            self.say("report.spread", recipe=self.recipe, count=found.measured, median=fixed(found.median)),
+            self.say("report.spread", recipe=self.recipe, count=spread.measured, median=fixed(spread.median)),
             self.say("report.the_worst", names=names),
             self.why(worst[0]),
         ]
@@ -193,19 +193,22 @@ class _Page:
     def maps(self, kinds: KindMap) -> Iterator[tuple[str, list[tuple[str, list[MapCell]]], list[str]]]:
         """Yield a map for each recipe, that of the chosen one first: a row for each layer, and the others."""
         columns = {kind: at for at, kind in enumerate(kinds.kinds)}
-        names = [self.recipe, *(each.recipe for each in self.summary.recipes if each.recipe != self.recipe)]
+        names = [
+            self.recipe,
+            *(summary.recipe for summary in self.summary.recipes if summary.recipe != self.recipe),
+        ]
         for recipe in names[: max(1, _CELLS // len(kinds.tensors))]:
-            found = self.summary.under(recipe)
-            middle = next(each.median for each in self.summary.recipes if each.recipe == recipe)
+            by_name = self.summary.under(recipe)
+            middle = next(summary.median for summary in self.summary.recipes if summary.recipe == recipe)
             by_row: dict[tuple[int, ...], dict[int, Row | None]] = {}
             for (numbers, kind), name in kinds.tensors.items():
-                by_row.setdefault(numbers, {})[columns[kind]] = found.get(name)
+                by_row.setdefault(numbers, {})[columns[kind]] = by_name.get(name)
             rows = [
                 (".".join(map(str, numbers)), list(self.cells(by_row[numbers], len(columns), middle)))
                 for numbers in kinds.rows
             ]
-            others = (found[name] for name in kinds.others if name in found)
-            yield recipe, rows, [self.named(each) for each in others if each.sqnr_db is not None]
+            others = (by_name[name] for name in kinds.others if name in by_name)
+            yield recipe, rows, [self.named(row) for row in others if row.sqnr_db is not None]
 
     def cells(self, row: Mapping[int, Row | None], columns: int, middle: float | None) -> Iterator[MapCell]:
         """Yield a row of the map from its tensors by column; a gap between two is one cell."""
@@ -233,15 +236,19 @@ class _Page:
 
     def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> tuple[Any, ...]:
         """Return a table's name, its headings with their kinds, and its rows."""
-        headings = [(self.say(f"report.column.{each}"), _KINDS.get(each, "number")) for each in columns]
+        headings = [(self.say(f"report.column.{column}"), _KINDS.get(column, "number")) for column in columns]
         return name, headings, list(rows)
 
     def recipes(self) -> Iterator[Sequence[object]]:
-        for each in self.summary.recipes:
-            size = "–" if each.size is None else f"{each.size / 1e6:,.1f}"
-            bits, lowest, median = shortly(each.bits_per_weight, 4), fixed(each.lowest), fixed(each.median)
-            counts = each.measured, each.left_aside, each.refused, each.problems
-            yield each.recipe, bits, size, lowest, median, *counts
+        for recipe in self.summary.recipes:
+            size = "–" if recipe.size is None else f"{recipe.size / 1e6:,.1f}"
+            bits, lowest, median = (
+                shortly(recipe.bits_per_weight, 4),
+                fixed(recipe.lowest),
+                fixed(recipe.median),
+            )
+            counts = recipe.measured, recipe.left_aside, recipe.refused, recipe.problems
+            yield recipe.recipe, bits, size, lowest, median, *counts
 
     def worst(self) -> Iterator[Sequence[object]]:
         """Yield the worst tensors of the chosen recipe, each with a better recipe, and a way into the Lab."""
@@ -262,12 +269,12 @@ class _Page:
 
     def unmeasured(self) -> Iterator[Sequence[object]]:
         """Yield why tensors were not measured, each reason once with how many there are."""
-        found = Counter(
+        counts = Counter(
             (row.status, row.reason or self.say(f"report.{row.status}"), row.recipe)
             for row in self.summary.rows
             if row.status != "ok"
         )
-        for (status, reason, recipe), count in found.most_common(_REASONS):
+        for (status, reason, recipe), count in counts.most_common(_REASONS):
             yield reason, count, recipe, self.say(f"report.{status}")
 
 

@@ -15,7 +15,7 @@ from quantviz.figures.run_pictures import (
 )
 from quantviz.figures.theme import THEMES
 from quantviz.models.run_difference import TensorDifference
-from quantviz.models.runs import RunComparison
+from quantviz.models.runs import RunComparison, compare_runs
 from quantviz.models.worst_part import worst_part
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -30,6 +30,12 @@ _FINE_DB = 40.0
 _FULL = 60
 #: Columns of words.
 _OF_WORDS = ("tensor", "op", "run", "shape", "reason")
+
+
+def report_of_runs(files: list[str], language: str) -> str:
+    """Return the report of runs in files beside the first of them, see `runs_html`."""
+    reference, *others = files
+    return runs_html(compare_runs(reference, others), language=language)
 
 
 def runs_html(

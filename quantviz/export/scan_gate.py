@@ -64,13 +64,13 @@ def counts_of(rows: Iterable[Row], gate: Gate) -> tuple[Counts, ...]:
     return tuple(
         Counts(
             recipe,
-            measured=sum(row.status == "ok" for row in own),
-            fallen_back=sum(row.status == "ok" and row.fallback is not None for row in own),
-            left_aside=sum(row.status == "left_aside" for row in own),
-            refused=sum(row.status == "refused" and not gate.failure(row) for row in own),
-            failed=sum(bool(gate.failure(row)) for row in own),
+            measured=sum(row.status == "ok" for row in rows_of_recipe),
+            fallen_back=sum(row.status == "ok" and row.fallback is not None for row in rows_of_recipe),
+            left_aside=sum(row.status == "left_aside" for row in rows_of_recipe),
+            refused=sum(row.status == "refused" and not gate.failure(row) for row in rows_of_recipe),
+            failed=sum(bool(gate.failure(row)) for row in rows_of_recipe),
         )
-        for recipe, own in by_recipe.items()
+        for recipe, rows_of_recipe in by_recipe.items()
     )
 
 
@@ -113,12 +113,12 @@ def junit(cases: Iterable[Case]) -> str:
     for case in cases:
         by_suite.setdefault(case.suite, []).append(case)
     suites = []
-    for name, own in by_suite.items():
-        failures = sum(bool(case.failure) for case in own)
-        skipped = sum(bool(case.skipped and not case.failure) for case in own)
+    for name, cases_of_suite in by_suite.items():
+        failures = sum(bool(case.failure) for case in cases_of_suite)
+        skipped = sum(bool(case.skipped and not case.failure) for case in cases_of_suite)
         suites.append(
-            f'<testsuite name={_quoted(name)} tests="{len(own)}" failures="{failures}"'
-            f' skipped="{skipped}">{"".join(map(_written, own))}</testsuite>'
+            f'<testsuite name={_quoted(name)} tests="{len(cases_of_suite)}" failures="{failures}"'
+            f' skipped="{skipped}">{"".join(map(_written, cases_of_suite))}</testsuite>'
         )
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>{"".join(suites)}</testsuites>\n'
 

@@ -52,10 +52,10 @@ class ComparedPanels(PanelsData):
     def told(self) -> dict[str, Array]:
         """Return the browser's arrays for the hover card, by name: each scheme's values, winner and lead."""
         # Of the cells of a pixel each scheme has its largest error in another: there is no x to them.
-        found = {} if self.pixels is not None and self.what == "error" else {"x": self.x}
-        found |= {name: each.panel(self.what)[0] for name, each in self.of_schemes.items()}
+        arrays = {} if self.pixels is not None and self.what == "error" else {"x": self.x}
+        arrays |= {name: panels.panel(self.what)[0] for name, panels in self.of_schemes.items()}
         signs = np.where(self.winner < 0, self.schemes - 1 - self.winner, self.winner)
-        return found | {_WINNER: signs.astype(np.uint8), "lead": self.lead.astype(np.float32)}
+        return arrays | {_WINNER: signs.astype(np.uint8), "lead": self.lead.astype(np.float32)}
 
     @property
     def printed_together(self) -> tuple[tuple[str, ...], ...]:
@@ -83,7 +83,7 @@ class ComparedPanels(PanelsData):
 
     @property
     def _held(self) -> Span:
-        spans = [each.panel(self.what)[1] for each in self.of_schemes.values()]
+        spans = [panels.panel(self.what)[1] for panels in self.of_schemes.values()]
         return min(lo for lo, _ in spans), max(hi for _, hi in spans)
 
     def middle(self, name: str) -> float:
@@ -113,7 +113,7 @@ def compared_panels(
         lead: By how much it is ahead of the next.
         schemes: How many are compared.
     """
-    named = {string.ascii_lowercase[k]: each for k, each in of_schemes.items()}
+    named = {string.ascii_lowercase[k]: panels for k, panels in of_schemes.items()}
     first = next(iter(named.values()))
     pixels = first.pixels
     if pixels is not None:
@@ -124,7 +124,7 @@ def compared_panels(
             x_at=None if what == "error" else pixels.x_at,
             error_at=None,
         )
-    stamps = [each.stamp for each in named.values()]
+    stamps = [panels.stamp for panels in named.values()]
     common = {field.name: getattr(first, field.name) for field in dataclasses.fields(PanelsData)}
     return ComparedPanels(
         **{

@@ -62,13 +62,13 @@ class Axis:
         >>> Axis("symlog", 0.5, -9, 9).at([-1.0, 0.25, 0.5, 4.0]).tolist()
         [-2.0, 0.5, 1.0, 4.0]
         """
-        found: Array = np.asarray(values, dtype=np.float64)
+        numbers: Array = np.asarray(values, dtype=np.float64)
         if self.view != "symlog":
-            return found
-        size = np.abs(found)
+            return numbers
+        size = np.abs(numbers)
         # As a difference of logarithms: the quotient could leave float64.
         outside = 1 + np.log2(np.maximum(size, self.threshold)) - math.log2(self.threshold)
-        return np.sign(found) * np.where(size < self.threshold, size / self.threshold, outside)
+        return np.sign(numbers) * np.where(size < self.threshold, size / self.threshold, outside)
 
     def share(self, values: npt.ArrayLike) -> Array:
         """Return the places of values as a share of the line: 0 at its left end, 1 at its right."""
@@ -151,7 +151,7 @@ def formats_data(
     formats = (first,) if second is None else (first, second)
     landings: list[RoundedNumber | None] = [None] * len(formats)
     if x is not None:
-        landings = [land(x, each, ties, reach(each) if to_one else 1.0) for each in formats]
+        landings = [land(x, fmt, ties, reach(fmt) if to_one else 1.0) for fmt in formats]
     drawn = tuple(map(brought_to_one, formats)) if to_one else formats
     axis = _axis(drawn, view, x)
     rows = tuple(_marks(fmt, axis, landing, width) for fmt, landing in zip(drawn, landings, strict=True))
@@ -233,7 +233,7 @@ def _labels(
         return
     wanted: list[float] = []
     if landing:
-        wanted += [each for each in (landing.value, landing.below, landing.above) if each is not None]
+        wanted += [value for value in (landing.value, landing.below, landing.above) if value is not None]
     # The ends of the format, not of the view.
     wanted += [fmt.value_max, fmt.value_min, 0.0]
     if len(seen) <= _MOST_LABELS:
@@ -286,7 +286,9 @@ def _ticks(axis: Axis, width: int) -> tuple[Label, ...]:
         last = math.floor(math.log10(axis.threshold) + decades)
         if decades > 3:
             stride = next(
-                each for each in (1, 2, 3, 5, 10, 20, 50) if (last - first) / each <= max(4, width / 110)
+                step_size
+                for step_size in (1, 2, 3, 5, 10, 20, 50)
+                if (last - first) / step_size <= max(4, width / 110)
             )
             sizes = [10.0**power for power in range(first, last + 1) if power % stride == 0]
         else:
@@ -295,7 +297,7 @@ def _ticks(axis: Axis, width: int) -> tuple[Label, ...]:
     else:
         step = _round_step((axis.hi - axis.lo) / max(4, width / 110))
         count = range(math.ceil(axis.lo / step), math.floor(axis.hi / step) + 1)
-        wanted = sorted((float(f"{each * step:.12g}") for each in count), key=abs)
+        wanted = sorted((float(f"{multiple * step:.12g}") for multiple in count), key=abs)
     in_view = (value for value in wanted if 0 <= axis.share(value) <= 1)
     labels = ((value, value_label(value, step or abs(value) or 1.0)) for value in in_view)
     return tuple(sorted(_free(labels, axis, width)))

@@ -59,14 +59,14 @@ def layer_map(
     Layers whose names have no number stand in rows of their own below the others.
     """
     colours = THEMES[theme]
-    kinds = kind_map([each.name for each in squares])
+    kinds = kind_map([square.name for square in squares])
     columns = len(kinds.kinds) or min(_OTHERS, len(kinds.others)) or 1
     at = _places(kinds, columns)
     count = 1 + max((row for row, _ in at.values()), default=0)
     z = np.full((count, columns), np.nan, np.float32)
-    for each in squares:
-        if each.strength is not None:
-            z[at[each.name]] = each.strength
+    for square in squares:
+        if square.strength is not None:
+            z[at[square.name]] = square.strength
     shades = rgb(one_sided(colours.values), _SHADES)
     heat = {
         "type": "heatmap",
@@ -99,9 +99,9 @@ def layer_map(
             "y1": row + 0.46,
             "line": {"color": translucent(colours.muted, 0.5), "width": 1},
         }
-        for each in squares
-        if each.strength is None
-        for row, column in (at[each.name],)
+        for square in squares
+        if square.strength is None
+        for row, column in (at[square.name],)
     ]
     return Drawn({"data": [heat, points], "layout": layout})
 
@@ -186,12 +186,12 @@ def _points(
     """Return the trace of invisible marks that can be clicked, with the printed numbers."""
     return scatter(
         "markers+text" if columns <= _MOST_PRINTED else "markers",
-        [at[each.name][1] for each in squares],
-        [at[each.name][0] for each in squares],
+        [at[square.name][1] for square in squares],
+        [at[square.name][0] for square in squares],
         customdata=[[k] for k in range(len(squares))],
-        text=[each.printed for each in squares],
-        textfont={"size": 12, "color": [_ink(each.strength, shades, plain) for each in squares]},
-        hovertext=[each.card for each in squares],
+        text=[square.printed for square in squares],
+        textfont={"size": 12, "color": [_ink(square.strength, shades, plain) for square in squares]},
+        hovertext=[square.card for square in squares],
         hoverinfo="text",
         marker={"symbol": "square", "size": 12, "opacity": 0},
         selected={"marker": {"opacity": 0}},

@@ -180,14 +180,14 @@ def _sides_of_letters(
     left, right, top, bottom = _PAIRS_MARGIN
     across = (_PAIRS_WIDTH - left - right) / width
     upwards = (height - top - bottom) / width
-    dots = [(across * place(each.weight_db), upwards * place(each.output_db)) for each in points]
+    dots = [(across * place(point.weight_db), upwards * place(point.output_db)) for point in points]
     taken = list(dots)
     sides = []
     for dot in dots:
-        others = [each for each in taken if each != dot]
+        others = [other for other in taken if other != dot]
         places = {side: (dot[0] + x, dot[1] + y) for side, (x, y) in _LETTERS.items()}
         rooms = {
-            side: min((_ROOM, *(math.dist(letter, each) for each in others)))
+            side: min((_ROOM, *(math.dist(letter, other) for other in others)))
             for side, letter in places.items()
         }
         best = max(rooms, key=rooms.__getitem__)
@@ -209,28 +209,28 @@ def pairs_figure(
     A dot's data is its place among the points.
     """
     colours = THEMES[theme]
-    known = [db for each in points for db in (each.weight_db, each.output_db) if math.isfinite(db)] or [0.0]
-    low = min(known) - _AROUND_DB
-    high = max(known) + _AROUND_DB
+    dbs = [db for point in points for db in (point.weight_db, point.output_db) if math.isfinite(db)] or [0.0]
+    low = min(dbs) - _AROUND_DB
+    high = max(dbs) + _AROUND_DB
 
     def place(db: float) -> float:
         return min(max(db, low), high)
 
     dots = scatter(
         "markers+text",
-        [place(each.weight_db) for each in points],
-        [place(each.output_db) for each in points],
-        text=[f" {each.letter} " for each in points],
+        [place(point.weight_db) for point in points],
+        [place(point.output_db) for point in points],
+        text=[f" {point.letter} " for point in points],
         hovertemplate="%{hovertext}<extra></extra>",
         hovertext=[
             text(
                 "layer_plots.pair_hover",
                 language,
-                name=each.name,
-                weight=short_number(each.weight_db),
-                output=short_number(each.output_db),
+                name=point.name,
+                weight=short_number(point.weight_db),
+                output=short_number(point.output_db),
             )
-            for each in points
+            for point in points
         ],
         marker={
             "size": [14 if at == chosen else 10 for at in range(len(points))],

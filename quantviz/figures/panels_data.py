@@ -585,10 +585,10 @@ def _cell_panels(
 def _block_map(result: QuantResult, view: View, x: Array) -> BlockMap:
     """Return the blocks of the cells in `view`, whose values are `x`."""
     layout = result.layout
-    given = torch.as_tensor(result.qparams.scale)
-    scale = blocks.to_grid(given, layout)
+    scales = torch.as_tensor(result.qparams.scale)
+    scale = blocks.to_grid(scales, layout)
     if scale is None:
-        counts = {"got": given.numel(), "blocks": layout.block_count}
+        counts = {"got": scales.numel(), "blocks": layout.block_count}
         raise QuantVizError("qparams_count", grid=layout.grid_shape, **counts)
     of_cells = _seen(blocks.expand(scale, layout, result.shape).expand(result.shape), view)
     return BlockMap(
@@ -638,8 +638,8 @@ def _seen(tensor: torch.Tensor, view: View) -> Array:
         view.top : view.top + rows, view.left : view.left + cols
     ]
     # numpy has no bfloat16 and no 8-bit floats.
-    known = matrix if not matrix.is_floating_point() or matrix.dtype == torch.float64 else matrix.float()
-    return np.ascontiguousarray(known.numpy())
+    readable = matrix if not matrix.is_floating_point() or matrix.dtype == torch.float64 else matrix.float()
+    return np.ascontiguousarray(readable.numpy())
 
 
 def content_stamp(place: tuple[int, ...], *arrays: Array) -> int:

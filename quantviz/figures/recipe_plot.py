@@ -173,7 +173,7 @@ def recipe_plot_data(
         beyond = [row for row in sizes if row.bits > _MOST_BITS]
         sizes = [row for row in sizes if row.bits <= _MOST_BITS]
     if bits == CODED:
-        shown, sizes = ([row for row in each if math.isfinite(row.entropy_bits)] for each in (shown, sizes))
+        shown, sizes = ([row for row in part if math.isfinite(row.entropy_bits)] for part in (shown, sizes))
     x_of = {id(row): row.entropy_bits if bits == CODED else row.bits for row in (*shown, *sizes)}
     frame = _framed(shown, sizes, x_of, contest)
     best = _front_of([row for row in shown if row.id != CURRENT], shown, x_of)
@@ -264,12 +264,12 @@ def _front_of(
 
 def _joined(shown: Sequence[RecipeRow], known: RateDistortion) -> tuple[list[RecipeRow], list[RecipeRow]]:
     """Return the rows with all fields, the current one among them, and the rows of other group sizes."""
-    found = {row.id: row for row in known.rows}
+    by_id = {row.id: row for row in known.rows}
     by_scheme = {row.scheme: row for row in known.rows if row.fits}
     joined = []
     for row in shown:
-        own = by_scheme.get(row.scheme) if row.id == CURRENT else found.get(row.id)
-        facts = {name: getattr(own, name) for name in _OF_KNOWN} if own else {}
+        known_row = by_scheme.get(row.scheme) if row.id == CURRENT else by_id.get(row.id)
+        facts = {name: getattr(known_row, name) for name in _OF_KNOWN} if known_row else {}
         joined.append(dataclasses.replace(row, **facts))
     taken = {row.scheme for row in shown}
     return joined, [

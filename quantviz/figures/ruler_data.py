@@ -110,12 +110,12 @@ class RulerPicture:
 
     def alone(self) -> RulerPicture:
         """Return the picture with the selected value alone, for pages that hide the others' codes."""
-        own = slice(self.selected, self.selected + 1) if self.selected >= 0 else slice(0)
+        alone = slice(self.selected, self.selected + 1) if self.selected >= 0 else slice(0)
         return replace(
             self,
-            values=self.values[own],
-            landed=self.landed[own],
-            clipped=self.clipped[own],
+            values=self.values[alone],
+            landed=self.landed[alone],
+            clipped=self.clipped[alone],
             selected=min(self.selected, 0),
             histogram=None,
         )
@@ -212,14 +212,14 @@ def ruler_of_result(r: QuantResult, explanation: Explanation) -> RulerPicture:
         return picture
     finite = torch.isfinite(x)
     places = of_block(torch.arange(r.x.numel()).reshape(r.shape))[finite]
-    own = int(np.ravel_multi_index(explanation.index, r.shape)) if r.shape else 0
-    found = (places == own).nonzero()
+    flat = int(np.ravel_multi_index(explanation.index, r.shape)) if r.shape else 0
+    at = (places == flat).nonzero()
     return replace(
         picture,
         values=x[finite].numpy(),
         landed=of_block(r.x_hat)[finite].numpy(),
         clipped=of_block(r.clipped)[finite].numpy().astype(np.uint8),
-        selected=int(found[0]) if len(found) else -1,
+        selected=int(at[0]) if len(at) else -1,
     )
 
 
@@ -267,14 +267,14 @@ def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> tuple[Array, tupl
     _, first = np.unique(values, return_index=True)
     kept = first[np.isfinite(values[first])]
     unscaled = [fmt.value(codes[i]) for i in kept]
-    return values[kept], tuple(short_number(each, 4) for each in unscaled)
+    return values[kept], tuple(short_number(value, 4) for value in unscaled)
 
 
 def _values(scheme: Scheme, qparams: QParams, block: Shape, codes: Sequence[int]) -> Array:
-    known = {name: values[block] for name, values in block_values(qparams).items()}
+    params_by_name = {name: values[block] for name, values in block_values(qparams).items()}
     grid = GRIDS[scheme.number_format.kind].decode(torch.tensor(codes), scheme.number_format)
-    found = run_operations(value_operations(scheme), {**known, "q": grid})["x_hat"]
-    return found.to(torch.float64).expand(len(codes)).numpy()
+    values_of_codes = run_operations(value_operations(scheme), {**params_by_name, "q": grid})["x_hat"]
+    return values_of_codes.to(torch.float64).expand(len(codes)).numpy()
 
 
 def _codes(scheme: Scheme) -> Sequence[int]:

@@ -154,11 +154,11 @@ class Lines:
         return all(0 <= first < last <= count for (first, last), count in zip(axes, shape, strict=True))
 
 
-def _part(name: str, own: Codec) -> Codec:
+def _part(name: str, codec: Codec) -> Codec:
     """Return the codec of a field of the pair from that of its value."""
     return Codec(
-        lambda form, reading: dataclasses.replace(reading.state.pair, **{name: own.read(form, reading)}),
-        lambda pair, state: own.write(getattr(pair, name), state),
+        lambda form, reading: dataclasses.replace(reading.state.pair, **{name: codec.read(form, reading)}),
+        lambda pair, state: codec.write(getattr(pair, name), state),
     )
 
 
@@ -213,14 +213,14 @@ def read_pair(form: str) -> Pair:
 
 
 def _of_integers(name: str) -> Codec:
-    def known() -> Collection[str]:
+    def names() -> Collection[str]:
         # They stand with their arithmetic, which needs torch.
         from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES
         from quantviz.layers.integers_of_layer import OUTPUT_FORMATS
 
         return {"engine": INTEGER_ENGINES, "output_format": OUTPUT_FORMATS, "activation": ACTIVATIONS}[name]
 
-    return one_of(known)
+    return one_of(names)
 
 
 def _read_method(form: str) -> str:
@@ -253,7 +253,7 @@ class LayerState(PageState):
     cell: tuple[int, int] | None = field(
         None, link="c", codec=codec(_read_cell, lambda cell: ".".join(map(str, cell))), looks=True, of="l"
     )
-    #: The input channel of the product whose steps are shown; None for the one that contributes most.
+    #: The input channel of the product whose steps are shown; None for the largest contribution.
     channel: int | None = field(None, link="j", codec=_NUMBER, looks=True, of="l")
     #: One of `SHOWN`.
     shown: str = field(SHOWN[0], link="e", codec=one_of(lambda: SHOWN), looks=True)
@@ -324,24 +324,24 @@ class LayerState(PageState):
         """Return the state limited to its layer, with the nearest schemes that fit."""
         shape = self.source.shape
         tokens, inputs, outputs = shape
-        found = self
+        fitted = self
         if self.cell is not None and (self.cell[0] >= tokens or self.cell[1] >= outputs):
-            found = found.replace(cell=None)
+            fitted = fitted.replace(cell=None)
         if self.channel is not None and self.channel >= inputs:
-            found = found.replace(channel=None)
+            fitted = fitted.replace(channel=None)
         if self.lines is not None and not self.lines.within(shape):
-            found = found.replace(lines=None)
+            fitted = fitted.replace(lines=None)
         if self.pair.problem(shape):
             weights, activations = _sides(shape)
             pair = Pair(
                 _fitted(self.pair.weights, weights), _fitted(self.pair.inputs, activations), self.pair.static
             )
-            found = found.replace(pair=pair)
-        return found
+            fitted = fitted.replace(pair=pair)
+        return fitted
 
 
 def usual_pair(source: LayerSource) -> Pair | None:
-    """Return the schemes under which a built-in layer shows what it is for; None of another layer."""
+    """Return the schemes of a built-in layer's demonstration; None of another layer."""
     if not isinstance(source, BuiltInLayer):
         return None
     return Pair(_by_lines(source.weights, "output"), _by_lines(source.inputs, "token"))
@@ -375,11 +375,11 @@ def _fitted(form: str, shape: Shape) -> str:
 
 def name_of_pair(pair: Pair) -> str | None:
     """Return the id of a pair among `PAIRS`, if it has one."""
-    return next((name for name, each in PAIRS.items() if each == pair), None)
+    return next((name for name, named_pair in PAIRS.items() if named_pair == pair), None)
 
 
 def pairs_compared(state: LayerState) -> tuple[Pair, ...]:
     """Return the compared pairs that fit the layer, the present one first."""
     chosen: Iterable[Pair] = state.compared or (PAIRS[name] for name in COMPARED)
-    fitting = (each for each in chosen if not each.problem(state.source.shape))
+    fitting = (pair for pair in chosen if not pair.problem(state.source.shape))
     return tuple(dict.fromkeys((state.pair, *fitting)))[:MOST_PAIRS]

@@ -135,12 +135,12 @@ def _group(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> L
 
 def _in_groups(scheme: Scheme, shape: tuple[int, ...], size: int) -> Granularity:
     """Return groups of `size` in place of the scheme's blocks: along the same axis, or as parts of them."""
-    now = scheme.granularity
+    blocks = scheme.granularity
     axes = len(shape)
-    if isinstance(now, PerGroup | Flat):
-        return dataclasses.replace(now, size=size)
+    if isinstance(blocks, PerGroup | Flat):
+        return dataclasses.replace(blocks, size=size)
     # Of a matrix' columns the parts lie along axis 0.
-    columns = isinstance(now, PerChannel) and axes == 2 and now.axis % axes == 1
+    columns = isinstance(blocks, PerChannel) and axes == 2 and blocks.axis % axes == 1
     return PerGroup(size, 0 if columns else -1)
 
 
@@ -275,17 +275,17 @@ def hand_choices_of(scheme: Scheme, shape: tuple[int, ...]) -> HandChoices:
 
 def formats_like(scheme: Scheme) -> Iterable[str]:
     """Return the formats of the same family, from most bits to fewest; not all need fit the scheme's mode."""
-    now = scheme.number_format
-    if now.family == "integer":
+    current = scheme.number_format
+    if current.family == "integer":
         alike = [
-            each
-            for each in FORMATS.values()
-            if each.family == now.family
-            and each.signed == now.signed
-            and (each.bits <= _MOST_BITS or each == now)
+            fmt
+            for fmt in FORMATS.values()
+            if fmt.family == current.family
+            and fmt.signed == current.signed
+            and (fmt.bits <= _MOST_BITS or fmt == current)
         ]
-        return [each.id for each in sorted(alike, key=lambda each: -each.bits)]
-    return next((chain for chain in _FLOATS if now.id in chain), ())
+        return [fmt.id for fmt in sorted(alike, key=lambda fmt: -fmt.bits)]
+    return next((chain for chain in _FLOATS if current.id in chain), ())
 
 
 def _choices(
@@ -295,12 +295,12 @@ def _choices(
     mode: str,
     scheme_of: Callable[[_T], Scheme],
 ) -> Choices[_T]:
-    found: dict[_T, Scheme] = {}
+    schemes: dict[_T, Scheme] = {}
     for value in values:
         with contextlib.suppress(QuantVizError):
             scheme = scheme_of(value)
             if scheme.mode == mode and not scheme.problems(shape):
-                found[value] = scheme
-    values = tuple(found)
+                schemes[value] = scheme
+    values = tuple(schemes)
     at = next((i for i, value in enumerate(values) if value == now), -1)
-    return Choices(values, tuple(found.values()), at)
+    return Choices(values, tuple(schemes.values()), at)

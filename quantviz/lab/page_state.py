@@ -108,7 +108,7 @@ def field(
         default: Its value at first.
         link: The parameter of links that carries it, or several, each with a codec of its own; "" for none.
         codec: The codec of the one parameter.
-        looks: Whether it only says what is looked at: a change of it is no step to undo.
+        looks: Whether it belongs to the view: a change of it is no step to undo.
         always: Whether links carry it also where it has its usual value.
         of: The parameter without which it means nothing, as a cell without its tensor.
         more: More for `dataclasses.field`.
@@ -201,7 +201,7 @@ class PageState:
         raise QuantVizError("link.choice", got=name, known=", ".join(self.parameters()))
 
     def is_step_to(self, new: Self) -> bool:
-        """Return whether `new` differs from this state in more than what is looked at."""
+        """Return whether `new` differs from this state in more than the view."""
         for each in _fields(self, looks=False):
             one, other = getattr(self, each.name), getattr(new, each.name)
             if one.is_step_to(other) if isinstance(one, PageState) else one != other:
@@ -209,8 +209,8 @@ class PageState:
         return False
 
     def looking(self, step: tuple[Self, Self], now: Self) -> Self:
-        """Return this state as it is shown once a `step` is undone or done again: what the step has not
-        changed of what is looked at stays as it is `now`.
+        """Return this state as shown after a `step` is undone or done again: parts of the view that the
+        step has not changed stay as they are `now`.
         """
         before, after = step
         names = [each.name for each in _fields(self, looks=True)]

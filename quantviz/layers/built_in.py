@@ -1,7 +1,7 @@
 """Built-in layers: the notebook's, two that a student can check by hand, and slices of a real model.
 
 A built-in layer is added here: one entry in `BUILT_IN_LAYERS` and its words under `[layers.built_in.<name>]`
-in each language. `data/README.md` has the origin of the slices, and what each of them shows.
+in each language. `data/README.md` has the origin of the slices, and the subject of each.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BuiltIn:
 
     #: Numbers of tokens, of input channels and of outputs.
     shape: Shape
-    #: The schemes under which it shows what it is for, as `layer` takes them.
+    #: The schemes of its demonstration, as `layer` takes them.
     weights: str | None
     inputs: str | None
     #: W and X as nested tuples, for layers that are literals.
@@ -137,12 +137,12 @@ class BuiltInLayer:
 
     @property
     def weights(self) -> str | None:
-        """Return the scheme of the weight under which the layer shows what it is for."""
+        """Return the scheme of the weight in the layer's demonstration."""
         return self._entry.weights
 
     @property
     def inputs(self) -> str | None:
-        """Return the scheme of the inputs under which the layer shows what it is for."""
+        """Return the scheme of the inputs in the layer's demonstration."""
         return self._entry.inputs
 
     @property
@@ -178,7 +178,7 @@ class BuiltInLayer:
         return text(f"layers.built_in.{self.name}.name", language)
 
     def look(self, language: str) -> str:
-        """Return the sentence on what the layer shows."""
+        """Return the sentence on the layer's subject."""
         return text(f"layers.built_in.{self.name}.look", language)
 
     @property

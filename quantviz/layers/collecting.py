@@ -30,8 +30,8 @@ class Rows(Protocol):
 class _Tokens:
     """Inputs of a linear layer, (…, inputs)."""
 
-    def __init__(self, given: torch.Tensor) -> None:
-        rows = given.detach()
+    def __init__(self, inputs: torch.Tensor) -> None:
+        rows = inputs.detach()
         self._rows = rows[None] if rows.dim() == 1 else rows.flatten(0, -2)
         self.count = len(self._rows)
 
@@ -46,8 +46,8 @@ class _Patches:
     Only the patches that are read are copied out, where `unfold` would copy all.
     """
 
-    def __init__(self, given: torch.Tensor, layer: nn.Conv2d) -> None:
-        images = given.detach()
+    def __init__(self, inputs: torch.Tensor, layer: nn.Conv2d) -> None:
+        images = inputs.detach()
         if images.dim() == 3:
             images = images[None]
         mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
@@ -82,9 +82,9 @@ class _Patches:
         return patches.flatten(1)
 
 
-def rows_of(layer: nn.Module, given: torch.Tensor) -> Rows:
+def rows_of(layer: nn.Module, inputs: torch.Tensor) -> Rows:
     """Return the inputs of one call of a layer as tokens."""
-    return _Patches(given, layer) if isinstance(layer, nn.Conv2d) else _Tokens(given)
+    return _Patches(inputs, layer) if isinstance(layer, nn.Conv2d) else _Tokens(inputs)
 
 
 def shaped_as_output(layer: nn.Module, values: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
@@ -138,15 +138,15 @@ class _Watched:
         self.kind = kind
         self.reservoir = _Reservoir(most, seed)
 
-    def take(self, given: torch.Tensor) -> None:
-        if not bool(torch.isfinite(given).all()):
+    def take(self, inputs: torch.Tensor) -> None:
+        if not bool(torch.isfinite(inputs).all()):
             raise QuantVizError("collect.nonfinite", name=self.name)
-        self.reservoir.add(rows_of(self.module, given))
+        self.reservoir.add(rows_of(self.module, inputs))
 
     def captured(self) -> Captured:
-        own = self.module.weight
-        assert isinstance(own, torch.Tensor)
-        weight = own.detach()
+        parameter = self.module.weight
+        assert isinstance(parameter, torch.Tensor)
+        weight = parameter.detach()
         weight = weight.T if self.kind == "conv1d" else weight.flatten(1)
         bias = self.module.bias
         values = bias.detach().cpu() if isinstance(bias, torch.Tensor) else None
@@ -193,15 +193,15 @@ def collect(
     watched, left_aside = _watched(model, names, rows, seed)
     order: dict[str, _Watched] = {}
     with ExitStack() as hooks, torch.no_grad():
-        for each in watched:
-            hooks.enter_context(_hooked(each, order))
+        for layer in watched:
+            hooks.enter_context(_hooked(layer, order))
         for number, batch in enumerate(iterated(batches)):
             run_batch(model, batch, number)
     if not order:
         raise QuantVizError("collect.nothing_ran", count=len(watched))
-    idle = [each.name for each in watched if each.name not in order]
+    idle = [layer.name for layer in watched if layer.name not in order]
     notes = [*note_on_layers("collect_grouped", left_aside), *note_on_layers("collect_idle", idle)]
-    return Layers(tuple(each.captured() for each in order.values()), tuple(notes))
+    return Layers(tuple(layer.captured() for layer in order.values()), tuple(notes))
 
 
 def modules_by_name(model: nn.Module) -> dict[str, nn.Module]:
@@ -240,7 +240,9 @@ def _watched(
         if not any(fnmatch.fnmatchcase(name, pattern) for name in kinds):
             raise QuantVizError("collect.unknown", got=pattern, known=", ".join(kinds))
     wanted = [
-        name for name in kinds if names is None or any(fnmatch.fnmatchcase(name, each) for each in names)
+        name
+        for name in kinds
+        if names is None or any(fnmatch.fnmatchcase(name, pattern) for pattern in names)
     ]
     grouped = [name for name in wanted if getattr(modules[name], "groups", 1) != 1]
     if len(grouped) == len(wanted):
@@ -255,10 +257,10 @@ def _hooked(layer: _Watched, order: dict[str, _Watched]) -> Iterator[None]:
     """Take in the inputs of a layer while the block lasts; `order` has those that ran, first ones first."""
 
     def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = args[0] if args else next(iter(kwargs.values()), None)
-        if isinstance(given, torch.Tensor) and given.numel():
+        inputs = args[0] if args else next(iter(kwargs.values()), None)
+        if isinstance(inputs, torch.Tensor) and inputs.numel():
             order.setdefault(layer.name, layer)
-            layer.take(given)
+            layer.take(inputs)
 
     handle = layer.module.register_forward_pre_hook(hook, with_kwargs=True)
     try:

@@ -23,7 +23,7 @@ from quantviz.layers.layer_result import LayerResult
 from quantviz.quantization.operations import NamedTensors
 from quantviz.tensors.conversion import dtype_name
 
-#: The sums of codes, which the browser makes: what `acc`, `sum_x` and `sum_w` are at first.
+#: The sums of codes, which the browser computes: the first `acc`, `sum_x` and `sum_w`.
 _SUMS = ("integer_products", "integer_pairs", "integer_sum_x", "integer_sum_w")
 #: The numbers that each output has one of, beside its bias.
 _OF_OUTPUT: Mapping[str, torch.dtype] = MappingProxyType(

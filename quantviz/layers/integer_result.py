@@ -105,7 +105,7 @@ class IntegerResult(Picklable):
         """Return the engine's sums Σ(q_x − z_x)(q_w − z_w) without a bias, int32 (tokens, outputs)."""
         values = values_of(self, slice(None), slice(None))
         keys = ("integer_products", "integer_pairs", "integer_sum", "integer_correct")
-        operations = tuple(each for each in self.operations if each.key.startswith(keys))
+        operations = tuple(operation for operation in self.operations if operation.key.startswith(keys))
         return run_operations(operations, values)["acc"]
 
     @property
@@ -162,21 +162,21 @@ class IntegerResult(Picklable):
         if any(not 0 <= i < n for i, n in zip((token, output), shape, strict=True)):
             raise QuantVizError("index_out_of_range", index=(token, output), shape=shape)
         values = values_of(self, slice(token, token + 1), slice(output, output + 1))
-        steps, found = steps_of_cell(self.operations, values)
+        steps, values_found = steps_of_cell(self.operations, values)
         exact = _exact(values).item()
         q_x, q_w = values["q_x"][0], values["q_w"][0]
         sums = [step for step in steps if step.name == "acc" or step.key.startswith("integer_bias")]
         if "bias" in values:
             exact = exact + (0 if self._engine.bias == "real" else values["bias"].item())
         scale, zero = single_params(self.outputs)
-        q = int(found["q"])
+        q = int(values_found["q"])
         return IntegerExplanation(
             token=token,
             output=output,
             q_x=q_x,
             q_w=q_w,
             products=q_x * q_w,
-            given=MappingProxyType({name: each.item() for name, each in values.items() if name[0] != "q"}),
+            given=MappingProxyType({name: value.item() for name, value in values.items() if name[0] != "q"}),
             steps=steps,
             accumulator=sums[-1].output,
             exact_accumulator=exact,
@@ -214,7 +214,7 @@ def integer_layer(
             multiplier and codes of the bias of its own: an engine is asked for one token at a time.
         outputs: Scale and zero point of the outputs, one of each.
         bias: Real numbers, (outputs,). Most engines get them as int32 codes of scale S_x · S_w: rounded half
-            to even, and clipped to int32, which a note says.
+            to even, and clipped to int32, with a note.
         bias_codes: These codes themselves, instead of `bias`; (tokens, outputs) if those of tokens differ.
         engine: Id of the engine, one of `INTEGER_ENGINES`.
         number_format: Id of the outputs' integer format, of at most 8 bits.
@@ -239,7 +239,7 @@ def integer_layer(
     m = s_x * s_w → 0.125
     m = m / s_y → 0.1667
     """
-    weights, inputs = (given if isinstance(given, Codes) else Codes.of(given) for given in (W, X))
+    weights, inputs = (operand if isinstance(operand, Codes) else Codes.of(operand) for operand in (W, X))
     if engine not in INTEGER_ENGINES:
         raise QuantVizError("integer.engine", got=engine, known=", ".join(INTEGER_ENGINES))
     if bias is not None and bias_codes is not None:
@@ -270,16 +270,16 @@ def values_of(result: IntegerResult, tokens: slice, outputs: slice) -> NamedTens
         "s_w": _of_outputs(result.weights.scale, outputs),
         "z_w": _of_outputs(result.weights.zero_point, outputs),
         "s_y": scale,
-        **{name: torch.as_tensor(each, dtype=torch.int32) for name, each in whole.items()},
+        **{name: torch.as_tensor(value, dtype=torch.int32) for name, value in whole.items()},
     }
     if result.bias is not None:
         values["bias"] = result.bias[outputs] if result.bias.dim() == 1 else result.bias[tokens, outputs]
     return values
 
 
-def _of_numbers(given: Any, weights: Codes, inputs: Codes, engine: IntegerEngine) -> tuple[torch.Tensor, int]:
+def _of_numbers(bias: Any, weights: Codes, inputs: Codes, engine: IntegerEngine) -> tuple[torch.Tensor, int]:
     """Return a real bias as the engine adds it, and the number of outputs where it was beyond int32."""
-    real = _of_each_output(as_real(given).values.to(torch.float64), weights, inputs)
+    real = _of_each_output(as_real(bias).values.to(torch.float64), weights, inputs)
     if not bool(torch.isfinite(real).all()):
         raise QuantVizError("layer.nonfinite_bias")
     if engine.bias == "real":
@@ -291,9 +291,9 @@ def _of_numbers(given: Any, weights: Codes, inputs: Codes, engine: IntegerEngine
     return clipped.to(torch.int64).to(torch.int32), int((beyond.any(0) if beyond.dim() > 1 else beyond).sum())
 
 
-def _of_codes(given: Any, weights: Codes, inputs: Codes, engine: IntegerEngine) -> torch.Tensor:
+def _of_codes(bias: Any, weights: Codes, inputs: Codes, engine: IntegerEngine) -> torch.Tensor:
     """Return int32 codes of a bias as the engine adds it."""
-    codes = _of_each_output(as_accumulators(given), weights, inputs)
+    codes = _of_each_output(as_accumulators(bias), weights, inputs)
     if engine.bias == "real":
         return (codes * _sum_scale(weights, inputs)).to(torch.float32)
     return codes.to(torch.int32)
@@ -335,8 +335,8 @@ def _check_layer(result: IntegerResult) -> None:
             "zero_point_beyond_codes", smallest=fmt.code_min, largest=fmt.code_max, got=int(zero)
         )
     products = _sum_scale(weights, inputs)
-    for each in (products.min().item(), products.max().item()):
-        multiplier = each / scale.item()
+    for extreme in (products.min().item(), products.max().item()):
+        multiplier = extreme / scale.item()
         in_float32 = torch.tensor(multiplier, dtype=torch.float32).item()
         if not 0 < in_float32 < math.inf:
             raise QuantVizError("multiplier_not_positive", got=multiplier)

@@ -100,7 +100,7 @@ def best_of_all(
         tried = methods if nearest["status"] == "ok" else ()
         yield best_of(
             nearest,
-            [numbers_or_reason(layer, weights, inputs, method=each, static=static) for each in tried],
+            [numbers_or_reason(layer, weights, inputs, method=method, static=static) for method in tried],
         )
 
 
@@ -114,8 +114,8 @@ def best_of(nearest: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[s
     """
     if nearest["status"] != "ok":
         return nearest
-    known = [nearest, *(each for each in others if each["status"] == "ok")]
-    best = min(known, key=lambda each: each["rel_out_used"])
+    measured = [nearest, *(record for record in others if record["status"] == "ok")]
+    best = min(measured, key=lambda record: record["rel_out_used"])
     before, after = nearest["rel_out_held_back"], best["rel_out_held_back"]
     times = before / after if 0 < after < math.inf else None
     return {**best, "rel_out_nearest": before, "times_less": times}
@@ -158,7 +158,7 @@ def column_scaling(
         some = some_outputs(weight, scheme, most)
         if some is None:
             return None
-        nearest, scaled = (layer_of(some, inputs, scheme, None, method=each) for each in (None, "awq"))
+        nearest, scaled = (layer_of(some, inputs, scheme, None, method=method) for method in (None, "awq"))
     except QuantVizError:
         return None
     before, after = nearest.rel_out.held_back, scaled.rel_out.held_back
@@ -206,7 +206,7 @@ class MomentErrors:
 def errors_by_moments(weight: Any, moments: torch.Tensor, weights: Scheme | str) -> MomentErrors:
     """Return the output error of a quantized weight from the mean squares of its inputs, H_jj.
 
-    It is that of inputs which are uncorrelated and not rounded themselves: the note says so.
+    It holds for uncorrelated inputs that are not rounded themselves, as the note states.
 
     Args:
         weight: W, (outputs, inputs).
@@ -280,9 +280,9 @@ def _sizes(layer: Captured, weights: Scheme | None, inputs: Scheme | None) -> di
 
 def _loudest(channels: Channels) -> dict[str, Any]:
     """Return the loudest channel of the inputs and of the weight, each as many times as the median."""
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     for side, sizes in (("input", channels.x_max), ("weight", channels.w_max)):
         median = float(sizes.median())
-        found[f"loud_{side}"] = int(sizes.argmax())
-        found[f"loud_{side}_times"] = float(sizes.max()) / median if median else None
-    return found
+        record[f"loud_{side}"] = int(sizes.argmax())
+        record[f"loud_{side}_times"] = float(sizes.max()) / median if median else None
+    return record

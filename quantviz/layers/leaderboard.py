@@ -53,7 +53,7 @@ def leaderboard(
     >>> sorted(found.method), found.rel_out_held_back.is_monotonic_increasing
     (['gptq', 'nearest'], True)
     """
-    chains = [as_chain(each) for each in methods]
+    chains = [as_chain(method) for method in methods]
     if isinstance(layer, LayerResult):
         layer = Captured("", "linear", layer.weights.stored, layer.inputs.stored, layer.bias)
     rows = list(rows_of(layer, list(schemes), chains, inputs, seed=seed))

@@ -52,8 +52,8 @@ def products_of(chain: Chain, shape: Shape) -> float:
     """
     tokens, inputs, outputs = shape
     values = inputs * (tokens + outputs) + tokens * outputs
-    own = _PRODUCTS * tokens * inputs * outputs + _VALUE * values
-    return own + sum(method.products(shape) for method in chain.methods)
+    plain = _PRODUCTS * tokens * inputs * outputs + _VALUE * values
+    return plain + sum(method.products(shape) for method in chain.methods)
 
 
 def refuse_long(chain: Chain, shape: Shape, seconds: float) -> None:
@@ -98,17 +98,23 @@ def computed(
     """
     opened = given if isinstance(given, Captured) else given.open()
     began = time.perf_counter()
-    found = layer(opened.weight, opened.inputs, *schemes, opened.bias, **more)
+    result = layer(opened.weight, opened.inputs, *schemes, opened.bias, **more)
     seconds = time.perf_counter() - began
-    small = {name: each for name, each in found.trace.items() if len(pickle.dumps(each)) <= _TRACE_BYTES}
-    applied = dataclasses.replace(found.applied, trace=MappingProxyType(small))
-    found = dataclasses.replace(found, applied=applied)
-    tokens, _, outputs = found.shape
-    _ = found.rel_out, found.parts, found.channels, found.weights.sqnr_db
-    cells = found.cells() if tokens * outputs <= most_cells else None
-    read = (each for each in (opened.weight, opened.inputs) if isinstance(each, Stored))
-    notes = (note for each in read for note in each.notes)
-    return Computed(found, cells, tuple(notes), seconds)
+    small = {name: trace for name, trace in result.trace.items() if len(pickle.dumps(trace)) <= _TRACE_BYTES}
+    left_out = (
+        Note.of("layer_no_picture", method=name, most=_TRACE_BYTES)
+        for name in result.trace
+        if name not in small
+    )
+    said = (*result.applied.notes, *left_out)
+    applied = dataclasses.replace(result.applied, trace=MappingProxyType(small), notes=said)
+    result = dataclasses.replace(result, applied=applied)
+    tokens, _, outputs = result.shape
+    _ = result.rel_out, result.parts, result.channels, result.weights.sqnr_db
+    cells = result.cells() if tokens * outputs <= most_cells else None
+    read = (stored for stored in (opened.weight, opened.inputs) if isinstance(stored, Stored))
+    notes = (note for stored in read for note in stored.notes)
+    return Computed(result, cells, tuple(notes), seconds)
 
 
 # ---- what pictures of methods ask of a layer -----------------------------------------------------------
@@ -135,9 +141,9 @@ def traces_of_turns(
         if method.id == "rotation":
             break
         task = task.in_basis(method.basis(task))
-    found = {}
+    traces = {}
     for value in values:
         turn = chain.with_field("rotation", **{field: value})
         with suppress(QuantVizError):
-            found[value] = next(each for each in turn.bases if each.id == "rotation").basis(task).trace
-    return found
+            traces[value] = next(basis for basis in turn.bases if basis.id == "rotation").basis(task).trace
+    return traces

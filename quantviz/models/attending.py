@@ -100,27 +100,27 @@ def attention(
     >>> centred < plain
     True
     """
-    queries, all_keys = (_heads(each, name) for each, name in ((q, "q"), (k, "k")))
+    queries, all_keys = (_heads(heads, name) for heads, name in ((q, "q"), (k, "k")))
     all_values = None if v is None else _heads(v, "v")
     _check_shapes(queries, all_keys, all_values)
-    of_keys, of_values = (scheme_of(each, "inputs") for each in (keys, values))
+    of_keys, of_values = (scheme_of(scheme, "inputs") for scheme in (keys, values))
     mean = all_keys.mean(1, keepdim=True) if center else torch.zeros(())
     rounded = _rounded(all_keys - mean, of_keys) + mean
     share = queries.shape[0] // all_keys.shape[0]
     added = _mask(mask, queries.shape[1], all_keys.shape[1])
     factor = 1 / math.sqrt(queries.shape[2]) if scale is None else scale
-    scores = [queries @ each.repeat_interleave(share, 0).mT * factor + added for each in (all_keys, rounded)]
+    scores = [queries @ side.repeat_interleave(share, 0).mT * factor + added for side in (all_keys, rounded)]
     seen = scores[0] > _MASKED
     if not bool(seen.any(-1).all()):
         raise QuantVizError("attention.nothing_seen")
-    p, p_hat = (each.log_softmax(-1) for each in scores)
+    p, p_hat = (score.log_softmax(-1) for score in scores)
     kl = torch.where(seen, p.exp() * (p - p_hat), 0.0).sum(-1).clamp_min(0).mean() / math.log(2)
     rel_out = math.nan
     if all_values is not None:
         pairs = ((p, all_values), (p_hat, _rounded(all_values, of_values)))
-        y, y_hat = (each.exp() @ own.repeat_interleave(share, 0) for each, own in pairs)
+        y, y_hat = (logs.exp() @ head_values.repeat_interleave(share, 0) for logs, head_values in pairs)
         rel_out = relative_error(y_hat, y)
-    rel_scores = relative_error(*(torch.where(seen, each, 0.0) for each in reversed(scores)))
+    rel_scores = relative_error(*(torch.where(seen, score, 0.0) for score in reversed(scores)))
     return AttentionResult(of_keys, of_values, center, p.exp(), p_hat.exp(), float(kl), rel_scores, rel_out)
 
 
@@ -128,13 +128,13 @@ def _check_shapes(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tenso
     """Raise a `QuantVizError` for heads that do not belong to each other."""
     fits = queries.shape[2] == keys.shape[2] and queries.shape[0] % keys.shape[0] == 0
     if not fits or (values is not None and values.shape[:2] != keys.shape[:2]):
-        shapes = [tuple(each.shape) for each in (queries, keys, values) if each is not None]
+        shapes = [tuple(tensor.shape) for tensor in (queries, keys, values) if tensor is not None]
         raise QuantVizError("attention.shapes", got=shapes)
 
 
-def _heads(given: Any, name: str) -> torch.Tensor:
+def _heads(tensor: Any, name: str) -> torch.Tensor:
     """Return queries, keys or values as float64 (heads, tokens, channels)."""
-    values = as_real(given).values.to(torch.float64)
+    values = as_real(tensor).values.to(torch.float64)
     if values.dim() == 2:
         values = values[None]
     if values.dim() != 3 or not values.numel():
@@ -148,7 +148,7 @@ def _rounded(heads: torch.Tensor, scheme: Scheme | None) -> torch.Tensor:
     """Return each head's matrix once rounded, float64."""
     if scheme is None:
         return heads
-    return torch.stack([quantize(each.to(torch.float32), scheme).x_hat.to(torch.float64) for each in heads])
+    return torch.stack([quantize(head.to(torch.float32), scheme).x_hat.to(torch.float64) for head in heads])
 
 
 def _mask(mask: Any, queries: int, tokens: int) -> torch.Tensor:

@@ -48,6 +48,16 @@ def content_of(content: bytes, name: str) -> Content:
         return Content.MODEL if has_several_weights(model_tensors(catalog)) else Content.TENSOR
 
 
+def is_run_file(content: bytes, name: str) -> bool:
+    """Return whether a file is that of a run. It can be called in another process.
+
+    Raises:
+        QuantVizError: It cannot be read.
+    """
+    with open_tensors(content, name) as catalog:
+        return is_run(catalog)
+
+
 def has_several_weights(model: ModelTensors) -> bool:
     """Return whether a file has two readable matrices."""
     infos = (model.info(name) for name in model.model_names)

@@ -87,7 +87,7 @@ class Network:
     tensors: Mapping[str, torch.Tensor]
     #: Rounds the inputs of a linear layer, (tokens, inputs), by the layer's name.
     inputs: Mapping[str, Rounder] = field(default_factory=lambda: _NONE)
-    #: Rounds what the cache keeps, (tokens, width), by "model.layers.0.keys" and the like.
+    #: Rounds the cached keys or values, (tokens, width), by "model.layers.0.keys" and the like.
     cached: Mapping[str, Rounder] = field(default_factory=lambda: _NONE)
 
 

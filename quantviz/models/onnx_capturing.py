@@ -134,7 +134,7 @@ def _nodes(view: memoryview, graph: Sequence[Field]) -> Iterator[_Node]:
 def _values(nodes: Sequence[_Node], declared: Set[str]) -> dict[str, _Value]:
     """Return the values that nodes make, by their names in the model; `declared` are its own outputs.
 
-    A value that is only quantized has the name of what the nodes after it take: the output of its
+    A value that is only quantized has the name of the next nodes' input: the output of its
     DequantizeLinear. A quantizer leaves ReLU to the range of the codes, so its own output lacks that.
     """
     made = {name: node for node in nodes if node.operator != _CONSTANT for name in node.outputs if name}

@@ -1,4 +1,4 @@
-"""A network under schemes: its weights after rounding, and the rounding of what passes through it.
+"""A network under schemes: its weights after rounding, and the rounding of its activations.
 
 Whatever tokens share is chosen ahead, on the text for calibration, so that a text that is written character
 by character and one that is read at once are rounded alike: scales of the matrix and of channels, and the
@@ -81,7 +81,7 @@ class Quantized:
 
 def mean_bits(layers: Iterable[Rounded]) -> float:
     """Return the mean bits of a weight of some layers, with scales."""
-    counts = [(each.weight.numel(), each.bits) for each in layers]
+    counts = [(layer.weight.numel(), layer.bits) for layer in layers]
     return sum(bits * count for count, bits in counts) / sum(count for count, _ in counts)
 
 
@@ -90,15 +90,15 @@ def watched_on_calibration(model: str) -> Mapping[str, torch.Tensor]:
     """Return the inputs of a built-in model's linear layers, and its keys and values, on the text for
     calibration, (tokens, channels) by name.
     """
-    found: dict[str, torch.Tensor] = {}
+    watched: dict[str, torch.Tensor] = {}
 
     def watch(name: str, value: torch.Tensor) -> None:
         if value.dim() == 3:
-            found[name] = value.flatten(0, 1)[::_EVERY].clone()
+            watched[name] = value.flatten(0, 1)[::_EVERY].clone()
 
     with torch.inference_mode():
         logits(network_of(model), tokens_of("calibration")[:, :-1], watch=watch)
-    return MappingProxyType(found)
+    return MappingProxyType(watched)
 
 
 def quantized_network(model: str, schemes: ModelSchemes) -> Quantized:
@@ -110,7 +110,7 @@ def quantized_network(model: str, schemes: ModelSchemes) -> Quantized:
     network = network_of(model)
     names = network.sizes.linear_layers()
     check_names(schemes, names)
-    rounded = {each.name: each for each in rounded_layers(model, schemes)}
+    rounded = {layer.name: layer for layer in rounded_layers(model, schemes)}
     layers = {name: rounded[name] for name in names}
     changed = with_layers(network, layers.values())
     tensors = dict(changed.tensors)
@@ -125,12 +125,12 @@ def with_layers(network: Network, layers: Iterable[Rounded]) -> Network:
     """Return a network in which some linear layers are rounded."""
     tensors = dict(network.tensors)
     inputs = dict(network.inputs)
-    for each in layers:
-        tensors[f"{each.name}.weight"] = each.weight
-        if each.bias is not None:
-            tensors[f"{each.name}.bias"] = each.bias
-        if each.inputs is not None:
-            inputs[each.name] = each.inputs
+    for layer in layers:
+        tensors[f"{layer.name}.weight"] = layer.weight
+        if layer.bias is not None:
+            tensors[f"{layer.name}.bias"] = layer.bias
+        if layer.inputs is not None:
+            inputs[layer.name] = layer.inputs
     return dataclasses.replace(network, tensors=tensors, inputs=inputs)
 
 
@@ -138,13 +138,13 @@ def rounded_layers(model: str, schemes: ModelSchemes) -> Iterator[Rounded]:
     """Yield the linear layers of a built-in model under their schemes, as each is ready."""
     swept: dict[LayerSchemes, list[str]] = {}
     for name in network_of(model).sizes.linear_layers():
-        own = schemes.of(name)
-        if isinstance(as_chain(own.method).rounding, GPTQ):
-            swept.setdefault(own, []).append(name)
+        layer_schemes = schemes.of(name)
+        if isinstance(as_chain(layer_schemes.method).rounding, GPTQ):
+            swept.setdefault(layer_schemes, []).append(name)
         else:
-            yield rounded_layer(model, name, own)
-    for own, together in swept.items():
-        yield from _kept_together(model, tuple(together), own)
+            yield rounded_layer(model, name, layer_schemes)
+    for layer_schemes, together in swept.items():
+        yield from _kept_together(model, tuple(together), layer_schemes)
 
 
 @lru_cache(maxsize=_MOST_LAYERS)
@@ -164,15 +164,15 @@ def rounded_layer(model: str, name: str, schemes: LayerSchemes) -> Rounded:
         inputs = _shared_rounder(model, inputs_name(name), schemes.inputs)
     if not isinstance(schemes.weights, Scheme):
         return Rounded(name, schemes, weight, bias, inputs, torch.inf, STORED_BITS)
-    found = quantize(weight, schemes.weights)
+    weight_result = quantize(weight, schemes.weights)
     return Rounded(
         name,
         schemes,
-        found.x_hat,
+        weight_result.x_hat,
         bias,
         inputs,
-        metrics(found)["sqnr_db"],
-        bits_per_element(schemes.weights, found.shape),
+        metrics(weight_result)["sqnr_db"],
+        bits_per_element(schemes.weights, weight_result.shape),
     )
 
 
@@ -180,7 +180,7 @@ def _by_methods(model: str, names: tuple[str, ...], schemes: LayerSchemes) -> tu
     """Return linear layers under a chain of methods, which sees the text for calibration alone."""
     tensors = network_of(model).tensors
     weights, inputs = (
-        each if isinstance(each, Scheme) else None for each in (schemes.weights, schemes.inputs)
+        scheme if isinstance(scheme, Scheme) else None for scheme in (schemes.weights, schemes.inputs)
     )
     works = []
     for name in names:
@@ -213,7 +213,7 @@ def rounded_by(
 ) -> Rounded:
     """Return a linear layer that a chain is done with: its weight, and the chain's other effects.
 
-    The layers of a built-in model, which is named, share what rounds their common inputs.
+    The layers of a built-in model, which is named, share the rounding of their common inputs.
     """
     rounded, applied = done
     inputs = schemes.inputs
@@ -239,7 +239,7 @@ def _input_rounder(work: ChainWork, inputs: Scheme, built_in: tuple[str, str] | 
     `built_in` are the names of a built-in model and of its layer.
     """
     loud = _without_loud(work.chain, work.task)
-    rotations = tuple(each for each in work.chain.bases if isinstance(each, Rotation))
+    rotations = tuple(rotation for rotation in work.chain.bases if isinstance(rotation, Rotation))
     if built_in is not None and loud is None and len(rotations) == len(work.bases):
         model, name = built_in
         return _shared_rounder(model, inputs_name(name), inputs, rotations)
@@ -253,7 +253,7 @@ def _shared_rounder(model: str, name: str, scheme: Scheme, rotations: tuple[Rota
     seen = watched_on_calibration(model)[name]
     if not rotations:
         return rounder(scheme, seen)
-    bases = tuple(Turned(each, seen.shape[1]) for each in rotations)
+    bases = tuple(Turned(rotation, seen.shape[1]) for rotation in rotations)
     changed = seen.to(torch.float64)
     for basis in bases:
         changed = basis.of_inputs(changed)
@@ -318,12 +318,12 @@ def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:
 
 
 def _of_own_scales(scheme: Scheme, seen: torch.Tensor) -> Rounder:
-    """Return the rounding of each token by its own scales; what is of the whole tensor is that of `seen`."""
+    """Return the rounding of each token by its own scales; `seen` gives the whole tensor's numbers."""
     absmax = largest_magnitude(as_quantized(seen, scheme))
 
     def rounded(x: torch.Tensor) -> torch.Tensor:
-        found = found_by_reference(x, scheme, absmax)
-        return quantize_in_ranges(x, scheme, found, absmax).x_hat
+        block_ranges = found_by_reference(x, scheme, absmax)
+        return quantize_in_ranges(x, scheme, block_ranges, absmax).x_hat
 
     if not scheme.calibration.together:
         return rounded
@@ -333,11 +333,11 @@ def _of_own_scales(scheme: Scheme, seen: torch.Tensor) -> Rounder:
 
 def _cached(model: str, schemes: ModelSchemes, layers: int) -> dict[str, Rounder]:
     """Return the rounding of the keys and values of each layer, by name."""
-    found = {}
+    rounders = {}
     for part in ("keys", "values"):
         scheme = getattr(schemes, part)
         if scheme is not None:
             for layer in range(layers):
                 name = f"model.layers.{layer}.{part}"
-                found[name] = rounder(scheme, watched_on_calibration(model)[name])
-    return found
+                rounders[name] = rounder(scheme, watched_on_calibration(model)[name])
+    return rounders

@@ -79,7 +79,7 @@ class CapturedRun(Picklable):
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the tensors."""
-        return tuple(each.name for each in self.tensors)
+        return tuple(tensor.name for tensor in self.tensors)
 
     @classmethod
     def open(cls, path: str | PurePath) -> CapturedRun:
@@ -118,12 +118,12 @@ def run_in(catalog: Catalog, path: str) -> CapturedRun:
 def _parsed(texts: Mapping[str, str], key: str, kind: type, path: str) -> Any:
     """Return one of the texts of the header as JSON of a kind, a list or an object."""
     try:
-        found = json.loads(texts.get(key, ""))
+        parsed = json.loads(texts.get(key, ""))
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, kind):
+        parsed = None
+    if not isinstance(parsed, kind):
         raise QuantVizError("runs.damaged", file=path, entry=key)
-    return found
+    return parsed
 
 
 def _tensor_in(
@@ -132,7 +132,7 @@ def _tensor_in(
     info = catalog.info(name)
     op = ops.get(name, "")
     named = axes.get(name, [""] * len(info.shape))
-    are_names = isinstance(named, list) and all(isinstance(each, str) for each in named)
+    are_names = isinstance(named, list) and all(isinstance(axis_name, str) for axis_name in named)
     if not isinstance(op, str) or not are_names or len(named) != len(info.shape):
         raise QuantVizError("runs.damaged", file=path, entry=name)
     return RunTensor(name, op, tuple(named), tuple(info.shape), info.dtype, info.problem)
@@ -242,22 +242,22 @@ class RunWriter:
         texts = {
             "format": FORMAT,
             "order": json.dumps(list(self._tensors)),
-            "op": json.dumps({name: each.op for name, each in self._tensors.items()}),
-            "axes": json.dumps({name: each.axes for name, each in self._tensors.items()}),
+            "op": json.dumps({name: entry.op for name, entry in self._tensors.items()}),
+            "axes": json.dumps({name: entry.axes for name, entry in self._tensors.items()}),
         }
-        declared = {name: (each.dtype, each.shape) for name, each in self._tensors.items()}
+        declared = {name: (entry.dtype, entry.shape) for name, entry in self._tensors.items()}
         write_file(self._path, self._parts(written_header(texts, declared)))
         tensors = tuple(
-            RunTensor(name, each.op, each.axes, each.shape, each.dtype)
-            for name, each in self._tensors.items()
+            RunTensor(name, entry.op, entry.axes, entry.shape, entry.dtype)
+            for name, entry in self._tensors.items()
         )
         return CapturedRun(str(self._path), tensors, notes=self._notes())
 
     def _parts(self, header: bytes) -> Iterator[bytes]:
         """Yield the bytes of the header, then those of each tensor, some at a time."""
         yield header
-        for each in self._tensors.values():
-            for start, stop in each.places:
+        for entry in self._tensors.values():
+            for start, stop in entry.places:
                 self._aside.seek(start)
                 for at in range(start, stop, _AT_ONCE):
                     yield self._aside.read(min(_AT_ONCE, stop - at))

@@ -81,7 +81,7 @@ def original(model: str, text: str | None) -> Scores:
 
 
 def pieces_of(text: str | None) -> torch.Tensor:
-    """Return a text, None for the one that is held back, as pieces, int64 (pieces, characters)."""
+    """Return a text, None for the held-back one, as pieces, int64 (pieces, characters)."""
     return tokens_of("held_back") if text is None else excerpts_of(text)
 
 
@@ -113,7 +113,7 @@ class RunResult:
 
     model: str
     schemes: ModelSchemes
-    #: The text it is measured on; None for the one that is held back.
+    #: The text it is measured on; None for the held-back one.
     text: str | None
     #: The text it goes on from, and the seed of the draws.
     seed_text: str

@@ -131,8 +131,8 @@ def sum_of(
     codes = {"a": as_codes(a, fmt).to(torch.int32), "b": as_codes(b, fmt).to(torch.int32)}
     alone = _single_in_rows(codes["a"].shape, codes["b"].shape)
     values = {"q_a": codes["a"], "q_b": codes["b"], **_ends(fmt)}
-    for name, each in (("a", a_params), ("b", b_params), ("y", params)):
-        values[f"s_{name}"], values[f"z_{name}"] = single_params(each)
+    for name, params_of_name in (("a", a_params), ("b", b_params), ("y", params)):
+        values[f"s_{name}"], values[f"z_{name}"] = single_params(params_of_name)
     if arithmetic == "litert_ruy":
         if codes["a"].shape != codes["b"].shape:
             raise QuantVizError("terms_differ", a=tuple(codes["a"].shape), b=tuple(codes["b"].shape))
@@ -179,25 +179,25 @@ def average_codes(
     fmt = _integer_format(number_format)
     if arithmetic not in AVERAGES:
         raise QuantVizError("requantization_unknown", got=arithmetic, known=", ".join(AVERAGES))
-    given = as_codes(codes, fmt).to(torch.int32)
-    values = {"q_x": given, "n": torch.tensor(given.shape[-1], dtype=torch.int32), **_ends(fmt)}
-    for name, each in (("x", params), ("y", outputs)):
-        values[f"s_{name}"], values[f"z_{name}"] = single_params(each)
-    values["vector"] = _in_vectors(given.shape[-2:-1])
+    codes32 = as_codes(codes, fmt).to(torch.int32)
+    values = {"q_x": codes32, "n": torch.tensor(codes32.shape[-1], dtype=torch.int32), **_ends(fmt)}
+    for name, params_of_name in (("x", params), ("y", outputs)):
+        values[f"s_{name}"], values[f"z_{name}"] = single_params(params_of_name)
+    values["vector"] = _in_vectors(codes32.shape[-2:-1])
     return run_operations(AVERAGES[arithmetic], values)["q"].to(torch_dtype(fmt.code_dtype))
 
 
 def _in_vectors(shape: torch.Size) -> torch.Tensor:
     """Return which codes of a contiguous tensor vector instructions compute: whole vectors from the first."""
-    found = torch.zeros(shape, dtype=torch.bool)
-    found.flatten()[: found.numel() // _VECTOR * _VECTOR] = True
-    return found
+    in_vectors = torch.zeros(shape, dtype=torch.bool)
+    in_vectors.flatten()[: in_vectors.numel() // _VECTOR * _VECTOR] = True
+    return in_vectors
 
 
 def _ends(fmt: NumberFormat) -> NamedTensors:
     """Return the ends of a format, int32."""
     ends = {"low": fmt.code_min, "high": fmt.code_max}
-    return {name: torch.tensor(each, dtype=torch.int32) for name, each in ends.items()}
+    return {name: torch.tensor(end, dtype=torch.int32) for name, end in ends.items()}
 
 
 def _single_in_rows(a: torch.Size, b: torch.Size) -> str | None:
@@ -212,13 +212,14 @@ def _single_in_rows(a: torch.Size, b: torch.Size) -> str | None:
     axis = next((axis for axis in range(-1, -len(shape) - 1, -1) if shape[axis] != 1), None)
     if axis is None:
         return "a"
-    return next((name for name, own in (("a", a), ("b", b)) if len(own) < -axis or own[axis] == 1), None)
+    return next((name for name, dims in (("a", a), ("b", b)) if len(dims) < -axis or dims[axis] == 1), None)
 
 
 def single_params(params: QParams) -> tuple[torch.Tensor, torch.Tensor]:
     """Return scale, float32, and zero point, int32."""
     scale, zero = (
-        torch.as_tensor(each, dtype=torch.float32).flatten() for each in (params.scale, params.zero_point)
+        torch.as_tensor(numbers, dtype=torch.float32).flatten()
+        for numbers in (params.scale, params.zero_point)
     )
     if scale.numel() != 1 or zero.numel() != 1:
         raise QuantVizError("operator_needs_one_scale", got=scale.numel())

@@ -185,8 +185,8 @@ class External(Calibration):
 #: Every calibration that can be chosen, by id.
 CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType(
     {
-        each.id: each
-        for each in (MinMax, Percentile, MSE, AbsMean, *ENGINE_CALIBRATIONS, Searched, ManualRange, Given)
+        kind.id: kind
+        for kind in (MinMax, Percentile, MSE, AbsMean, *ENGINE_CALIBRATIONS, Searched, ManualRange, Given)
     }
 )
 
@@ -199,7 +199,7 @@ def starting(kind: type[Calibration], known: Mapping[str, float]) -> Calibration
     (Percentile(p=99.0), ManualRange(lo=-3.0, hi=2.0))
     """
     values = {}
-    for each in fields(kind):  # type: ignore[arg-type]
-        usual = 1.0 if each.default is MISSING else each.default
-        values[each.name] = known.get(each.name, each.metadata.get("start", usual))
+    for parameter in fields(kind):  # type: ignore[arg-type]
+        usual = 1.0 if parameter.default is MISSING else parameter.default
+        values[parameter.name] = known.get(parameter.name, parameter.metadata.get("start", usual))
     return kind(**values)

@@ -60,7 +60,7 @@ class BlockLayout:
     tail: Tail = "refuse"
 
     def __post_init__(self) -> None:
-        # A layout is made for each band of a tensor: what is plainly right is not looked at any closer.
+        # A layout is made for each band of a tensor: plainly valid shapes skip the full check.
         for shape in (self.view_shape, self.block_shape, self.grid_shape):
             if type(shape) is not tuple or {*map(type, shape)} - {int}:
                 check_fields(self)
@@ -130,24 +130,24 @@ class Granularity(ABC):
     def __post_init__(self) -> None:
         # Convert NumPy's whole numbers to Python's own, so that the text form round-trips; leave any other
         # value to `problems`.
-        for each in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, each.name)
-            if each.type == "int" and not isinstance(value, bool):
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.type == "int" and not isinstance(value, bool):
                 number = whole(value)
-                object.__setattr__(self, each.name, value if number is None else number)
+                object.__setattr__(self, field.name, value if number is None else number)
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield an error for each bad field: a size is a whole number from 1 on, an axis any."""
-        for each in sorted(dataclasses.fields(self), key=lambda each: each.name != "axis"):  # type: ignore[arg-type]
-            value = getattr(self, each.name)
-            about = {"owner": type(self).__name__, "field": each.name, "got": value}
-            if each.type == "bool" and not isinstance(value, bool):
+        for field in sorted(dataclasses.fields(self), key=lambda field: field.name != "axis"):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            about = {"owner": type(self).__name__, "field": field.name, "got": value}
+            if field.type == "bool" and not isinstance(value, bool):
                 yield QuantVizError("field_not_bool", **about)
-            if each.type != "int":
+            if field.type != "int":
                 continue
             if not isinstance(value, int) or isinstance(value, bool):
                 yield QuantVizError("field_not_integer", **about)
-            elif value < 1 and each.name != "axis":
+            elif value < 1 and field.name != "axis":
                 yield QuantVizError("field_too_small", **about, smallest=1)
             elif abs(value) > _MOST:
                 yield QuantVizError("field_too_large", **about, largest=_MOST)
@@ -169,7 +169,7 @@ class Granularity(ABC):
         if min(shape, default=0) < 0:
             owner = type(self).__name__
             raise QuantVizError("field_too_small", owner=owner, field="shape", got=shape, smallest=0)
-        # Whether sizes divide a shape is asked once they are sound.
+        # Sizes are compared with the shape once they are valid.
         for problem in itertools.chain(self.problems(), self.shape_problems(shape, tail)):
             raise problem
         view = self.view_shape(shape)
@@ -389,35 +389,35 @@ def nearest_granularity(
     Flat(size=32, strided=False)
     """
     sized = hasattr(wanted, "size")
-    now = wanted.block_shape(shape) if not any(wanted.shape_problems(shape, "pad")) else shape
+    goal = wanted.block_shape(shape) if not any(wanted.shape_problems(shape, "pad")) else shape
 
-    def distance(each: Granularity) -> tuple[bool, bool, float, bool]:
-        block = each.block_shape(shape)
-        same_view = len(now) == len(block) and each.view_shape(shape) == wanted.view_shape(shape)
-        pairs = zip(now, block, strict=True) if same_view else ((math.prod(now), math.prod(block)),)
-        unusual = not sized and usual_size > 0 and getattr(each, "size", None) != usual_size
+    def distance(other: Granularity) -> tuple[bool, bool, float, bool]:
+        block = other.block_shape(shape)
+        same_view = len(goal) == len(block) and other.view_shape(shape) == wanted.view_shape(shape)
+        pairs = zip(goal, block, strict=True) if same_view else ((math.prod(goal), math.prod(block)),)
+        unusual = not sized and usual_size > 0 and getattr(other, "size", None) != usual_size
         return (
-            each.id != wanted.id,
+            other.id != wanted.id,
             unusual,
             sum(abs(math.log2(a / b)) for a, b in pairs),
-            getattr(each, "strided", False),
+            getattr(other, "strided", False),
         )
 
     closest = None
     problems = []
-    for each in among:
-        problem = next(iter(each.shape_problems(shape, tail)), None)
+    for other in among:
+        problem = next(iter(other.shape_problems(shape, tail)), None)
         if problem:
             problems.append(problem)
-        elif closest is None or distance(each) < distance(closest):
-            closest = each
+        elif closest is None or distance(other) < distance(closest):
+            closest = other
     if closest is None:
         raise problems[0] if problems else QuantVizError("block_needs_two_axes", shape=shape)
     return closest
 
 
 GRANULARITIES: Mapping[str, type[Granularity]] = MappingProxyType(
-    {each.id: each for each in (PerTensor, PerChannel, PerGroup, PerBlock, Flat)}
+    {kind.id: kind for kind in (PerTensor, PerChannel, PerGroup, PerBlock, Flat)}
 )
 
 

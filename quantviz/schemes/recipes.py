@@ -328,21 +328,21 @@ def _written_out(typed: str) -> str | None:
     >>> _written_out("int3_g16"), _written_out("int4_gguf")
     ('int3,symmetric,per_group(size=16),min_max,course', None)
     """
-    found = re.fullmatch(r"(u?)(int\d+)[ _-](?:per[ _-](tensor|row|column)|g(\d+))", typed.strip().lower())
-    if found is None or found[1] + found[2] not in FORMATS:
+    match = re.fullmatch(r"(u?)(int\d+)[ _-](?:per[ _-](tensor|row|column)|g(\d+))", typed.strip().lower())
+    if match is None or match[1] + match[2] not in FORMATS:
         return None
     lines = {"tensor": PerTensor(), "row": PerChannel(0), "column": PerChannel(1)}
-    granularity = lines[found[3]] if found[3] else PerGroup(int(found[4][:9]))
-    return str(Scheme(found[1] + found[2], "asymmetric" if found[1] else "symmetric", granularity))
+    granularity = lines[match[3]] if match[3] else PerGroup(int(match[4][:9]))
+    return str(Scheme(match[1] + match[2], "asymmetric" if match[1] else "symmetric", granularity))
 
 
 def _named_partly(typed: str) -> tuple[str, ...]:
     """Return the ids of recipes with the typed text in their name or in a name of their engine."""
-    in_name = [own for names in _names() for name, own in names if has_words(name, typed)]
+    in_name = [recipe for names in _names() for name, recipe in names if has_words(name, typed)]
     of_engine = [
-        own for own, scheme in ALL_RECIPES.items() if begins_words(engine_names(scheme.chosen), typed)
+        recipe for recipe, scheme in ALL_RECIPES.items() if begins_words(engine_names(scheme.chosen), typed)
     ]
-    return tuple(own for own in ALL_RECIPES if own in (*in_name, *of_engine))
+    return tuple(recipe for recipe in ALL_RECIPES if recipe in (*in_name, *of_engine))
 
 
 @functools.cache

@@ -106,7 +106,7 @@ def read_value(raw: str, kind: Any) -> Any:
     raise QuantVizError(
         "text_form_bad_value",
         got=raw,
-        wanted=" / ".join(getattr(each, "__name__", str(each)) for each in options),
+        wanted=" / ".join(getattr(option, "__name__", str(option)) for option in options),
     )
 
 
@@ -150,7 +150,7 @@ def read(form: str, registry: Mapping[str, type[Any]], unknown: str) -> Any:
 @cache
 def _fields_of(kind: Hashable) -> Mapping[str, Any]:
     """Return the type of each field that a form can name."""
-    kinds = {name: plain_type(each) for name, each in field_types(kind).items()}
+    kinds = {name: plain_type(kind_of_field) for name, kind_of_field in field_types(kind).items()}
     fields = dataclasses.fields(cast("type[Any]", kind))
     return MappingProxyType({field.name: kinds[field.name] for field in fields if field.name != "id"})
 

@@ -26,6 +26,7 @@ from quantviz.text import visible
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
     from quantviz.sources.files.file_data import FileData
+    from quantviz.sources.sandbox import Read
     from quantviz.tensors.lazy import Stored
 
 #: The environment variable with the folder's path.
@@ -122,22 +123,42 @@ def _is_readable(file: str) -> bool:
     return real.is_file() and os.access(real, os.R_OK)
 
 
-def open_local(file: str, read_as: str = "") -> Catalog:
+@dataclass(frozen=True)
+class _Below:
+    """A file at a path below the folder."""
+
+    file: str
+    read_as: str
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.file).name
+
+    @property
+    def version(self) -> tuple[str, str, str]:
+        return self.file, self.read_as, local_version(self.file)
+
+    def data(self) -> FileData:
+        found = _open(self.file)
+        found.stored_as = self.read_as
+        return found
+
+
+def open_local(file: str, read_as: str = "", read: Read | None = None) -> Catalog:
     """Return the tensors of the file at that path below the folder, quantized weights decoded among them.
 
-    `read_as` names the dtype of NumPy's arrays of bytes, as `stored_as` of `open_tensors`.
+    `read_as` names the dtype of NumPy's arrays of bytes, as `stored_as` of `open_tensors`; `read` does the
+    reading, by default `read_apart`.
 
     The file stays open as long as the catalogue or one of its tensors exists.
 
     Raises:
         QuantVizError: The path leads out of the folder, or the file cannot be opened, as in `open_tensors`.
     """
-    from quantviz.sources.files import catalog_of
-    from quantviz.sources.layouts.decoded import model_tensors
+    from quantviz.sources.sandbox import read_apart
+    from quantviz.sources.sandboxed import Sandboxed
 
-    data = _open(file)
-    data.stored_as = read_as
-    return model_tensors(catalog_of(data))
+    return Sandboxed(_Below(file, read_as), read or read_apart)
 
 
 def local_version(file: str) -> str:
@@ -159,9 +180,9 @@ def local_version(file: str) -> str:
     beside = folder / path.parent
     if is_index(path.name):
         # Every file that may be a shard of it.
-        paths += sorted(each for each in beside.iterdir() if reader_of(each.name))
+        paths += sorted(sibling for sibling in beside.iterdir() if reader_of(sibling.name))
     elif path.suffix == ".onnx":
-        paths += sorted(each for each in beside.iterdir() if each.name.startswith(path.name))
+        paths += sorted(sibling for sibling in beside.iterdir() if sibling.name.startswith(path.name))
     named = os.environ.get(STORED_AS, "") if path.suffix in (".npy", ".npz") else ""
     return named + ".".join(map(_stat_text, paths))
 
@@ -172,10 +193,10 @@ def _stat_text(path: Path) -> str:
     A missing shard has "-": it is reported when one of its tensors is read.
     """
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return "-"
-    return f"{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}"
+    return f"{stat.st_ino:x}-{stat.st_size:x}-{stat.st_mtime_ns:x}"
 
 
 def _open(file: str) -> FileData:
@@ -236,8 +257,8 @@ def _descriptor(real: Path) -> int:
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         *folders, name = real.relative_to(folder).parts
-        for each in folders:
-            below = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+        for part in folders:
+            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
             os.close(at)
             at = below
         return os.open(name, READ_FLAGS | os.O_NOFOLLOW, dir_fd=at)
@@ -338,8 +359,8 @@ class LocalTensor(InFile):
 
     def to_payload(self) -> str:
         """Return the source for a link, in `[A-Za-z0-9_-]`: names are any text there is."""
-        known = [self.file, self.name, *self.shape, *([self.read_as] if self.read_as else [])]
-        fields = json.dumps(known, ensure_ascii=False, separators=(",", ":"))
+        identity = [self.file, self.name, *self.shape, *([self.read_as] if self.read_as else [])]
+        fields = json.dumps(identity, ensure_ascii=False, separators=(",", ":"))
         return base64.urlsafe_b64encode(fields.encode("utf-8", "surrogatepass")).decode("ascii").rstrip("=")
 
     @classmethod

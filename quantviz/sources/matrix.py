@@ -127,7 +127,7 @@ class AsMatrix(Derived):
         return own, found.outputs
 
     def code(self, large: bool, language: str) -> list[str] | None:
-        """Return the source's own lines, and the one that makes a matrix of it."""
+        """Return the source's own lines, and the line that makes a matrix of it."""
         lines = self.source.code(large, language)
         axes = self.outputs[0] if len(self.outputs) == 1 else self.outputs
         own = "" if self.orientation.is_usual else f", outputs_axis={axes}"

@@ -156,8 +156,8 @@ class _Line:
         return self._error_at(self._word, key, place, **params)
 
     def _error_at(self, what: re.Pattern[str], key: str, place: int, **params: object) -> QuantVizError:
-        found = what.finditer(self._page.text, self._start, self._end)
-        return self._page.error(key, next(itertools.islice(found, place, None)).start(), **params)
+        places = what.finditer(self._page.text, self._start, self._end)
+        return self._page.error(key, next(itertools.islice(places, place, None)).start(), **params)
 
     def _refuse_too_much(self, most: int) -> None:
         """Refuse too many words, or too many separators for the words before them, whichever comes first."""

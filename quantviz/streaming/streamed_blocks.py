@@ -129,15 +129,17 @@ class StreamedBlocks:
         """Return the `count` results of `answer` for each block, float64, from `most` blocks at a time."""
         grid = self._layout.grid_shape
         if self._one:
-            own = answer(_OneBlock(self._runs, self._block_ends(), self._x.count, self._threads))
-            return tuple(viewed(each.to(torch.float64), grid) for each in own)
+            answers_of_one = answer(_OneBlock(self._runs, self._block_ends(), self._x.count, self._threads))
+            return tuple(
+                viewed(answer_of_blocks.to(torch.float64), grid) for answer_of_blocks in answers_of_one
+            )
         numbers = viewed(torch.arange(self._layout.block_count), grid)
         answers = tuple(torch.zeros(self._layout.block_count, dtype=torch.float64) for _ in range(count))
 
         def of_window(blocks: Blocks, place: tuple[slice, ...]) -> None:
-            own = numbers[place].flatten()
+            block_numbers = numbers[place].flatten()
             for rows in (blocks.magnitudes() if self._absolute else blocks).rows(most):
-                there = Rows(own[rows.numbers], rows.values)
+                there = Rows(block_numbers[rows.numbers], rows.values)
                 for whole, part in zip(answers, answer(there), strict=True):
                     whole[there.numbers] = part.to(torch.float64)
 
@@ -183,7 +185,7 @@ class StreamedBlocks:
             hi = run_kernels.numbers_of(high)
             if self._finite_only:
                 lo, hi = (np.where(low > high, np.float32(0), ends) for ends in (lo, hi))
-            ends = tuple(viewed(torch.from_numpy(each), layout.grid_shape) for each in (lo, hi))
+            ends = tuple(viewed(torch.from_numpy(keys), layout.grid_shape) for keys in (lo, hi))
             if layout.tail == "pad":
                 part = block_sizes(layout) < layout.block_size
                 ends = (
@@ -197,7 +199,7 @@ class StreamedBlocks:
         if not self._one:
             lo, hi = self._by_window(lambda blocks: blocks.min_max(), 2)
             return lo.to(torch.float32), hi.to(torch.float32)
-        found: list[tuple[float, float]] = []
+        ends_found: list[tuple[float, float]] = []
 
         def work(runs: Iterator[tuple[int, int]]) -> None:
             for start, stop in runs:
@@ -205,10 +207,12 @@ class StreamedBlocks:
                 if self._finite_only:
                     run = run[np.isfinite(run)]
                 if len(run):
-                    found.append((float(run.min()), float(run.max())))
+                    ends_found.append((float(run.min()), float(run.max())))
 
         shared_out(work, runs_between(self._x.count, self._piece), self._threads)
-        ends = (min(lo for lo, _ in found), max(hi for _, hi in found)) if found else (0.0, 0.0)
+        ends = (
+            (min(lo for lo, _ in ends_found), max(hi for _, hi in ends_found)) if ends_found else (0.0, 0.0)
+        )
         lo, hi = (torch.full(self._layout.grid_shape, end, dtype=torch.float32) for end in ends)
         return lo, hi
 
@@ -246,10 +250,10 @@ class StreamedBlocks:
         counts: list[Array] = []
 
         def count(runs: Iterator[tuple[int, int]]) -> None:
-            own = np.zeros(1 << 16, np.int64)
-            counts.append(own)
+            tops = np.zeros(1 << 16, np.int64)
+            counts.append(tops)
             for start, stop in runs:
-                run_kernels.count_tops(run_of(self._x, start, stop), self._absolute, self._finite_only, own)
+                run_kernels.count_tops(run_of(self._x, start, stop), self._absolute, self._finite_only, tops)
 
         shared_out(count, shares_of(self._x.count, self._piece, in_place=self._x.in_place))
         ends = np.cumsum(sum(counts))
@@ -258,7 +262,7 @@ class StreamedBlocks:
             return tuple(self.constant(0.0) for _ in percents)
         places = [last * percent / 100 for percent in percents]
         below = [place.floor() for place in places]
-        wanted = [int(at) for each in below for at in (each, torch.minimum(each + 1, last))]
+        wanted = [int(at) for index in below for at in (index, torch.minimum(index + 1, last))]
         tops = np.searchsorted(ends, wanted, side="right")
         marked = np.zeros(1 << 16, np.bool_)
         marked[tops] = True
@@ -267,10 +271,10 @@ class StreamedBlocks:
         def pick(runs: Iterator[tuple[int, int]]) -> None:
             for start, stop in runs:
                 run = run_of(self._x, start, stop)
-                found = np.empty(run.size, np.float32)
+                values_picked = np.empty(run.size, np.float32)
                 picked.append(
-                    found[
-                        : run_kernels.pick_tops(run, self._absolute, self._finite_only, marked, found)
+                    values_picked[
+                        : run_kernels.pick_tops(run, self._absolute, self._finite_only, marked, values_picked)
                     ].copy()
                 )
 
@@ -314,7 +318,7 @@ class _OneBlock:
         self, of_rows: Callable[..., torch.Tensor], join: Join, *of_blocks: torch.Tensor
     ) -> torch.Tensor:
         """Return the results of `of_rows` for one stretch after the other, combined by `join`."""
-        columns = [each.unsqueeze(-1) for each in of_blocks]
+        columns = [column.unsqueeze(-1) for column in of_blocks]
         stretches = list(runs_between(self._count, STRETCH))
         sums = [torch.empty(0)] * len(stretches)
 

@@ -60,12 +60,12 @@ class Handle:
     broken: Callable[[float], Line] | None = None
     #: Which cells are hit by the bug, from the correct and the broken outcome.
     hit: Callable[[Outcome, Outcome], torch.Tensor] = differing
-    #: The number that the handle shows for a value: the one that is dragged, if the value follows from it.
+    #: The number shown for a value: the dragged one, if the value follows from it.
     shown: Callable[[float], float] = lambda value: value
 
     def nearest(self, value: float) -> float:
         """Return the value of the handle next to a number."""
-        return min(self.values, key=lambda each: abs(each - value))
+        return min(self.values, key=lambda handle_value: abs(handle_value - value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ def frames(bug_id: str) -> tuple[Frame, ...]:
         bug = dataclasses.replace(BUGS[bug_id], broken=broken_line)
         case = Case("drag", handle.source(value), handle.given(value))
         x = case.source.tensor()
-        correct, broken = (run_bug(bug, x, each, case) for each in (False, True))
+        correct, broken = (run_bug(bug, x, is_broken, case) for is_broken in (False, True))
         results.append(Frame(value, bug, case, correct, broken, handle.hit(correct, broken)))
     return tuple(results)
 
@@ -155,7 +155,7 @@ def _typed(rows: Sequence[Sequence[float]]) -> Source:
 
 
 def _with_zero_point(value: float) -> Source:
-    return _typed([[each + _shift(value) for each in row] for row in BALANCED])
+    return _typed([[x + _shift(value) for x in row] for row in BALANCED])
 
 
 def _shift(zero_point: float) -> float:
@@ -164,26 +164,24 @@ def _shift(zero_point: float) -> float:
 
 
 #: Zero points from x moved down as far as it goes to x moved up.
-_ZERO_POINTS = tuple(float(each) for each in range(127, -129, -1))
+_ZERO_POINTS = tuple(float(zero_point) for zero_point in range(127, -129, -1))
 
 
 def _from(value: float) -> Source:
-    return _typed([[each + value for each in row] for row in _TEN_WIDE])
+    return _typed([[x + value for x in row] for row in _TEN_WIDE])
 
 
 def _with_row(value: float) -> Source:
-    return _typed(
-        [[each * value if at == ROW else each for each in row] for at, row in enumerate(ROWS_ALIKE)]
-    )
+    return _typed([[x * value if at == ROW else x for x in row] for at, row in enumerate(ROWS_ALIKE)])
 
 
 def _off_the_grid(value: float) -> Source:
     # The largest magnitudes stay, and the scale with them.
-    return _typed([[each if abs(each) == 3.5 else each + value for each in row] for row in _ON_THE_GRID])
+    return _typed([[x if abs(x) == 3.5 else x + value for x in row] for row in _ON_THE_GRID])
 
 
 def _hundredths(first: int, last: int, by: int) -> tuple[float, ...]:
-    return tuple(each / 100 for each in range(first, last + by, by))
+    return tuple(hundredth / 100 for hundredth in range(first, last + by, by))
 
 
 # ---- the facts of a value ---------------------------------------------------------------------------
@@ -245,7 +243,7 @@ HANDLES: Mapping[str, Handle] = MappingProxyType(
     {
         "int8_difference_wraps": Handle(_ZERO_POINTS, 0.0, _with_zero_point, _difference, shown=_shift),
         "times_255_wraps": Handle(
-            tuple(float(each) for each in range(127, 256)),
+            tuple(float(zero_point) for zero_point in range(127, 256)),
             127.0,
             lambda value: Builtin("course_3x3"),
             lambda correct, broken, place: {

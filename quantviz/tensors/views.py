@@ -42,7 +42,7 @@ ERROR_VIEWS: Mapping[str, ErrorView] = MappingProxyType(
         # 100 %, and half a step.
         "relative": ErrorView(over="x", end=1.0, unit=100.0),
         "steps": ErrorView(over="step", end=0.5),
-        # Its square is what the weight's error adds to an output's, where inputs are uncorrelated.
+        # Its square is the factor of the weight's squared error in an output's, for uncorrelated inputs.
         "seen": ErrorView(over="quiet"),
     }
 )

@@ -48,7 +48,7 @@ def text(key: str, language: str = DEFAULT_LANGUAGE, /, **params: object) -> str
     ('1 bit', '4 bits')
     """
     sentence = catalogue(language)[key]
-    # Most have no braces, and a page says a thousand.
+    # Most have no braces, and a page has a thousand.
     return _SENTENCES.vformat(sentence, (), params) if "{" in sentence or "}" in sentence else sentence
 
 
@@ -101,7 +101,7 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 def table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
     """Return the HTML table that a notebook shows in place of a `repr`.
 
-    Each cell's text is escaped; the first cell of a row says what it is.
+    Each cell's text is escaped; the first cell of a row is its heading.
 
     >>> table([("shape", "<2 × 3>")])
     '<table><tbody><tr><th>shape</th><td>&lt;2 × 3&gt;</td></tr></tbody></table>'

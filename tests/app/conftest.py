@@ -1,5 +1,6 @@
 """For tests that open pages without a browser."""
 
+import io
 import pickle
 from functools import cache
 
@@ -62,8 +63,11 @@ def long_work_done_here():
     from quantviz.budget import Spending
 
     def answered(runner, job):
-        work = pickle.loads(pickle.dumps(job.work))
-        return pickle.loads(pickle.dumps(jobs._done(work, jobs.Cost(), Spending(1e9))))
+        work = pickle.loads(pickle.dumps(job.work, protocol=5))
+        stream = io.BytesIO()
+        jobs._Pickler(stream, protocol=5).dump(jobs._done(work, jobs.Cost(), Spending(1e9)))
+        read = jobs._TypedData if job.cost.confined else pickle.Unpickler
+        return read(io.BytesIO(stream.getvalue())).load()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jobs.Jobs, "_answer", answered)

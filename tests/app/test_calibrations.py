@@ -19,7 +19,7 @@ from quantviz.schemes.calibration import Calibration, Range, starting
 from quantviz.text import catalogue
 from tests.helpers.controls import choose, controls, words_of
 from tests.helpers.sample import sample_of
-from tests.helpers.session import address, healthy, numbers, opened, panels, result
+from tests.helpers.session import address, healthy, keys_of, numbers, opened, panels, result
 
 TENSORS = ("normal(rows=6,cols=16)", "builtin(name=course_3x3)")
 
@@ -68,8 +68,7 @@ def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
         assert [tile.value for tile in numbers(again)] == [tile.value for tile in numbers(at)]
         assert float(numbers(at)[0].value) == float(f"{qv.metrics(r)['mse']:.4g}")
         fields = {f"range_{field.name}" for field in dataclasses.fields(scheme.calibration)}
-        shown = (*at.number_input, *at.checkbox)
-        assert fields == {each.key for each in shown if (each.key or "").startswith("range_")}
+        assert fields == {*keys_of(at, "range_")} - {"range_expander"}
     assert refused == REFUSED[mode]
 
 
@@ -124,8 +123,7 @@ def test_one_that_is_added_has_its_control(monkeypatch):
     at = opened(t=TENSORS[0], s="int4,symmetric,per_tensor,min_max,course")
     healthy(chosen(at, "fraction"))
     assert address(at)["s"] == "int4,symmetric,per_tensor,fraction(part=1.0),course"
-    field = at.number_input(key="range_part")
-    assert field.label == "Part"
-    field.set_value(0.5).run()
+    assert controls(at)["range_part"]["label"] == "Part"
+    choose(at, ("range_part", 0.5))
     assert address(healthy(at))["s"] == "int4,symmetric,per_tensor,fraction(part=0.5),course"
     codes_and_errors(at)

@@ -15,9 +15,9 @@ from quantviz.sources import Normal
 from quantviz.text import catalogue
 from quantviz.ui.lab.compare.engine_comparison import example_state
 from tests.helpers import session
-from tests.helpers.controls import controls
+from tests.helpers.controls import controls, value_of, words_of
 from tests.helpers.panels import decoded
-from tests.helpers.session import act, address, bodies, control, keys_of, spec, told, turned
+from tests.helpers.session import act, address, bodies, keys_of, spec, told, turned
 
 #: The first screen's tensor under schemes that several engines offer, of every kind of format, mode and
 #: granularity.
@@ -120,7 +120,7 @@ def test_one_engine_lights_its_own_cells_and_the_link_keeps_it():
     act(at, compare_light="code")
     assert framed(at) == expected(between.codes)
     assert torch.any(between.either != between.codes)
-    assert opened(**address(at)).selectbox(key="compare_with").value == "microxcaling"
+    assert value_of(opened(**address(at)), "compare_with") == "microxcaling"
 
 
 def test_the_button_opens_and_closes_and_closed_there_is_nothing():
@@ -161,8 +161,8 @@ def test_a_listed_cell_is_selected_and_says_its_rule_and_its_tie(language):
 
 def chosen_engines(at):
     """The engines that are offered and chosen for each purpose, by the key of its control."""
-    pills = [each for each in at.pills if each.key.startswith("compare_chosen_")]
-    return {each.key: (set(each.options), set(each.value)) for each in pills}
+    rows = {key: each for key, each in controls(at).items() if key.startswith("compare_chosen_")}
+    return {key: (set(words_of(at, key)), set(each["value"].split())) for key, each in rows.items()}
 
 
 def test_engines_can_be_left_out_and_found_by_the_names_people_use():
@@ -183,9 +183,7 @@ def test_engines_can_be_left_out_and_found_by_the_names_people_use():
     assert any(names["compare.no_engine_found"] == each.value for each in at.caption)
     kept = {"compare_chosen_integer_inference": ["litert"], "compare_chosen_microscaling": ["microxcaling"]}
     act(at, compare_engines_find="")
-    for key in before:
-        control(at, key).set_value(kept.get(key, []))
-    at.run()
+    act(at, **{key: kept.get(key, []) for key in before})
     left = compare(state.source.tensor(), state.scheme, ["course", "litert", "microxcaling"])
     assert framed(at) == expected(left.lit)
     assert len(rows(at)) == len(left.groups) == 2

@@ -84,7 +84,7 @@ def test_eight_are_enough():
     at = comparing(b=forms[0], y="~".join([*forms[1:], ROW]))
     assert not at.button(key="set_baseline").disabled
     assert [title[0] for title in shown(at)[1]] == [*"ABCD", "S"]
-    act(at, beside_which=[0, 1, 2, 3, 6])
+    act(at, beside_which_choice=[0, 1, 2, 3, 6])
     assert [title[0] for title in shown(at)[1]] == [*"BCDG", "S"]
     remembered = LabState.read(address(act(at, "set_baseline", bits=16)))[0].remembered
     assert (len(remembered), remembered[-1].number_format.bits) == (MOST_HELD, 16)

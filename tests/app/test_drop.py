@@ -12,14 +12,16 @@ from streamlit.testing.v1 import AppTest
 from torch import nn
 
 import quantviz as qv
+from quantviz.budget import Ended
 from quantviz.lab.layer_state import LayerState
+from quantviz.sources import sandbox
 from quantviz.sources.hubs import models
 from quantviz.sources.local import FOLDER
 from quantviz.streaming.regions import read_whole
 from quantviz.ui.checkpoints import choices
-from quantviz.ui.drop import taking
 from quantviz.ui.lab.dropped_files import dropped_files
 from quantviz.ui.shell import bounds
+from tests.helpers.controls import words_of
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hub import COMMIT, REPO, serving
 from tests.helpers.session import APP, address, bring, healthy, opened
@@ -89,7 +91,7 @@ def test_several_weights_go_to_the_model_and_are_scanned(asked, files):
     # Recipes of any width come first, so that a narrow model gets a number.
     assert recipes[0] == "int4_per_row"
     # Called after a file of weights, not after what lies beside them.
-    assert at.selectbox(key="checkpoints_chosen").options[0].startswith(("net", "model"))
+    assert words_of(at, "checkpoints_chosen")[0].startswith(("net", "model"))
     kept = sorted(each.name for each in path.iterdir()) if path.is_dir() else [path.name]
     assert kept == sorted(set(files) - {"README.md"})
     # What is measured of it stays in the session's own folder.
@@ -215,24 +217,11 @@ def test_too_much_together_is_refused_before_it_is_written(asked, monkeypatch):
         dropped_files("model:upload")
 
 
-def test_a_large_file_is_listed_beside_the_server_within_bounds(asked, monkeypatch):
-    keys = []
-    beside = taking.heavily
+def test_a_file_that_takes_too_much_to_list_says_so(asked, monkeypatch):
+    def too_much(work, key, cost, owner):
+        raise Ended("work.memory", most=3)
 
-    def far(key, work):
-        keys.append(key)
-        return beside(key, work)
-
-    def too_much(key, work):
-        raise qv.QuantVizError("work.memory", most=3)
-
-    monkeypatch.setattr(taking, "heavily", far)
-    for bound, listed in ((10**6, 0), (100, 1)):
-        monkeypatch.setattr(taking, "LISTED_BYTES", bound)
-        at = bring(opened(LESSONS, lang="en"), "drop_anywhere", {"net.pt": state_dict(WEIGHTS)})
-        assert address(healthy(at))["f"] == "model:upload"
-        assert len(keys) == listed
-    monkeypatch.setattr(taking, "heavily", too_much)
+    monkeypatch.setattr(sandbox.runner(), "submit", too_much)
     before = len(asked)
     at = bring(opened(MODEL, lang="en"), "drop_files", {"net.pt": state_dict(WEIGHTS)})
     assert "Use quantviz scan" in at.warning[0].value
@@ -294,7 +283,7 @@ def test_a_published_model_is_scanned_and_its_worst_weight_opens_in_the_lab(
     # Whoever has the link sees the scan.
     at = opened(MODEL, f=chosen, lang="en")
     assert "The worst under int4 row" in " ".join(each.proto.body for each in healthy(at).get("html"))
-    assert at.selectbox(key="checkpoints_chosen").options[0].startswith(f"{REPO} · ")
+    assert words_of(at, "checkpoints_chosen")[0].startswith(f"{REPO} · ")
     at.button(key="checkpoints_worst_1").click().run()
     source = healthy(at).session_state["lab_state"].now.source
     assert (source.original.repo, source.original.revision) == (REPO, COMMIT)

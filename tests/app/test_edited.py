@@ -8,7 +8,7 @@ from quantviz.lab.page_state import History
 from quantviz.lab.state import LabState, opening
 from quantviz.sources import AsMatrix, Builtin, Edited, Normal, with_cell
 from quantviz.ui.lab import tensor
-from tests.helpers.controls import controls
+from tests.helpers.controls import controls, value_of
 from tests.helpers.session import act, address, bodies, healthy, hint, keys_of, opened, panels, told, upload
 
 FORM = "edited(builtin(name=loud_column),2.3=5.25)"
@@ -33,8 +33,8 @@ def test_the_page_says_what_was_set(language, said):
     assert bodies(at, title)
     assert panels(at)[0][2, 3] == 5.25
     # It is the scenario's tensor still, and its hint says that it was changed.
-    assert at.selectbox(key="kind").value == "scenario"
-    assert at.selectbox(key="scenario").value == "one_loud_column"
+    assert value_of(at, "kind") == "scenario"
+    assert value_of(at, "scenario") == "one_loud_column"
     assert words in hint(at)
 
 
@@ -67,7 +67,7 @@ def test_a_locked_tensor_is_not_put_back():
 
 def test_other_numbers_of_the_same_kind_are_another_tensor():
     at = opened(t="edited(normal(rows=8,cols=6,seed=1),2.3=5.25)")
-    assert at.selectbox(key="kind").value == "random"
+    assert value_of(at, "kind") == "random"
     assert state(act(at, random_seed=2)).source == Normal(8, 6, 2)
     assert state(act(at, "undo")).source == with_cell(Normal(8, 6, 1), (2, 3), 5.25)
     laplace = state(act(at, distribution="laplace")).source

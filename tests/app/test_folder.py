@@ -15,6 +15,7 @@ from quantviz.lab.page_state import History
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.local import FOLDER
 from quantviz.ui.lab.sidebar.folder import MOST_OFFERED
+from tests.helpers.controls import controls, value_of, words_of
 from tests.helpers.session import APP, act, address, bodies, healthy, opened, panels, told
 
 
@@ -40,14 +41,14 @@ def at_file(name):
 
 def test_choosing_a_file_and_one_of_its_tensors(folder):
     at = act(opened(), kind="folder")
-    assert at.selectbox(key="folder_file").options == ["a.npy", "bad.npy", "many.safetensors"]
+    assert words_of(at, "folder_file") == ["a.npy", "bad.npy", "many.safetensors"]
     act(at, folder_file="a.npy")
     assert (shown(at).file, shown(at).name, shown(at).shape) == ("a.npy", "a", (2, 3))
     assert shown(act(at, folder_file="many.safetensors")).name == "layer.0000"
     # Of many names a part is offered, beside a box that finds the others; the chosen one stays among them.
-    assert len(at.selectbox(key="folder_tensor").options) == MOST_OFFERED
+    assert len(words_of(at, "folder_tensor")) == MOST_OFFERED
     act(at, folder_tensor_filter="LAY R.024")
-    found = [each.split()[0] for each in at.selectbox(key="folder_tensor").options]
+    found = [each.split()[0] for each in words_of(at, "folder_tensor")]
     assert found == ["layer.0000", *(f"layer.{i:04}" for i in range(240, 250))]
     assert shown(act(at, folder_tensor="layer.0245")).name == "layer.0245"
     assert shown(opened(**address(at))) == shown(at)
@@ -68,9 +69,9 @@ def test_names_that_no_screen_can_show_are_spelled_out(folder):
     content = struct.pack("<Q", len(x)) + x + struct.pack("<f", 2.5)
     (folder / os.fsdecode(b"\xff.safetensors")).write_bytes(content)
     at = act(opened(), kind="folder")
-    assert at.selectbox(key="folder_file").options[-1] == "\\udcff.safetensors"
-    at.selectbox(key="folder_file").select_index(3).run()
-    assert at.selectbox(key="folder_tensor").options == ["\\ud800<b>\\u202e**  [1]  float32"]
+    assert words_of(at, "folder_file")[-1] == "\\udcff.safetensors"
+    act(at, folder_file=controls(at)["folder_file"]["choices"][-1][0])
+    assert words_of(at, "folder_tensor") == ["\\ud800<b>\\u202e**  [1]  float32"]
     assert bodies(at, "\\ud800&lt;b&gt;\\u202e**")
     assert shown(opened(**address(at))) == shown(at)
 
@@ -84,7 +85,7 @@ def test_a_link_to_what_is_gone_says_so(folder):
 
 def test_without_a_folder_there_is_no_such_choice(monkeypatch):
     monkeypatch.delenv(FOLDER, raising=False)
-    assert "The server's folder" not in opened().selectbox(key="kind").options
+    assert "The server's folder" not in words_of(opened(), "kind")
 
 
 def test_settings_that_cannot_be_are_said(monkeypatch):
@@ -97,7 +98,7 @@ def test_what_cannot_be_read_does_not_take_the_list(folder):
     (folder / "circle.npy").symlink_to("circle.npy")
     (folder / "<b>_*x*.npy").symlink_to("gone")
     at = healthy(act(opened(), kind="folder"))
-    assert at.selectbox(key="folder_file").options == ["a.npy", "bad.npy", "many.safetensors"]
+    assert words_of(at, "folder_file") == ["a.npy", "bad.npy", "many.safetensors"]
     assert (
         "Some of the folder cannot be read and is left out (2): <b>_*x*.npy, circle.npy. "
         "Check where these entries lead and who may read them." in told(at.sidebar, "caption")
@@ -114,7 +115,7 @@ def test_an_array_without_a_dtype_asks_for_it_and_its_link_says_it(folder):
     for each in (at, again):
         assert shown(each).read_as == "float8_e4m3fn"
         assert numpy.array_equal(panels(each)[0], x)
-    assert again.selectbox(key="folder_read_as").value == "float8_e4m3fn"
+    assert value_of(again, "folder_read_as") == "float8_e4m3fn"
 
 
 def test_an_index_opens_although_its_first_shard_is_gone(folder):

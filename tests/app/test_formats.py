@@ -350,7 +350,7 @@ def test_a_bad_address_is_named(language):
 
 def test_the_language_and_another_page_keep_the_state():
     at = opened(a="nf4", b="fp4", x="0.25", lang="en")
-    at.segmented_control(key="language_choice").set_value("zh").run()
+    choose(at, ("language_choice", "zh"))
     assert address(healthy(at)) == {"a": "nf4", "b": "fp4", "x": "0.25", "lang": "zh"}
     assert catalogue("zh")["formats.nf4.help"] == controls(at)["first"]["help"]
     at.switch_page("pages/learn/teacher.py").run()

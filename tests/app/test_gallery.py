@@ -186,7 +186,7 @@ def test_the_program_is_followed_at_the_farthest_cell():
 
 def test_the_language_switches_in_place():
     at = opened(bug="zero_point_added", case="zero_point_0", lang="en")
-    at.segmented_control(key="language_choice").set_value("zh").run()
+    choose(at, ("language_choice", "zh"))
     assert address(healthy(at)) == {"bug": "zero_point_added", "case": "zero_point_0", "lang": "zh"}
     assert catalogue("zh")["bugs.zero_point_added.happens"] in read(at)
     choose(at, ("bug", "row_of_zeros"))

@@ -6,6 +6,7 @@ import json
 import re
 
 from quantviz.sources.files import open_tensors
+from tests.helpers.controls import words_of
 from tests.helpers.hostile import CASES, NAMES, UNSEEN, X
 from tests.helpers.session import act, address, bodies, numbers, opened, upload
 
@@ -40,15 +41,15 @@ def test_names_are_shown_as_plain_text():
     content = json.dumps({name: X.tolist() for name in names.values()}).encode()
     at = upload(opened(), "x.json", content)
     assert not at.error
-    (chooser,) = [box for box in at.selectbox if box.key == "file_tensor"]
-    assert len(chooser.options) == len(names)
-    assert not [label for label in chooser.options if UNSEEN.search(label)]
+    labels = words_of(at, "file_tensor")
+    assert len(labels) == len(names)
+    assert not [label for label in labels if UNSEEN.search(label)]
     for name in (names["rtl"], names["html"], names["markdown"], names["surrogate"], names["control"]):
         act(at, file_tensor=name)
         assert not at.error
         # All that is sent, but for the names to choose from, which are looked at by themselves.
-        nodes = [node for node in at._tree if getattr(node, "key", None) != "file_tensor"]
-        sent = [str(getattr(node, "proto", "")) for node in nodes]
+        sent = [str(getattr(node, "proto", "")) for node in at._tree]
+        sent = [each for each in sent if "file_tensor_choice" not in each]
         assert not [each for each in sent if re.search("[\u202a-\u202e\u2066-\u2069]", each)]
         # HTML is text in the pieces of HTML that the app itself sends.
         assert not bodies(at, "<img src=x")

@@ -6,6 +6,7 @@ import torch
 
 from quantviz.sources.hubs import models
 from quantviz.sources.hubs.hosts import HUBS
+from tests.helpers.controls import value_of, words_of
 from tests.helpers.hub import COMMIT, REPO, serving
 from tests.helpers.session import act, address, healthy, opened, told
 
@@ -37,14 +38,14 @@ def complaints(at):
 def test_a_models_address_leads_to_its_tensors(hub):
     at = act(opened(), kind="hub", hub_address=f"{hub.origin}/{REPO}")
     assert (shown(at).file, shown(at).name, shown(at).shape) == ("model.safetensors", "b.weight", (12, 12))
-    assert at.selectbox(key="hub_file").options == ["model.safetensors", "sub/other.safetensors"]
+    assert words_of(at, "hub_file") == ["model.safetensors", "sub/other.safetensors"]
     assert shown(act(at, hub_tensor="c.weight")).shape == (8, 9)
     assert shown(act(at, hub_file="sub/other.safetensors")).name == "d.weight"
     link = address(healthy(at))
     assert link["t"] == f"hub({REPO}@{COMMIT},sub/other.safetensors,d.weight,9x9)"
     at = opened(**link)
-    assert at.selectbox(key="hub_tensor").value == "d.weight"
-    assert at.text_input(key="hub_address").value == f"{REPO}@{COMMIT}"
+    assert value_of(at, "hub_tensor") == "d.weight"
+    assert value_of(at, "hub_address") == f"{REPO}@{COMMIT}"
     # What cannot be had is said beside the field, and what was open stays.
     act(at, hub_address="https://elsewhere.example/a/b")
     assert "does not ask the host 'elsewhere.example'" in complaints(at)
@@ -73,7 +74,7 @@ def test_a_link_whose_hub_fails_opens_the_first_screen_and_says_why(hub, monkeyp
     monkeypatch.delenv(HUBS)
     at = opened(t=form)
     assert "this server opens none" in complaints(at)
-    assert "A published model" not in at.selectbox(key="kind").options
+    assert "A published model" not in words_of(at, "kind")
 
 
 def test_a_tensor_that_does_not_come_leaves_the_one_before(hub):
@@ -86,7 +87,7 @@ def test_a_tensor_that_does_not_come_leaves_the_one_before(hub):
     hub.lie = "cut"
     act(at, hub_tensor="c")
     assert "broke the connection off" in complaints(at)
-    assert (shown(at).name, at.selectbox(key="hub_tensor").value) == ("a", "a")
+    assert (shown(at).name, value_of(at, "hub_tensor")) == ("a", "a")
     hub.lie = ""
     assert shown(healthy(act(at, hub_tensor="c"))).shape == (20, 20)
     # NaN in it waits for a choice, as in a file.

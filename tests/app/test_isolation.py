@@ -38,10 +38,9 @@ class Tab(Session):
     def widget(self, key):
         return next(name for name in self._widgets if name.endswith(f"-{key}"))
 
-    async def choose(self, key, option):
-        name = self.widget(key)
-        label = next(each for each in self._widgets[name][1].options if each == option)
-        await self._ask(WidgetState(id=name, string_value=label))
+    async def choose(self, field, form):
+        (chosen,) = (self.choice(name, field, form) for name in self.bars(field))
+        await self._ask(chosen)
 
     async def upload(self, data):
         """As the browser: ask where to, send the bytes there, tell the widget."""
@@ -102,7 +101,7 @@ def test_an_upload_is_its_sessions_own_and_goes_with_it(monkeypatch):
     async def both(address, process):
         mine = Tab(address)
         await mine.open()
-        await mine.choose("kind", "A file")
+        await mine.choose("kind", "file")
         before = memory(process)
         state = await mine.upload(weights())
         assert SECRET.encode() in mine.told
@@ -115,7 +114,7 @@ def test_an_upload_is_its_sessions_own_and_goes_with_it(monkeypatch):
         # at the server.
         other = Tab(address, mine.shown_query)
         await other.open()
-        await other.choose("kind", "A file")
+        await other.choose("kind", "file")
         await other.show_file(state)
         assert b"bits" in other.told
         assert SECRET.encode() not in other.told

@@ -65,7 +65,7 @@ def test_engines_are_listed_by_purpose_and_found_by_the_names_people_use(monkeyp
             assert label == convention_option(name)
             assert label.startswith(words[f"conventions.{name}.name"])
             assert label.endswith(words[f"purposes.{qv.CONVENTIONS[name].purpose}"])
-        # The control keeps the options that contain what is typed, whatever the case; `name_search.js` types
+        # The control keeps the options that contain what is typed, whatever the case; `typed_names.js` types
         # it as the options have it. Other names are in `tests/schemes/test_names.py`.
         for typed, found in asked.items():
             assert set(engines_found(labels, typed)) == set(found.split())

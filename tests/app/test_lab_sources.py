@@ -11,7 +11,7 @@ from safetensors.torch import save
 import quantviz as qv
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, decode_blocks
 from tests.helpers import layouts
-from tests.helpers.controls import controls
+from tests.helpers.controls import controls, value_of
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.session import act, address, bodies, healthy, numbers, opened, panels, told, upload
 
@@ -75,7 +75,7 @@ def test_an_uploaded_quantized_weight_is_shown_decoded():
     x = (q - wide[0]) * wide[1]
     scheme = healthy(at).session_state["lab_state"].now.scheme
     assert f"{qv.metrics(qv.quantize(x, scheme))['mse']:.4g}" == numbers(at)[0].value
-    assert at.selectbox(key="file_tensor").value == "q_proj.weight"
+    assert value_of(at, "file_tensor") == "q_proj.weight"
     assert "Decoded from GPTQ" in told(at, "info")
 
 

@@ -13,6 +13,7 @@ from quantviz.text import text
 from quantviz.ui.lab.picture import navigation
 from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell import shared_cache
+from tests.helpers.controls import choose
 from tests.helpers.session import act, address, healthy, keys_of, numbers, opened, panels, spec, told, turned
 
 SIDES = {"rows": 300, "cols": 260}
@@ -39,7 +40,7 @@ def state(at):
 
 
 def jump(at, name):
-    return healthy(at.menu_button(key="go_to").click(name).run())
+    return healthy(act(at, go_to=name))
 
 
 def test_the_whole_is_a_picture_and_a_part_is_cells(at, x):
@@ -68,8 +69,8 @@ def test_looking_around_is_no_step_to_undo(at):
 
 def test_the_window_by_numbers_and_in_the_link(at):
     for name, value in (("height", 20), ("width", 30), ("top", 299)):
-        at.number_input(key=f"view_{name}").set_value(value)
-    view = state(act(at, "show_window")).view
+        choose(at, (f"view_{name}", value))
+    view = state(at).view
     assert (view.top, view.left, view.height, view.width) == (280, 0, 20, 30)
     again = opened(**address(at))
     assert state(again).view == view

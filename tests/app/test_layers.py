@@ -14,20 +14,21 @@ from safetensors.torch import save_file
 import quantviz as qv
 from quantviz.lab import layer_state
 from quantviz.lab.layer_sources import OwnLayer, write_layer
-from quantviz.lab.layer_state import LayerState
+from quantviz.lab.layer_state import AS_IT_IS, LayerState, Pair
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.captures import Captured, write_capture
 from quantviz.layers.integers_of_layer import integers_of
 from quantviz.layers.methods.chain import offered_chains
 from quantviz.schemes.recipes import RECIPES
-from quantviz.sources import Normal
+from quantviz.sources import Normal, parse_source
 from quantviz.sources.local import FOLDER
+from quantviz.sources.tensor_text import parse_tensor
 from quantviz.sources.upload import Upload
 from quantviz.ui.layers import state
 from quantviz.ui.layers.page import TABS
 from quantviz.ui.layers.scaling_pictures import WORSE
 from quantviz.ui.layers.words import percent
-from tests.helpers.controls import controls
+from tests.helpers.controls import controls, value_of, words_of
 from tests.helpers.importance_file import write_dat
 from tests.helpers.messages import components, events_of, send
 from tests.helpers.sample import sample_of
@@ -174,8 +175,7 @@ def test_each_tab_opens(tab):
 
 def test_a_compared_pair_is_kept_in_the_link():
     at = act(page(), layers_tab_choice="compare")
-    # Chosen and pressed at once: both come in one message.
-    at.selectbox(key="layers_inputs").set_value("int8_per_tensor")
+    act(at, layers_inputs="int8_per_tensor")
     assert address(act(at, "layers_keep"))["y"] == "int8_per_tensor!int8_per_tensor"
     assert "y" not in address(healthy(act(at, "layers_drop")))
 
@@ -233,7 +233,7 @@ def test_inputs_from_a_file_stay_in_the_session():
     own(at, "open", file=file("inputs.npy", x.numpy()))
     assert error_shown(Normal(rows=5, cols=6).tensor(), x) in numbers(at)
     assert address(at)["l"] == "layer(normal(rows=5,cols=6),upload)"
-    assert "inputs.npy" in at.selectbox(key="layers_layer").options[-1]
+    assert "inputs.npy" in words_of(at, "layers_layer")[-1]
     other = opened(PAGE, **address(at))
     assert "uploads" in told(other, "warning")
     assert numbers(other) != numbers(at)
@@ -295,7 +295,7 @@ def test_a_layer_of_a_capture_in_the_servers_folder_travels_in_the_link(tmp_path
     assert "No weight of this file has its inputs" in told(at, "error")
     own(at, "open", capture_file="layers.safetensors")
     assert error_shown(layer.weight, layer.inputs) in numbers(at)
-    assert at.selectbox(key="layers_layer").options[-1] == "layers.safetensors · b.down"
+    assert words_of(at, "layers_layer")[-1] == "layers.safetensors · b.down"
     assert numbers(opened(PAGE, **address(at))) == numbers(at)
 
 
@@ -339,7 +339,7 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
     assert address(at)["m"] == "gptq"
     assert "Rounds one column after the other" in told(at, "caption")
     assert "The method GPTQ chose the codes" in told(at, "caption")
-    assert len(at.selectbox(key="layers_method_choice").options) == len(offered_chains())
+    assert len(words_of(at, "layers_method_choice")) == len(offered_chains())
     ranked = healthy(act(at, "layers_method_rank")).dataframe[-1].value
     assert "GPTQ" in list(ranked["method"])
     # Where it is cancelled, what was measured stays, and it is said how much that is.
@@ -371,6 +371,13 @@ def test_errors_alike_in_the_digits_shown_are_not_called_less_or_more(method, la
     assert ("keeps its nearest code" in written) == ((method, lang) == ("signround", "en"))
 
 
+def test_where_the_weight_is_exact_nothing_is_left_to_win():
+    layer = OwnLayer(parse_tensor("127 1 -3 6\n5 -127 64 7"), parse_source("normal(rows=16,cols=4)"))
+    chosen = LayerState(layer, Pair("int8_per_tensor", AS_IT_IS), method="gptq").written()
+    at = healthy(opened(PAGE, lang="en", t="method", **chosen))
+    assert "no error for GPTQ to make smaller" in told(at, "markdown")
+
+
 def test_a_method_that_cannot_work_leaves_the_choice_of_another():
     at = act(page(t="method"), layers_method_choice="four_over_six")
     assert "NVFP4" in told(at, "error")
@@ -379,11 +386,11 @@ def test_a_method_that_cannot_work_leaves_the_choice_of_another():
 
 def test_a_packages_method_sets_its_fields_and_a_chain_that_is_one_shows_it():
     at = page(t="method", m="gptq(order=activation,cleared=after)", w="int4_per_row")
-    assert at.selectbox(key="layers_method_package").value == "llm-compressor: GPTQModifier"
+    assert value_of(at, "layers_method_package") == "llm-compressor: GPTQModifier"
     act(at, layers_method_package="modelopt: smoothquant")
     assert address(healthy(at))["m"] == "smoothquant(variant=modelopt)"
     act(at, layers_method_choice="rotation")
-    assert healthy(at).selectbox(key="layers_method_package").value == ""
+    assert value_of(healthy(at), "layers_method_package") == ""
 
 
 def test_a_methods_slider_is_its_parameter_in_the_link():

@@ -32,10 +32,10 @@ from quantviz.text import catalogue, languages
 from quantviz.ui.components import hand
 from quantviz.ui.lessons import moving, picture, second_look
 from quantviz.ui.shell import errors
-from tests.helpers.controls import choose, controls
+from tests.helpers.controls import choose, controls, value_of, words_of
 from tests.helpers.lessons import right_answer
 from tests.helpers.sample import sample_of
-from tests.helpers.session import APP, address, control, hint
+from tests.helpers.session import APP, address, hint, keys_of
 
 IDS = list(lessons())
 
@@ -148,27 +148,27 @@ TYPED = "answer_range_to_grid_2_0_0"
 
 def typed(at, text):
     """The step with a number typed and committed."""
-    at.text_input(key=TYPED).set_value(text)
+    choose(at, (TYPED, text))
     return commit(at)
 
 
 def answer(at, question, given, key):
     if isinstance(question, Cell):
         for axis, place in zip(("row", "col"), given, strict=True):
-            at.number_input(key=f"{key}_{axis}").set_value(place)
+            choose(at, (f"{key}_{axis}", place))
     elif isinstance(question, Number):
-        at.text_input(key=key).set_value(repr(float(given)))
+        choose(at, (key, repr(float(given))))
     elif not isinstance(question, Drag):
-        control(at, key).set_value(list(given) if isinstance(question, Order) else given)
+        choose(at, (key, given))
 
 
 def commit(at, sure=True):
-    return healthy(at.button(key="commit" if sure else "commit_guess").click().run())
+    return healthy(choose(at, "commit" if sure else "commit_guess"))
 
 
 def commits(at):
     """The buttons that commit an answer."""
-    return [button for button in at.button if str(button.key).startswith("commit")]
+    return keys_of(at, "commit")
 
 
 def not_told(at, step, scenes, opened=frozenset()):
@@ -252,7 +252,7 @@ def test_each_step_answered_wrong_and_right(name, language):
                         not_told(at, step, scenes, opened_before(step, k + 1))
                 if step.move:
                     # Other states have no handles: none can be looked at while something is to be moved.
-                    assert not [pills.key for pills in at.pills if str(pills.key).startswith("look_")]
+                    assert "lesson_looks" not in controls(at)
                 wrong = () if right else itertools.islice(wrong_answers(question, scenes), 2)
                 given, *others = (*wrong, right_answer(question, scenes))
                 answered(at, name, i, k, question, given, scenes, attempt, sure=right)
@@ -285,7 +285,7 @@ def once_more(at, name, i, k, question, wrong, scenes):
     if isinstance(question, Order):
         # Bars as long as the values would tell the order.
         assert b'class="qv-bars"' not in everything(at)
-        assert at.pills(key=key).value == []
+        assert value_of(at, key) == ""
         answer(at, question, wrong[0], key)
     commit(at)
     assert at.error[0].value.startswith("This was") or at.error[0].value.startswith("这就是")
@@ -303,7 +303,7 @@ def test_what_is_typed_wrongly_is_said_beside_it_and_nothing_is_lost():
     ):
         typed(at, text)
         assert said in at.error[0].value
-        assert at.text_input(key=TYPED).value == text
+        assert value_of(at, TYPED) == text
     assert typed(at, "（１０+2.5)/ ３，５ + 1e-2").success
 
 
@@ -313,7 +313,7 @@ def test_progress_is_kept_over_pages_and_languages():
     for page in ("lab/playground", "learn/lessons"):
         healthy(at.switch_page(f"pages/{page}.py").run())
     assert at.success
-    at.segmented_control(key="language_choice").set_value("zh").run()
+    choose(at, ("language_choice", "zh"))
     assert at.success[0].value.startswith("答对了")
     sent = progress(at)
     for taken_along in ("我的进度（1）", "qv-card-progress", "共答 1 次，答对 1 次"):
@@ -452,7 +452,7 @@ def test_a_step_asked_again_is_at_the_same_attempt_after_a_reload():
     assert at.error
     healthy(at.button(key="lesson_again").click().run())
     moved(at, "range_to_grid", 2, 2, step_at("range_to_grid", 3)[0].scenes(2)[HERE].state)
-    assert at.text_input(key="answer_range_to_grid_2_0_2")
+    assert "answer_range_to_grid_2_0_2" in controls(at)
 
 
 def load(at, content):
@@ -617,18 +617,15 @@ def test_only_the_end_of_the_first_hour_has_a_door_to_course_2():
 
 
 def hands_boxes(at):
-    return [box for box in at.number_input if "_hands_" in box.key]
+    return [key for key in controls(at) if key.startswith("answer_") and "_hands_" in key]
 
 
 def test_hands_are_counted_where_a_teacher_wants_it():
     at = opened(l="symmetric", p="4")
     moved(at, "symmetric", 3, 0, step_at("symmetric", 4)[1][HERE].state)
     assert not hands_boxes(at)
-    before = at.sidebar.toggle[0].proto.id
-    healthy(at.sidebar.toggle[0].set_value(True).run())
-    assert at.sidebar.toggle[0].proto.id == before, "a second press, sent by now, would be lost"
-    for box, hands in zip(hands_boxes(at), (6, 2), strict=False):
-        box.set_value(hands)
+    healthy(choose(at, ("lesson_hands_switch", True)))
+    choose(at, *zip(hands_boxes(at), (6, 2), strict=False))
     bars = [element.proto.body for element in healthy(at.run()).get("html")]
     bars = [body for body in bars if body.startswith('<div class="qv-hands')]
     assert [f"width: {share}%" in bar for share, bar in zip((75.0, 25.0), bars, strict=False)] == [True, True]
@@ -665,13 +662,12 @@ def test_the_wall_shows_the_right_answer_with_the_others_beside_it(kind):
     healthy(at.button(key="lesson_tell").click().run())
     assert {value for _, value, _, _ in compared(at)} == numbers
     if told:
-        assert at.selectbox(key=f"look_{lesson}/{step - 1}").value == told
+        assert value_of(at, "lesson_looks") == told
     # Each kind has boxes for hands, and these are kept in the address, from which a reload begins.
-    hands_boxes(at)[1].set_value(7)
-    healthy(at.run())
+    healthy(choose(at, (hands_boxes(at)[1], 7)))
     again = opened(l=lesson, p=str(step), k="projector", lang="en", hands=address(at)["hands"])
     healthy(again.button(key="lesson_tell").click().run())
-    assert hands_boxes(again)[1].value == 7
+    assert value_of(again, hands_boxes(again)[1]) == "7"
 
 
 def test_the_wall_compares_errors_in_one_colour_scale_and_says_how_many_times():
@@ -685,7 +681,7 @@ def test_the_wall_compares_errors_in_one_colour_scale_and_says_how_many_times():
     most = max(float(abs(error).max()) for error in errors)
     assert [quiet, loud] == [data_uri(error, -most, most, THEMES["light"].errors) for error in errors]
     # A look at another state brings its panels back.
-    healthy(at.selectbox(key="look_per_channel/5").set_value("free").run())
+    healthy(choose(at, ("lesson_looks", "free")))
     assert not compared(at)
 
 
@@ -702,10 +698,8 @@ def test_a_projected_question_has_its_answers_as_bars_and_one_button_that_tells(
     # The class is asked at once: nobody has to move anything first, nor to choose an answer.
     asked = [each.value for each in at.markdown if each.value.startswith("## ")]
     assert asked == [f"## {question.ask.say(scenes)}"]
-    assert not at.radio
-    for box, hands in zip(hands_boxes(at), (6, 2, 0), strict=True):
-        box.set_value(hands)
-    healthy(at.run())
+    assert not [each for each in keys_of(at, "answer_") if "hands" not in each]
+    healthy(choose(at, *zip(hands_boxes(at), (6, 2, 0), strict=True)))
     for width in ("75.0", "25.0", "0.0"):
         assert f"width: {width}%".encode() in everything(at)
     assert right_bars() == [False] * len(question.options)
@@ -890,7 +884,7 @@ def test_a_tables_state_is_looked_at_as_it_is_and_what_was_moved_stays():
     moved(at, "per_group", 3, 0, state)
     assert looked_at(at) == ("in_hand", mse_of(state))
     for name, shown in ((HERE, start), ("in_hand", state)):
-        healthy(at.pills(key="look_per_group/3").set_value(name).run())
+        healthy(choose(at, ("lesson_looks", name)))
         assert looked_at(at) == (name, mse_of(shown))
 
 
@@ -928,10 +922,9 @@ def test_a_wall_has_the_names_that_its_words_speak_of():
     at = opened(l="w8a32", p="5", k="projector")
     step = lessons()["w8a32"].steps[4]
     scenes = step.scenes()
-    names = at.selectbox(key="look_w8a32/4")
-    assert names.options == [words.say(scenes) for words, _ in step.table.rows]
+    assert words_of(at, "lesson_looks") == [words.say(scenes) for words, _ in step.table.rows]
     for _, state in reversed(step.table.rows):
-        healthy(at.selectbox(key=names.key).set_value(state).run())
+        healthy(choose(at, ("lesson_looks", state)))
         assert mse_shown(at) == mse_of(scenes[state].state)
 
 
@@ -942,7 +935,7 @@ def mse_shown(at):
 
 def looked_at(at):
     """Which state is named as the one in the picture, and its error there."""
-    return at.pills(key="look_per_group/3").value, mse_shown(at)
+    return value_of(at, "lesson_looks"), mse_shown(at)
 
 
 def mse_of(state):

@@ -51,16 +51,18 @@ quantviz.text.catalogue = table.__getitem__
 
 from streamlit.testing.v1 import AppTest
 
+from tests.helpers.controls import choose, words_of
+
 at = AppTest.from_file(APP, default_timeout=120)
 at.run()
 at.switch_page("pages/lab/playground.py").run()
-at.selectbox(key="kind").set_value("random").run()
-assert "A made-up ramp" in at.selectbox(key="distribution").options, at.selectbox(key="distribution").options
-at.selectbox(key="distribution").set_value("ramp").run()
+choose(at, ("kind", "random"))
+assert "A made-up ramp" in words_of(at, "distribution"), words_of(at, "distribution")
+choose(at, ("distribution", "ramp"))
 assert not at.exception and not at.error
 state = at.session_state["lab_state"].now
 assert state.source == Ramp(rows=32), state.source  # what both have is kept
-at.number_input(key="random_slope").set_value(3.0).run()
+choose(at, ("random_slope", 3.0))
 state = at.session_state["lab_state"].now
 assert state.source == Ramp(32, 3.0) and not at.exception
 assert any("A made-up ramp" in each.proto.body for each in at.get("html"))

@@ -15,6 +15,7 @@ from quantviz.ui.checkpoints.model_state import ModelState
 from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.lessons.page import STATES
 from tests.helpers import session
+from tests.helpers.controls import words_of
 from tests.helpers.session import act, address, bodies, chart, healthy, spec
 
 PAGE = "pages/explore/checkpoints.py"
@@ -34,7 +35,7 @@ def test_the_page_says_what_a_run_gives():
     for each in (differently, short_number(run.loss), short_number(run.kl), loud):
         assert each in said
     fitting = fitting_chains(scheme_of_bits(3), None)
-    assert len(at.selectbox(key="models_method").options) == len(fitting) < len(offered_chains())
+    assert len(words_of(at, "models_method")) == len(fitting) < len(offered_chains())
     assert address(healthy(act(at, "models_save")))["method"] == "gptq"
     act(at, models_part="depth", models_bits=16)
     assert {"bits": "16", "part": "depth"}.items() <= address(healthy(at)).items()

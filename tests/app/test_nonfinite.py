@@ -5,7 +5,7 @@ import pytest
 
 import quantviz as qv
 from quantviz.schemes.scheme import NONFINITE
-from tests.helpers.controls import controls
+from tests.helpers.controls import choose, controls, value_of, words_of
 from tests.helpers.session import (
     act,
     address,
@@ -35,10 +35,10 @@ def test_the_message_says_how_many_and_where_and_the_open_tensor_stays():
     at = uploaded()
     assert "values that are NaN or Inf (3), the first is NaN at (0, 1)" in said(at)
     assert panels(at)[0].shape == (8, 8)
-    assert at.radio(key=OFFERED).value == "refuse"
-    assert len(at.radio(key=OFFERED).options) == len(NONFINITE)
+    assert value_of(at, OFFERED) == "refuse"
+    assert len(words_of(at, OFFERED)) == len(NONFINITE)
     # It still waits after something else was done.
-    at.radio(key=OFFERED).set_value("refuse").run()
+    choose(at, (OFFERED, "refuse"))
     assert panels(at)[0].shape == (8, 8)
 
 
@@ -56,7 +56,7 @@ def test_each_choice_opens_the_file(choice):
     assert OFFERED not in keys_of(at)
     # Each cell can be looked at.
     for row, col in np.ndindex(X.shape):
-        at.number_input(key="cell_row").set_value(row)
+        choose(at, ("cell_row", row))
         sentence = bodies(act(at, cell_col=col), "qv-sentence")[0]
         assert ("left out" in sentence) == (not np.isfinite(X[row, col]))
     # Undo brings the tensor back that was open before.
@@ -126,7 +126,7 @@ def test_a_recipe_and_a_baseline_keep_the_choice():
 
 def test_a_locked_range_keeps_its_choice():
     at = uploaded(k="lock-range")
-    assert at.radio(key=OFFERED).disabled
+    assert controls(at)[OFFERED]["disabled"]
     assert panels(at)[0].shape == (8, 8)
     # A tensor is opened at once where the scheme says what to do.
     at = uploaded(k="lock-range", s="int4,symmetric,per_tensor,min_max,course,ignore")

@@ -8,6 +8,7 @@ import torch
 import quantviz as qv
 from quantviz.sources import AsMatrix, parse_source
 from quantviz.sources.local import FOLDER
+from tests.helpers.controls import value_of
 from tests.helpers.session import act, address, healthy, numbers, opened, told
 
 X = torch.randn(16, 48, generator=torch.Generator().manual_seed(0))
@@ -38,7 +39,7 @@ def shown(at):
 def test_a_weight_that_lies_otherwise_is_seen_turned(folder):
     at = act(at_file("model.safetensors"), folder_tensor="h.0.attn.c_attn.weight")
     assert isinstance(shown(at), AsMatrix)
-    assert at.selectbox(key="outputs").value == "1"
+    assert value_of(at, "outputs") == "1"
     assert torch.equal(shown(at).tensor(), X.T)
     # Its link opens the same, and the other axis shows it as it is stored.
     assert shown(healthy(opened(**address(at)))) == shown(at)

@@ -24,7 +24,7 @@ from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.lab.compare import compare_tab
 from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell import words
-from tests.helpers.controls import controls, words_of
+from tests.helpers.controls import controls, value_of, words_of
 from tests.helpers.sample import sample_of
 from tests.helpers.session import (
     act,
@@ -39,7 +39,7 @@ from tests.helpers.session import (
 
 
 def tabs(at):
-    return [control.options for control in at.segmented_control if control.key == "stage_tab"]
+    return [words_of(at, field) for field in controls(at) if field == "stage_tab"]
 
 
 def sqnr(at):
@@ -299,17 +299,17 @@ def test_the_tab_stays_open_while_the_scheme_changes_and_is_not_in_the_link():
     at = in_tab("range")
     before = address(at)
     act(at, bits=8)
-    assert at.segmented_control(key="stage_tab").value == "range"
+    assert value_of(at, "stage_tab") == "range"
     assert address(at).keys() == before.keys()
 
 
 def test_a_link_that_compares_engines_opens_the_comparison():
     at = opened(m="all")
-    assert at.segmented_control(key="stage_tab").value == "compare"
+    assert value_of(at, "stage_tab") == "compare"
     assert at.button(key="compare_open")
     # Who turns away from it is not brought back by each run.
     act(at, stage_tab="cell", bits=8)
-    assert at.segmented_control(key="stage_tab").value == "cell"
+    assert value_of(at, "stage_tab") == "cell"
     assert address(at)["m"] == "all"
 
 

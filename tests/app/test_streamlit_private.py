@@ -62,46 +62,6 @@ def test_the_script_that_draws_is_where_it_was():
     assert (scripts / name).stat().st_size > 10**6
 
 
-def page_of_named_values():
-    import streamlit as st
-    from streamlit.runtime.scriptrunner import get_script_run_ctx
-    from streamlit.runtime.state.session_state import SessionState
-
-    from quantviz.ui.shell.streamlit_private import NamedValues, look_up_own_value
-
-    look_up_own_value()
-    copies = []
-    usual = SessionState.filtered_state
-    SessionState.filtered_state = property(lambda state: copies.append(1) or usual.fget(state))
-    try:
-        st.session_state["mine"] = 1
-        st.session_state.setdefault("shown", None)
-        st.button("without a key")
-        st.selectbox("A list", [4, 8], key="listed")
-        st.radio("A choice", [4, 8], key="chosen")
-        st.number_input("A number", 0.0, 9.0, key="shown")
-    finally:
-        SessionState.filtered_state = usual
-    state = get_script_run_ctx().session_state
-    keys = [*state._state._keys(), "none", *state._state.filtered_state]
-    st.session_state["copies"] = len(copies)
-    st.session_state["alike"] = [
-        {key: named[key] for key in keys if key in named} == state._state.filtered_state
-        and dict(named) == state._state.filtered_state
-        for named in [NamedValues(state)]
-    ]
-
-
-def test_widgets_read_their_own_value_without_a_copy_of_all():
-    """The copies were a tenth of each run of the Lab."""
-    at = AppTest.from_function(page_of_named_values, default_timeout=30).run()
-    assert at.number_input(key="shown").value is None
-    at.number_input(key="shown").set_value(3.0).run()
-    assert not at.exception
-    assert at.number_input(key="shown").value == 3.0
-    assert (at.session_state["copies"], at.session_state["alike"]) == (0, [True])
-
-
 def page_of_two_steps():
     import streamlit as st
     from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -109,7 +69,7 @@ def page_of_two_steps():
 
     from quantviz.ui.shell.streamlit_private import take_messages_whole
 
-    take_messages_whole(lambda told: False)
+    take_messages_whole()
 
     def both():
         st.session_state["first"] = 1
@@ -145,165 +105,30 @@ def test_any_callback_comes_to_its_end_although_another_message_arrives():
     assert (at.session_state["first"], at.session_state["second"]) == (1, 2)
 
 
-def page_of_one_choice_in_three_places():
+def page_with_an_address():
     import streamlit as st
 
-    from quantviz.ui.shell import address, widgets
-    from quantviz.ui.shell.streamlit_private import take_messages_whole
-
-    take_messages_whole(widgets.is_behind)
-
-    def take(key):
-        st.session_state["bits"] = st.session_state[key]
+    from quantviz.ui.shell import address
 
     address.arrive("page")
-    widgets.begin_run()
     bits = st.session_state.setdefault("bits", 4)
-    for key in ("wide", "narrow", "recipe"):
-        st.selectbox(key, [4, 8], key=widgets.show(key, bits), on_change=take, args=(key,))
-    st.session_state["again"] = st.button("Again", key="again_button")
-    if st.session_state.pop("broken_off", False):
-        st.stop()
+    st.selectbox("bits", [4, 8], key="bits")
     address.write({"bits": str(bits)})
-    widgets.end_run()
-
-
-@pytest.mark.usefixtures("streamlits_own")
-@pytest.mark.parametrize("behind", ["the answer on its way", "an answer that was broken off"])
-def test_a_message_sent_before_the_last_answer_came_sets_nothing_back(behind):
-    """It repeats what the browser knew of each widget, and the answer had changed some of them."""
-    at = AppTest.from_function(page_of_one_choice_in_three_places, default_timeout=30).run()
-    at.run()  # the message that says what each widget shows
-    at.session_state["broken_off"] = behind == "an answer that was broken off"
-    at.selectbox(key="wide").select(8).run()
-    assert at.selectbox(key="narrow").value == at.selectbox(key="recipe").value == 8
-    if behind == "the answer on its way":
-        at.text_input(key="revision").set_value("2")
-    at.selectbox(key="recipe").select(4)
-    at.selectbox(key="narrow").select(4)
-    at.button(key="again_button").click().run()
-    assert at.session_state["again"]
-    assert at.session_state["bits"] == at.selectbox(key="narrow").value == 8
 
 
 @pytest.mark.usefixtures("streamlits_own")
 def test_the_address_before_is_written_again_over_the_one_on_its_way(monkeypatch):
     """A choice and its opposite, quickly: the address bar kept the first, which was on its way."""
-    at = AppTest.from_function(page_of_one_choice_in_three_places, default_timeout=30).run()
-    at.selectbox(key="wide").select(8).run()
+    at = AppTest.from_function(page_with_an_address, default_timeout=30).run()
+    at.selectbox(key="bits").select(8).run()
     sent = []
     monkeypatch.setattr(QueryParams, "_send_query_param_msg", lambda self: sent.append(self.to_dict()))
     at.query_params["bits"] = "4"
     sent.clear()
-    at.selectbox(key="wide").select(4).run()
+    at.selectbox(key="bits").select(4).run()
     assert sent == [{"bits": "4"}]
     at.run()
     assert len(sent) == 1
-
-
-@pytest.mark.usefixtures("streamlits_own")
-def test_the_value_before_can_be_chosen_again():
-    at = AppTest.from_function(page_of_one_choice_in_three_places, default_timeout=30).run()
-    at.run()
-    at.selectbox(key="wide").select(8).run()
-    at.selectbox(key="narrow").select(4).run()
-    assert at.session_state["bits"] == at.selectbox(key="wide").value == 4
-
-
-def page_of_two_choices():
-    import streamlit as st
-
-    from quantviz.ui.shell import address, widgets
-    from quantviz.ui.shell.streamlit_private import take_messages_whole
-
-    take_messages_whole(widgets.is_behind)
-
-    def take(key):
-        st.session_state[f"{key}_taken"] = st.session_state[key]
-
-    address.arrive("page")
-    widgets.begin_run()
-    for key in ("bits", "mode") if "broken_off" in st.session_state else ():
-        now = st.session_state.setdefault(f"{key}_taken", 4)
-        st.selectbox(key, [4, 8], key=widgets.show(key, now), on_change=take, args=(key,))
-    if st.session_state.pop("broken_off", False):
-        st.stop()
-    widgets.end_run()
-
-
-@pytest.mark.usefixtures("streamlits_own")
-def test_a_widget_that_the_browser_has_is_not_sent_its_value_again():
-    """A value on its way took back what a person had chosen meanwhile."""
-    at = AppTest.from_function(page_of_two_choices, default_timeout=30).run()
-    at.session_state["broken_off"] = True
-    at.run()
-    assert at.selectbox(key="mode").proto.set_value
-    at.session_state["broken_off"] = True
-    at.selectbox(key="bits").select(8).run()
-    assert at.session_state["bits_taken"] == at.selectbox(key="bits").value == 8
-    assert not at.selectbox(key="bits").proto.set_value
-    assert not at.selectbox(key="mode").proto.set_value
-
-
-def page_of_a_part():
-    import streamlit as st
-
-    from quantviz.ui.shell import address, widgets
-    from quantviz.ui.shell.runs import fragment
-    from quantviz.ui.shell.streamlit_private import take_messages_whole
-
-    take_messages_whole(widgets.is_behind)
-
-    def show():
-        wanted = st.session_state.get("wanted", 4)
-        st.selectbox("bits", [4, 8], key=widgets.show("bits", wanted))
-
-    address.arrive("page")
-    widgets.begin_run()
-    fragment(show)()
-    address.write({})
-    widgets.end_run()
-
-
-@pytest.mark.usefixtures("streamlits_own")
-def test_a_part_of_a_page_sends_a_value_once():
-    """A part that runs by itself sent each value that it had ever changed with each of its answers."""
-    at = AppTest.from_function(page_of_a_part, default_timeout=30).run()
-    sent = []
-    for wanted in (4, 8, 8):
-        at.session_state["wanted"] = wanted
-        at.run()
-        sent.append(at.selectbox(key="bits").proto.set_value)
-    assert sent == [False, True, False]
-    assert at.selectbox(key="bits").value == 8
-
-
-def page_that_is_answered_twice():
-    import streamlit as st
-
-    from quantviz.ui.shell import address, widgets
-    from quantviz.ui.shell.streamlit_private import take_messages_whole
-
-    take_messages_whole(widgets.is_behind)
-    address.arrive("page")
-    widgets.begin_run()
-    st.selectbox("bits", [4, 8], key=widgets.show("bits", 8))
-    widgets.end_run()
-
-
-@pytest.mark.usefixtures("streamlits_own")
-def test_a_widget_gets_its_value_until_the_browser_has_it():
-    """Two answers that come together are shown as one: a widget of which only the second was drawn stood on
-    its least value, and the next message said so.
-    """
-    at = AppTest.from_function(page_that_is_answered_twice, default_timeout=30)
-    nothing = at._tree
-    at.run()
-    at._tree = nothing  # the browser has drawn nothing yet
-    at.run()
-    assert at.selectbox(key="bits").proto.set_value
-    at.run()
-    assert not at.selectbox(key="bits").proto.set_value
 
 
 def test_messages_that_wait_are_taken_one_by_one_in_their_order(streamlits_own, monkeypatch):
@@ -315,7 +140,7 @@ def test_messages_that_wait_are_taken_one_by_one_in_their_order(streamlits_own, 
     monkeypatch.setattr(
         SessionState, "_call_callbacks", lambda state, **_: taken.append((state["bits"], state["undo"]))
     )
-    streamlit_private.take_messages_whole(lambda told: False)
+    streamlit_private.take_messages_whole()
     session = SessionState()
     for name, kind in (("undo", "trigger_value"), ("bits", "int_value")):
         session._set_widget_metadata(WidgetMetadata(name, lambda said: said, lambda value: value, kind))

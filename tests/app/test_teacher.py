@@ -32,7 +32,7 @@ from quantviz.ui.components.clipboard import qr_image
 from quantviz.ui.shell import server
 from quantviz.ui.teacher.state import Choice
 from tests.helpers import session
-from tests.helpers.controls import controls
+from tests.helpers.controls import choose, controls, value_of, words_of
 from tests.helpers.sample import sample_of
 from tests.helpers.session import act, address, bodies, control, healthy, numbers, turned
 from tests.helpers.teacher import PAGE, qr, teacher
@@ -115,8 +115,7 @@ def test_everything_hidden_leaves_x_and_the_language():
     assert titles(at) == ["x"]
     assert len(numbers(at)) == 0
     assert not at.button
-    assert not at.selectbox
-    assert [control.key for control in at.segmented_control] == ["language_choice"]
+    assert {*controls(at)} == {"language_choice", "value_scale", "cell_row", "cell_col"}
     # What the whole error comes to is not in the address either.
     assert "h" not in address(at)
 
@@ -159,11 +158,13 @@ def test_what_is_locked_is_in_sight_and_says_why(group):
 def test_every_kind_of_tensor_is_locked(source):
     scheme = "int8,symmetric,per_group(size=2),given(scale=0.5),course"
     at = opened(Classroom(locked=frozenset({"tensor"})), t=source, s=scheme)
-    sidebar = [*at.sidebar.selectbox, *at.sidebar.number_input, *at.sidebar.text_area]
-    open_to_all = ("range_", "calibration", "recipe", "convention")
-    assert all(each.disabled for each in sidebar if not str(each.key).startswith(open_to_all))
-    free = ("recipe", "convention", "range_scale")
-    assert not [each.key for each in sidebar if each.disabled and each.key in free]
+    tensors = ("kind", "scenario", "course", "distribution", "random_", "seen_as", "outputs")
+    locked = {key for key, each in controls(at).items() if key.startswith(tensors)}
+    assert locked
+    shut = {key for key, each in controls(at).items() if each["disabled"]}
+    # A symmetric scheme fixes its own zero point.
+    assert shut - {"range_zero_point", "undo", "redo"} == locked
+    assert all(each.disabled for each in at.sidebar.text_area)
 
 
 def test_a_locked_scheme_stays_whatever_is_clicked():
@@ -228,8 +229,8 @@ def test_the_link_opens_a_lesson_at_a_step():
     name = list(lessons())[1]
     # Lesson 5 was number 6 here, and 5 in its list and above its steps.
     titles = [f"{number} · {lesson.title}" for number, lesson in enumerate(lessons().values())]
-    assert at.selectbox(key="teacher_lesson").options == titles
-    act(at, teacher_lesson=name, **{f"teacher_step_{name}": 2})
+    assert words_of(at, "teacher_lesson") == titles
+    act(at, teacher_lesson=name, teacher_step=2)
     for answers in ANSWERS:
         act(at, teacher_answers=answers)
         assert urlsplit(link(at)).path == "/lessons"
@@ -252,8 +253,8 @@ def test_the_link_carries_what_is_chosen():
     # Everything that was chosen is in the page's address.
     again = teacher(**address(at))
     assert (link(again), address(again)) == (link(at), address(at))
-    assert again.segmented_control(key="teacher_sees").value == "parts"
-    assert again.text_input(key="teacher_prompt").value == "Why row *2*?"
+    assert value_of(again, "teacher_sees") == "parts"
+    assert value_of(again, "teacher_prompt") == "Why row *2*?"
 
 
 @pytest.mark.parametrize(
@@ -396,8 +397,7 @@ def test_a_damaged_class_setting_hides_and_locks_all_that_it_can():
 def test_project_this_leaves_out_what_the_link_does_until_it_is_shown():
     at = act(teacher(), teacher_opens="scenario", teacher_scenario="one_cell", teacher_sees="parts")
     act(at, teacher_hidden_panels=["q", "error"], teacher_locked=["scheme"])
-    # Typed and pressed at once: both come in one message.
-    at.text_input(key="teacher_prompt").set_value("Why?")
+    choose(at, ("teacher_prompt", "Why?"))
     act(at, "teacher_project")
     assert titles(healthy(at)) == ["x", "x_hat"]
     assert prompts(at)

@@ -27,6 +27,7 @@ from websockets.typing import Origin, Subprotocol
 from tests.bench.room import measure_room, room_report
 from tests.bench.runner import case, judged, main, row
 from tests.bench.servers import server_process
+from tests.helpers.controls import header
 
 #: The class: sessions that change something every so many seconds; 95 % of the answers within so many
 #: seconds.
@@ -48,11 +49,6 @@ _KEPT_RUNS = 2
 _SHOWN = frozenset(
     {"metric", "html", "markdown", "plotly_chart", "bidi_component", "dataframe", "code", "alert"}
 )
-_CHOICES: Mapping[str, str] = {
-    "button_group": "string_array_value",
-    "radio": "string_value",
-    "selectbox": "string_value",
-}
 _CLICKS = ("trigger_value", "json_trigger_value")
 #: What people change on the Lab; on the other pages they choose among all there is but the language.
 _LAB, _LANGUAGE = ("bits", "mode", "error_view"), "language_choice"
@@ -171,7 +167,7 @@ class Session:
         }
         # A question may be answered, or a view chosen that is the same of many cells: that shows in the
         # browser alone.
-        if self.page == "lab" and not what.id.endswith("-error_view") and self._picture() == before:
+        if self.page == "lab" and "error_view" not in what.json_trigger_value and self._picture() == before:
             self.errors.append(f"{what.id.rpartition('-')[2]}: nothing changed")
 
     def _some_change(self) -> WidgetState:
@@ -200,26 +196,38 @@ class Session:
             and element.type != "primary"
         ):
             state.trigger_value = True
-        elif (
-            kind in _CHOICES
-            and not element.disabled
-            and (key in _LAB if self.page == "lab" else key != _LANGUAGE)
-        ):
-            options = (
-                [option.content for option in element.options]
-                if kind == "button_group"
-                else list(element.options)
-            )
-            # One bit goes with one of the modes only, and is refused in the other.
-            others = [option for option in options if option not in (*_values(self._states.get(name)), "1")]
-            if not others:
-                return None
-            if kind == "button_group":
-                state.string_array_value.data.append(self.random.choice(others))
-            else:
-                state.string_value = self.random.choice(others)
+        elif (data := controls_of(kind, element)) and (choices := self._choices(data)):
+            return self.choice(name, *self.random.choice(choices))
         else:
             return None
+        return state
+
+    def _choices(self, data: dict[str, Any]) -> list[tuple[str, str]]:
+        """What a person may choose in a row of controls: fields, and forms that are not shown now."""
+        return [
+            (control["field"], form)
+            for control in data["controls"]
+            if control["kind"] in ("row", "list") and not control.get("disabled")
+            if (control["field"] in _LAB if self.page == "lab" else control["field"] != _LANGUAGE)
+            for form, _, *why in control["choices"]
+            # One bit goes with one of the modes only, and is refused in the other.
+            if not why and form not in (control.get("value", ""), "1")
+        ]
+
+    def bars(self, field: str) -> list[str]:
+        """The ids of the rows of controls that have a field."""
+        return [
+            name
+            for name, each in self._widgets.items()
+            if any(field == control["field"] for control in controls_of(*each).get("controls", ()))
+        ]
+
+    def choice(self, name: str, field: str, form: str) -> WidgetState:
+        """A choice in a row of controls, as a browser sends it."""
+        data = controls_of(*self._widgets[name])
+        value = [[data["taken"] + 1, data["owner"], field, form]]
+        state = WidgetState(id=f"$$STREAMLIT_INTERNAL_KEY_{name}__events")
+        state.json_trigger_value = json.dumps([{"event": "chosen", "value": value}])
         return state
 
     def _picture(self) -> frozenset[tuple[tuple[int, ...], str]]:
@@ -315,39 +323,16 @@ class Session:
         if not name:
             return
         self._widgets[name] = (kind, element)
-        if kind in _CHOICES and (element.set_value or name not in self._states):
-            self._states[name] = _chosen(kind, element)
         if name.endswith("-panels_bridge"):
             self._bridge, self._laid_out = name, json.loads(element.json)["width"]
 
 
-def _chosen(kind: str, element: Any) -> WidgetState:
-    """What a widget shows, as a browser sends it."""
-    state = WidgetState(id=element.id)
-    if kind == "button_group":
-        state.string_array_value.SetInParent()  # nothing chosen is told too
-        state.string_array_value.data.extend(
-            element.raw_values if element.set_value else [element.options[n].content for n in element.default]
-        )
-    else:
-        state.string_value = (
-            element.raw_value
-            if element.set_value
-            else element.options[element.default]
-            if element.options
-            else ""
-        )
-    return state
-
-
-def _values(state: WidgetState | None) -> list[str]:
-    if state is None:
-        return []
-    return (
-        list(state.string_array_value.data)
-        if state.WhichOneof("value") == "string_array_value"
-        else [state.string_value]
-    )
+def controls_of(kind: str, element: Any) -> dict[str, Any]:
+    """The data of a row of controls that the browser draws; nothing of another element."""
+    if kind != "bidi_component" or not element.component_name.startswith("quantviz_controls"):
+        return {}
+    data: dict[str, Any] = header(element.bytes)
+    return data
 
 
 # ---- the three ways to come ---------------------------------------------------------------------

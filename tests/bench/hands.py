@@ -507,7 +507,7 @@ CHANGES: dict[str, tuple[str, str | None]] = {
     "redo": ("[data-field=redo] button", None),
     "cell": ("cell", None),
     "drag": ("drag", None),
-    "tab": (".st-key-stage_tab button", "Range"),
+    "tab": ("[data-field=stage_tab] label", "Range"),
     "nan": ("[data-field=nonfinite] .qv-segments label", "as the engine"),
 }
 LISTS = ("size", "format", "recipe", "convention", "calibration")

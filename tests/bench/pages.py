@@ -125,8 +125,7 @@ def layers(rounds: int = 15) -> None:
         for name in ("loud_input", "minilm_1_intermediate", "minilm_0_output"):
             address = f"{app}/layers?l=builtin(name={name})&w=int8_per_row&a=none&lang=en"
             page = ready(new_page(browser), address, pictures, 3)
-            page.locator(".st-key-layers_weights input").click()
-            page.get_by_role("option", name="int4 per output", exact=True).click()
+            page.select_option("[data-field=layers_weights] select", label="int4 per output")
             page.wait_for_selector("[data-field=undo] button:not(:disabled)")
             turns = itertools.cycle(("undo", "redo"))
             works = {

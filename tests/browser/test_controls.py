@@ -49,7 +49,7 @@ SHOWN = """() => {
         looks: [...document.querySelectorAll("[data-field=granularity] .qv-segments span")]
             .map((each) => getComputedStyle(each).backgroundColor),
         inputs: ["cell_row", "cell_col"]
-            .map((key) => document.querySelector(`.st-key-${key} input`).value),
+            .map((key) => document.querySelector(`[data-field=${key}] input`).value),
         block: texts(".qv-block"),
         told: texts(".st-key-range_expander summary, .st-key-nonfinite_note"),
         colours: [...document.querySelectorAll(".st-key-panels [class*=xcbcoloraxis] text")]
@@ -221,7 +221,7 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
         assert page.evaluate(SHOWN) == at_once, (row, col)
     a_number_that_is_typed_is_shown_at_once(page, server, "cell_row", "2")
     a_range_is_told_while_a_hand_moves_it(page, server)
-    for tab, key in (("Range", None), ("Blame", "Enter"), ("Cell", "Space")):
+    for tab, key in (("Range", None), ("Blame", "Space"), ("Cell", "Space")):
         a_tab_is_shown_whole(page, tab, key)
     assert page.evaluate(WAITING_FOR_ITS_SENTENCE) == [False, True, False]
     # The focus of a key stays where it is.
@@ -287,7 +287,7 @@ def a_click_counts_although_its_answer_is_painted_late(page):
 def a_number_that_is_typed_is_shown_at_once(page, server, key, number):
     """The server's answer changes nothing; it alone has a name for a scheme of other numbers."""
     before = page.evaluate(SHOWN)
-    field = page.locator(f".st-key-{key} input")
+    field = page.locator(f"[data-field={key}] input")
     field.fill(number)
     with server.silent():
         field.press("Enter")
@@ -328,7 +328,7 @@ def a_range_is_told_while_a_hand_moves_it(page, server):
 
 
 def the_fields_of_the_range_follow_a_hand(page, server):
-    shown = "['lo', 'hi'].map((name) => document.querySelector(`.st-key-range_${name} input`).value)"
+    shown = "['lo', 'hi'].map((name) => document.querySelector(`[data-field=range_${name}] input`).value)"
     before = page.evaluate(shown)
     hand = page.locator("[data-handle=hi]").bounding_box()
     x, y = hand["x"] + hand["width"] / 2, hand["y"] + 12
@@ -356,8 +356,8 @@ def a_tab_is_shown_whole(page, tab, key=None):
     chosen by a click, and by a key.
     """
     page.evaluate(NOTE_TABS)
-    chosen = page.locator(".st-key-stage_tab [role=radio]", has_text=tab)
-    chosen.press(key) if key else chosen.click()
+    chosen = page.locator("[data-field=stage_tab] label", has_text=tab)
+    chosen.locator("input").press(key) if key else chosen.click()
     page.wait_for_function("tab => window.__quantviz.hands.get('panels')?.data.tab === tab", arg=tab.lower())
     page.locator(".st-key-stage:not([data-qv-turned])").wait_for()
     wait_idle(page)

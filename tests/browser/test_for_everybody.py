@@ -41,7 +41,7 @@ STEPS = {
 
 def a_tab_of_the_lab(name):
     def chosen(page):
-        page.locator(".st-key-tabs [role=radio]", has_text=text(f"stage.{name}.name", "en")).click()
+        page.locator("[data-field=stage_tab] label", has_text=text(f"stage.{name}.name", "en")).click()
 
     return chosen
 
@@ -60,7 +60,7 @@ def an_answer(page):
     page.locator("[data-handle=bits]").press("ArrowLeft")
     page.get_by_label(text("lessons.your_number", "en")).fill("3.58")
     page.keyboard.press("Tab")
-    page.locator(".st-key-commit button").click()
+    page.locator("[data-field=commit] button").click()
     page.wait_for_selector("[class*=st-key-told_answer]")
 
 
@@ -86,7 +86,7 @@ def a_try(page):
 
 def a_choice_under_the_pointer(page):
     """It looks as it does with the focus of a key."""
-    page.locator(".st-key-teacher_opens button[data-selected]").hover()
+    page.locator("[data-field=teacher_opens] label:has(:checked)").hover()
 
 
 STATES = {
@@ -283,7 +283,7 @@ COVERED = """tip => {
     const box = tip.getBoundingClientRect();
     const isOut = box.left < 0 || box.right > innerWidth || box.top < 0 || box.bottom > innerHeight;
     if (isOut) return ["the window"];
-    const controls = "button, a[href], input, textarea, [role=radio], [role=slider], [role=combobox]";
+    const controls = "button, a[href], input, textarea, [role=slider]";
     return [...document.querySelectorAll(controls)].filter((each) => {
         const { left, right, top, bottom } = each.getBoundingClientRect();
         const across = Math.min(right, box.right) - Math.max(left, box.left);

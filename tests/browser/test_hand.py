@@ -413,7 +413,7 @@ def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_p
     assert figures(page) == during
     assert metric_texts(m).items() <= during.items()
     # In the tab Range the curve has a real quantization at every point.
-    page.locator(".st-key-stage_tab button", has_text="Range").click()
+    page.locator("[data-field=stage_tab] label", has_text="Range").click()
     page.wait_for_function("window.__quantviz.hands.get('panels')?.found?.points")
     # Until then it was an estimate, near enough to be told apart from no other bits.
     near = page.evaluate(

@@ -247,7 +247,7 @@ def all_of_it_is_seen_at_once(page, shot, language):
 
 
 def another_language(page, button, tag):
-    page.locator(".st-key-language_choice button", has_text=button).click()
+    page.locator("[data-field=language_choice] label", has_text=button).click()
     page.wait_for_function("tag => document.documentElement.lang === tag", arg=tag)
     wait_idle(page)
 

@@ -40,26 +40,28 @@ PAGES = {
     ),
     "formats": ("formats", {"ties": ("tie to even", "tie up", "tie down")}, True),
     "looks of formats": ("formats", {"view": ("linear", "log", "near x")}, False),
+    "tabs of the lab": (
+        "lab",
+        {"stage_tab": ("Cell", "Range", "Blame"), "scenario": ("A picture", "One loud column")},
+        False,
+    ),
     "layers": (
         "layers?l=builtin(name=loud_input)",
         {"layers_values": ("error", "values", "rounded"), "layers_tab_choice": ("Cell", "Channels")},
         False,
     ),
 }
-#: A row of choices and its buttons: those that the browser draws from data, and Streamlit's.
+#: A row of choices and its buttons.
 CHOSEN = """(keys) => keys.map((key) => [key, document.querySelector(
-    `[data-field=${key}] :is(label, option):is(:has(:checked), :checked),
-     .st-key-${key} [role=radio][aria-checked=true]`)?.innerText.trim()])"""
+    `[data-field=${key}] :is(label, option):is(:has(:checked), :checked)`)?.innerText.trim()])"""
 PLACES = """(keys) => keys.flatMap((key) => [...document.querySelectorAll(
-        `[data-field=${key}] :is(label:has(input), button), .st-key-${key} :is([role=radio], button[kind])`)]
+        `[data-field=${key}] :is(label:has(input), button)`)]
     .filter((each) => each.offsetParent)
     .map((each) => {
         const { left, top, width, height } = each.getBoundingClientRect();
         return [key, key === "undo" ? key : each.innerText.trim(), [left + width / 2, top + height / 2]];
     }))"""
-UNDOES = (
-    """document.querySelector("[data-field=undo] button:enabled, .st-key-undo button:enabled") !== null"""
-)
+UNDOES = """document.querySelector("[data-field=undo] button:enabled") !== null"""
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +92,7 @@ def opened(page, address, rows, undoes):
     page.goto("about:blank")
     page.goto(address)
     for key in rows:
-        page.wait_for_selector(
-            f"[data-field={key}] :is(select, :checked), .st-key-{key} [role=radio][aria-checked=true]"
-        )
+        page.wait_for_selector(f"[data-field={key}] :is(select, :checked)")
     wait_idle(page)
     places = {(key, words): middle for key, words, middle in page.evaluate(PLACES, [*rows, "undo"])}
     return places, Model(dict(page.evaluate(CHOSEN, [*rows])), undoes)

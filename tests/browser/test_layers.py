@@ -135,7 +135,7 @@ def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, 
     )
     page.mouse.click(*place(page, Y, 2, 3))
     wait_for_parameter(page, "c", "2.3")
-    page.wait_for_function("document.querySelector('.st-key-layers_token input').value === '2'")
+    page.wait_for_function("document.querySelector('[data-field=layers_token] input').value === '2'")
     # A cell of X chooses the token and the channel of a product.
     page.wait_for_selector(DRAWN, state="attached")
     wait_idle(page)
@@ -244,15 +244,15 @@ def test_an_uploaded_layer_opens_from_the_popover_and_comes_back_by_the_browsers
     opened(page, serve(APP), "&lang=en")
     page.locator(".st-key-layers_more button:visible").click()
     for name in ("weight", "inputs"):
-        page.locator(f".st-key-layers_own_{name}").get_by_text("from a file", exact=True).click()
+        page.locator(f"[data-field=layers_own_{name}]").get_by_text("from a file", exact=True).click()
         key = {"weight": "layers_own_weight_file", "inputs": "layers_own_file"}[name]
         page.locator(f".st-key-{key} input[type=file]").set_input_files(file)
         # The tensor that is called so is offered first.
-        chosen = page.locator(f".st-key-{key}_name input")
+        chosen = page.locator(f"[data-field={key}_name] select")
         chosen.wait_for()
-        assert chosen.input_value().startswith(name)
+        assert chosen.evaluate("(list) => list.selectedOptions[0].text").startswith(name)
     # What is chosen in the popover is as light as on the page.
-    chosen = page.locator("[role=radio][aria-checked=true] p")
+    chosen = page.locator("[type=radio]:checked + span")
     colors = chosen.evaluate_all("(all) => all.map((each) => getComputedStyle(each).color)")
     assert len(colors) > 3
     assert len(set(colors)) == 1

@@ -113,7 +113,7 @@ def test_a_cell_is_answered_by_a_click_on_a_cold_server(new_page, tmp_path, shot
         what_is_left_says_nothing_at_the_address_gone_back_to(pages[1], sent)
         for page in pages:
             answered_by_click(page, *largest_value())
-            page.locator(".st-key-commit button").click()
+            page.locator("[data-field=commit] button").click()
             page.wait_for_function("document.querySelector('.qv-rule')")
         shot(pages[0], "cell_answered")
         drawn(pages[0])
@@ -222,7 +222,7 @@ CUT_OFF = """() => {
 def a_step_is_on_one_screen(page):
     # The ruler takes what the others leave a moment after it has come.
     page.wait_for_function(f"Math.max(...({CUT_OFF})()) <= 1")
-    for button in page.locator(":is(.st-key-commit, .st-key-lesson_next) button:visible").all():
+    for button in page.locator(":is([data-field=commit], .st-key-lesson_next) button:visible").all():
         place = button.bounding_box()
         assert place["y"] + place["height"] <= 720
     # A canvas has whole pixels, so its scale is not quite what was asked for.
@@ -272,7 +272,7 @@ def commit_number(page, typed):
         dragged_by_keys(page, "bits", "ArrowLeft", 1)
     field.fill(typed)
     field.press("Enter")
-    page.locator(".st-key-commit button").click()
+    page.locator("[data-field=commit] button").click()
     page.wait_for_function(
         "document.querySelector('.st-key-lesson_question')?.innerText.includes('You said')"
         " || document.querySelector('.qv-rule')"
@@ -288,7 +288,7 @@ def kept(page):
 NOTE_OPEN = """
     window.qvOpen = 0;
     const look = () => {
-        const button = document.querySelector(".st-key-commit button");
+        const button = document.querySelector("[data-field=commit] button");
         const seen = button && getComputedStyle(button).visibility === "visible";
         if (seen && performance.now() < 3000) window.qvOpen += 1;
         requestAnimationFrame(look);
@@ -399,7 +399,7 @@ def the_keyboard_stays_where_the_reader_is(page):
     page.keyboard.type("3.58")
     # Back, then on: the way on is the second after what was told.
     for keys, reached in (
-        (("Tab",), ".st-key-commit"),
+        (("Tab",), "[data-field=commit]"),
         (("Enter",), ".st-key-told_answer_range_to_grid_2_0_0"),
         (("Tab", "Tab"), ".st-key-lesson_next"),
         (("Enter",), "h1[data-step='range_to_grid/3']"),
@@ -475,7 +475,7 @@ def a_zero_point_is_dragged_wrongly_then_right(page, shot):
     question = page.locator(".st-key-lesson_question")
     for presses, told in ((3, "One more try."), (6, "Right: zero point −5")):
         dragged_by_keys(page, "zero", "ArrowRight", presses)
-        page.locator(".st-key-commit button").click()
+        page.locator("[data-field=commit] button").click()
         expect(question).to_contain_text(told)
         shot(page, f"after_{presses}")
     page.wait_for_function(f"{KEPT}?.[1]")
@@ -492,12 +492,12 @@ def an_order_is_chosen_and_committed_by_one_press_each(page, shot):
     question = page.locator(".st-key-lesson_question")
     chosen = ["from 0 to 1", "from −1 to 1", "from −0.25 to 0.75"]
     for name in chosen:
-        question.get_by_role("button", name=name).click()
+        question.locator("label", has_text=name).click()
         wait_idle(page)
     # They are told in the order in which they were chosen.
     expect(question).to_contain_text(" < ".join(chosen))
     shot(page, f"order_{page.viewport_size['width']}")
-    page.locator(".st-key-commit button").click()
+    page.locator("[data-field=commit] button").click()
     page.get_by_text("One more try.").wait_for()
 
 
@@ -585,7 +585,7 @@ def a_drag_is_asked_above_its_ruler_and_nothing_moves_when_it_ends(page):
     """The question lay below the ruler, and a release moved it, with the buttons, by a row."""
     parts = [f".st-key-lesson_{part}" for part in ("words", "question", "commit", "next", "hand")]
     assert box(page, parts[1]).top < box(page, parts[4]).top
-    assert box(page, ".st-key-commit").top < 844
+    assert box(page, "[data-field=commit]").top < 844
     foot = box(page, ".qv-ruler").height
     with unmoved(page, *parts):
         dragged_by_keys(page, "hi", "ArrowLeft", 1)
@@ -602,7 +602,7 @@ def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
     place, back = box(page, ".qv-place"), box(page, ".st-key-lesson_all")
     assert place.right <= back.left
     assert back.top < place.bottom
-    assert page.locator(".st-key-lesson_tiles b, .st-key-commit").count() == 0
+    assert page.locator(".st-key-lesson_tiles b, [data-field=commit]").count() == 0
     low = box(page, ".qv-ruler").height
     mark = box(page, "[data-handle=mark]")
     # What was tapped stays where it is, and the curve has its room before.

@@ -194,12 +194,12 @@ def test_a_methods_sliders_show_the_cores_numbers_by_mouse_touch_and_keys(new_pa
     page.goto(f"{serve(APP)}/layers?l=builtin(name={name})&w={weights}&a={inputs}&m={method}&lang=en")
     page.locator(TAB).get_by_role("button", name="Rank all methods").wait_for()
     wait_idle(page)
-    knobs = page.locator(".st-key-layers_rotation_knob [role=radio]")
+    knobs = page.locator("[data-field=layers_rotation_knob] label")
     walked = 0
     for knob in range(max(1, knobs.count())):
         if knob:
             knobs.nth(knob).click()
-            page.locator(".st-key-layers_rotation_angle input").wait_for(state="attached")
+            page.locator("[data-field=layers_rotation_angle] input").wait_for(state="attached")
             wait_idle(page)
         for slider in page.locator(f"{TAB} input[type=range]").all():
             first = int(slider.input_value())

@@ -352,7 +352,9 @@ def test_what_became_0_has_an_empty_frame(call, width, frames):
 
 
 def test_what_is_typed_is_spelled_as_names_are(blank_with):
-    page = blank_with(f"{read_script('name_search')}\nwindow.spelled = spelledAsNamed;")
+    page = blank_with(
+        f"{read_script('page/typed_names')}\nObject.assign(window, {{ spelledAsNamed, SEPARATORS }});"
+    )
     names = ["Core ML linear", "compressed-tensors (llm-compressor)", "TensorRT", "GGUF Q4_0", "AIMET (QNN)"]
     names += ["GGUF (llama.cpp)", "bitsandbytes (LLM.int8())"]
     spelled = {
@@ -368,9 +370,10 @@ def test_what_is_typed_is_spelled_as_names_are(blank_with):
         "-": "-",
         "": "",
     }
+    assert page.evaluate("window.SEPARATORS") == SEPARATORS
     for typed, meant in spelled.items():
-        got = page.evaluate("given => window.spelled(...given)", [typed, names, SEPARATORS])
+        got = page.evaluate("given => window.spelledAsNamed(...given)", [typed, names])
         assert got == meant
-        # Streamlit then offers the names that Python finds.
+        # A browser then offers the names that Python finds.
         offered = [name for name in names if got.casefold() in name.casefold()]
         assert offered == ([name for name in names if contains(name, typed)] if typed != "-" else names[1:2])

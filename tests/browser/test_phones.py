@@ -40,13 +40,17 @@ def says(page, language, *keys):
     )
 
 
-def joined(page, url, code, language):
-    """The page of a phone whose owner has typed the code in small letters."""
+def join(page, url, code):
+    """Type the code on a phone, in small letters."""
     page.add_init_script(NOTE_SHIFTS)
     page.goto(f"{url}/join")
     assert violations(page) == []
     page.locator("#c").press_sequentially(code.lower())
     page.keyboard.press("Enter")
+
+
+def joined(page, code, language):
+    """The page of a phone once it is at the class's stop."""
     page.locator(".qv-room-at", has_text=f"{code} · 1 / 3").wait_for()
     page.locator("[data-handle=bits]").wait_for()
     wait_idle(page)
@@ -58,7 +62,7 @@ def committed(page, button="commit"):
     page.locator("[data-handle=bits]").press("ArrowLeft")
     page.keyboard.press("Tab")
     wait_idle(page)
-    page.locator(f".st-key-{button} button").tap()
+    page.locator(f"[data-field={button}] button").tap()
 
 
 def is_for_a_thumb(page):
@@ -70,8 +74,10 @@ def test_two_phones_go_with_their_class(new_page, url, shot):
     class_ = Leader(url, PLAN)
     one = new_page(390, 844, "light", "en-US", touch=True)
     other = new_page(390, 844, "dark", "zh-CN", touch=True)
-    joined(one, url, class_.code, "en")
-    joined(other, url, class_.code, "zh")
+    join(one, url, class_.code)
+    join(other, url, class_.code)
+    joined(one, class_.code, "en")
+    joined(other, class_.code, "zh")
     moved, what = shifts(one)
     assert moved <= MOST_SHIFT, what
 
@@ -88,7 +94,7 @@ def test_two_phones_go_with_their_class(new_page, url, shot):
 
     class_.act("again")
     says(one, "en", "again")
-    one.locator(".st-key-commit button").wait_for()
+    one.locator("[data-field=commit] button").wait_for()
     assert "3 bits" in one.locator(".st-key-lesson_question").inner_text()
     shot(one, "again")
     committed(one)
@@ -96,7 +102,7 @@ def test_two_phones_go_with_their_class(new_page, url, shot):
     assert list(class_.votes("0.2").values()) == [(drag.replace("int3", "int2"), True)]
     class_.act("close")
     says(other, "zh", "closed")
-    other.locator(".st-key-commit button").tap()
+    other.locator("[data-field=commit] button").tap()
     class_.act("tell")
     one.locator(".st-key-lesson_question", has_text=text("lessons.wrong", "en")).wait_for()
     assert len(class_.votes("0.2")) == 1
@@ -104,7 +110,7 @@ def test_two_phones_go_with_their_class(new_page, url, shot):
     class_.act("next")
     one.locator(SHEET, has_text=PLAN.stops[1].ask).wait_for()
     for page in (one, other):
-        page.locator(".qv-room-form legend", has_text=PLAN.stops[1].ask).wait_for()
+        page.locator(".qv-room-asked", has_text=PLAN.stops[1].ask).wait_for()
         page.locator(SHEET).wait_for(state="hidden")
     is_for_a_thumb(one)
     shot(other, "own_question")
@@ -148,7 +154,7 @@ def test_tabs_of_a_phone_are_one_vote_and_one_that_slept_comes_back(new_page, ur
     page.goto(here.replace("lab?", "bugs?"))
     page.locator("h1[data-step='symmetric/3']").wait_for()
     page.locator(".qv-room-bar button").nth(0).tap()
-    page.locator(".qv-room-form legend", has_text=PLAN.stops[1].ask).wait_for()
+    page.locator(".qv-room-asked", has_text=PLAN.stops[1].ask).wait_for()
     assert "/lab?" in page.url
     page.goto(f"{url}/lessons?l=symmetric&p=4&room=ZZZZ&lang=zh")
     says(page, "zh", "ended")
@@ -183,6 +189,23 @@ def test_a_page_follows_where_the_class_is_elsewhere(script):
     assert script(turned, [here, paced]) == [0, None]
 
 
+def test_a_phone_says_what_became_of_its_answer_first(script):
+    counted, sending = {"state": "counted"}, {"state": "sending"}
+    cases = [
+        ({"ended": True, "vote": counted}, "ended"),
+        ({"vote": sending, "unsent": True, "lost": "away"}, "unsent"),
+        ({"vote": sending, "unsent": False}, "sending"),
+        ({"vote": counted, "lost": "away"}, "away"),
+        ({"vote": counted, "phase": "ask"}, "counted"),
+        ({"vote": counted, "phase": "closed"}, "counted_closed"),
+        ({"vote": {"state": "closed"}, "phase": "closed"}, "closed"),
+        ({"phase": "again"}, "again"),
+        ({"phase": "told", "vote": counted}, "told"),
+        ({"phase": "ask"}, ""),
+    ]
+    assert [script("statusOf", case) for case, _ in cases] == [said for _, said in cases]
+
+
 def test_a_number_is_read_only_where_it_can_mean_one_thing(script):
     typed = {"3,5": 3.5, " −２.5 ": -2.5, "1,234": None, "0,125": 0.125, "1/4": None, "": None, "6 dB": None}
     assert {each: script("typedNumber", each) for each in typed} == typed
@@ -203,7 +226,7 @@ def test_an_answer_is_sent_until_the_server_has_said_what_became_of_it(script):
             const link = new RoomLink("/room/K7QF", "K7QF", "en", () => {});
             const note = () => became.push([link.read().votes["0.1"].state, link.unsent ?? false]);
             link.vote("0.1", 2, true);
-            for (let tries = 0; tries < 3; tries++, await link.send()) {
+            for (let tries = 0; tries < 3; tries++, await link.post()) {
                 while (link.sending) await new Promise((done) => setTimeout(done));
                 note();
             }
@@ -232,7 +255,7 @@ def test_news_that_do_not_come_are_said_and_the_end_of_a_room_too(script):
             };
             const link = new RoomLink("/room/K7QF", "K7QF", "en", () => {});
             while (answers.length) {
-                link.keep({ at: 0 });
+                link.store({ at: 0 });
                 await link.look();
                 became.push([link.lost, link.read().news?.version ?? 0, link.ended]);
             }

@@ -67,10 +67,9 @@ def titled(page, *parts):
 
 def the_tab_follows_the_tensor_the_page_and_the_language(page):
     titled(page, "One loud column", "Lab")
-    page.locator(".st-key-scenario [role=combobox], .st-key-scenario input").first.click()
-    page.get_by_text(text("scenarios.picture.name", "en"), exact=True).last.click()
+    page.select_option("[data-field=scenario] select", "picture")
     titled(page, text("scenarios.picture.name", "en"), "Lab")
-    page.locator(".st-key-language_choice button", has_text="中文").click()
+    page.locator("[data-field=language_choice] label", has_text="中文").click()
     titled(page, text("scenarios.picture.name", "zh"), text("pages.lab", "zh"))
     page.wait_for_function("document.documentElement.lang === 'zh-CN'")
     page.locator("[data-testid=stSidebarNavLink]", has_text=text("pages.lessons", "zh")).click()
@@ -78,22 +77,19 @@ def the_tab_follows_the_tensor_the_page_and_the_language(page):
     page.locator("[data-testid=stSidebarNavLink]", has_text=text("pages.teacher", "zh")).click()
     titled(page, text("pages.teacher", "zh"))
     assert page.evaluate("document.documentElement.lang") == "zh-CN"
-    page.locator(".st-key-language_choice button", has_text="English").click()
+    page.locator("[data-field=language_choice] label", has_text="English").click()
     titled(page, text("pages.teacher", "en"))
     page.wait_for_function("document.documentElement.lang === 'en'")
 
 
 def a_name_is_found_as_people_type_it(page):
     """In the list of what else to compare, whose names have other spaces and hyphens."""
-    page.locator(".st-key-stage_tab button", has_text="Compare").click()
-    box = page.locator(f"[role=combobox][aria-label='{text('contest.add', 'en')}']")
-    box.click()
-    box.fill("llm compressor")
-    page.wait_for_function(
-        "() => { const found = [...document.querySelectorAll('[role=option]')].map(each => each.innerText);"
-        " return found.length && found.every(each => each.includes('llm-compressor')); }"
-    )
-    page.keyboard.press("Escape")
+    page.locator("[data-field=stage_tab] label", has_text="Compare").click()
+    box = page.locator("[data-field=contest_add] input")
+    box.press_sequentially("llm compressor")
+    assert box.input_value() == "llm-compressor"
+    box.press("Enter")
+    page.locator("[data-field=contest_kept] label", has_text="llm-compressor").wait_for()
 
 
 def a_puzzle_s_tab_does_not_tell_the_bug(page):

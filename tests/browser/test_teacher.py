@@ -149,10 +149,10 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         page = opened(new_page(), f"{app}/teacher?lang=zh")
         unfold = page.locator(".st-key-teacher_link summary")
         unfold.click()
-        page.locator(".st-key-teacher_sees button").nth(2).click()
-        page.locator(".st-key-teacher_hidden_panels button", has_text="误差").click()
-        page.locator(".st-key-teacher_locked").get_by_role("button", name="方案", exact=True).click()
-        page.locator(".st-key-teacher_opens button").nth(1).click()
+        page.locator("[data-field=teacher_sees] .qv-segments label").nth(2).click()
+        page.locator("[data-field=teacher_hidden_panels] .qv-segments label", has_text="误差").click()
+        page.locator("[data-field=teacher_locked] .qv-segments label", has_text="方案").first.click()
+        page.locator("[data-field=teacher_opens] .qv-segments label").nth(1).click()
         link = f"{app}/lab?k=2.no-error.lock-scheme.2"
         link_shown = "(link) => document.querySelector('.st-key-teacher_group_link code')?.innerText === link"
         page.wait_for_function(link_shown, arg=link)
@@ -187,14 +187,11 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
 def what_is_hidden_is_struck_out_and_what_is_locked_has_a_lock(page):
     """Both were the same blue pill."""
     signs = page.evaluate(
-        """() => ["[class*=st-key-teacher_hidden_]", ".st-key-teacher_locked"].map((part) => {
-            const chosen = [...document.querySelectorAll(`${part} button`)].filter(
-                (button) => button.matches("[aria-checked=true], [data-selected]"));
-            return chosen.map((button) => [
-                getComputedStyle(button).textDecorationLine,
-                getComputedStyle(button, "::before").content,
-            ]);
-        })"""
+        """() => ["[data-field^=teacher_hidden_]", "[data-field=teacher_locked]"].map((part) =>
+            [...document.querySelectorAll(`${part} :checked + span`)].map((chosen) => [
+                getComputedStyle(chosen).textDecorationLine,
+                getComputedStyle(chosen, "::before").content,
+            ]))"""
     )
     assert signs == [[["line-through", "none"]], [["none", '"lock"']]]
     # As letters it would be read as a word.

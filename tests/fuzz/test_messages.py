@@ -17,6 +17,7 @@ from quantviz.schemes import names
 from quantviz.sources.typed import Typed
 from quantviz.ui.components.name_search import finder
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
+from tests.helpers.controls import choose
 from tests.helpers.messages import components, damaged, events_of, right, send, state_of, written
 from tests.helpers.sample import sample_of
 from tests.helpers.session import opened
@@ -127,7 +128,7 @@ def test_a_page_goes_on_whatever_is_sent_to_it(page, caplog):
     file, params, tab = PAGES[page]
     at = opened(file, **params)
     if tab:
-        at.segmented_control(key="stage_tab").set_value(tab).run()
+        choose(at, ("stage_tab", tab))
     for seed in sample_of(range(ROUNDS), ROUNDS_A_RUN):
         chance = random.Random(f"{page} {seed}")
         send(at, *forged(at, chance))

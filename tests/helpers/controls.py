@@ -5,10 +5,13 @@ import json
 from tests.helpers.messages import events_of, send
 
 #: What is left out of a control's data.
-USUAL = {"help": "", "value": "", "icon": "", "choices": [], "disabled": False, "wrong": False}
+USUAL = {
+    **dict.fromkeys(("label", "help", "value", "icon", "example"), ""),
+    **{"choices": [], "limits": [], "disabled": False, "wrong": False},
+}
 
 
-def _header(packed):
+def header(packed):
     """The header of what `quantviz.browser.packing` has packed."""
     return json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])
 
@@ -17,19 +20,27 @@ def bars(at):
     """The ids of a page's rows of controls, with their data."""
     components = at.get("bidi_component")
     named = (each.proto for each in components if each.proto.component_name.startswith("quantviz_controls"))
-    return {each.id: _header(each.bytes) for each in named}
+    return {each.id: header(each.bytes) for each in named}
 
 
 def controls(at):
     """The controls of a page as the browser gets them, by their fields."""
-    every = [{**USUAL, **each} for bar in bars(at).values() for each in bar["controls"]]
-    # A phone has some of them twice: the first has all choices.
-    return {each["field"]: each for each in reversed(every)}
+    shown = {}
+    for bar in bars(at).values():
+        for each in bar["controls"]:
+            # A phone has some of them twice: the first has all choices.
+            shown.setdefault(each["field"], {**USUAL, **each})
+    return shown
+
+
+def value_of(at, field):
+    """The form of what a control shows."""
+    return controls(at)[field]["value"]
 
 
 def words_of(at, field):
-    """The words of a control's choices."""
-    return [words for _, words, *_ in controls(at)[field]["choices"]]
+    """The words of a control's choices, but for those that say that nothing is chosen."""
+    return [words for form, words, *why in controls(at)[field]["choices"] if form or not why]
 
 
 def reason(at, field, form):
@@ -39,13 +50,16 @@ def reason(at, field, form):
 
 
 def choose(at, *choices):
-    """Choose in controls, as quickly as if no choice was answered before the last: each a field, and the form
-    of its value in links; of a button the field alone.
+    """Choose in controls, as quickly as if no choice was answered before the last: each a field, and the
+    value or its form in links; of a button the field alone.
     """
     chosen = []
     for number, choice in enumerate(choices, 1):
         field, form = (choice, "") if isinstance(choice, str) else choice
-        form = str(form)
+        if isinstance(form, list | tuple):
+            form = "\n".join(map(str, form))
+        switched = isinstance(form, bool) and controls(at)[field]["kind"] == "switch"
+        form = ("1" if form else "") if switched else str(form)
         bar, data = next(
             (bar, data)
             for bar, data in bars(at).items()

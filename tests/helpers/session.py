@@ -66,14 +66,14 @@ def upload(at, name, content):
         buffer = io.BytesIO()
         np.save(buffer, content)
         content = buffer.getvalue()
-    if at.selectbox(key="kind").value != "file":
+    if controls(at)["kind"]["value"] != "file":
         act(at, kind="file")
     return act(at, tensor_file=(name, content, "application/octet-stream"))
 
 
 def keys_of(at, start=""):
     """The keys of all controls that begin so."""
-    keys = [str(getattr(node, "key", "")) for node in at._tree]
+    keys = [*(str(getattr(node, "key", "")) for node in at._tree), *controls(at)]
     return [key for key in keys if key.startswith(start)]
 
 
@@ -168,4 +168,4 @@ def hint(at):
 
 def turned(at, tab):
     """The app with another tab of the stage open."""
-    return healthy(at.segmented_control(key="stage_tab").set_value(tab).run())
+    return healthy(act(at, stage_tab=tab))

@@ -7,6 +7,7 @@ import torch
 
 import quantviz as qv
 from quantviz.lab.layer_sources import parse_layer
+from quantviz.layers import work
 from quantviz.layers.methods.chain import METHODS, as_chain
 from quantviz.layers.work import computed, products_of, refuse_long
 from quantviz.schemes.recipes import as_scheme
@@ -31,6 +32,16 @@ def test_a_refusal_names_a_size_that_fits():
     refuse_long(chain, (32, side, side), 20.0)
     with pytest.raises(qv.QuantVizError, match="60 s"):
         refuse_long(as_chain("signround(steps=100000)"), (32, 128, 128), 60.0)
+
+
+def test_a_picture_that_is_left_out_is_named(monkeypatch):
+    source = parse_layer("layer(normal(rows=16,cols=32),normal(rows=8,cols=32,seed=1))")
+    schemes = (as_scheme("int4_per_row"), as_scheme("int8_per_row"))
+    monkeypatch.setattr(work, "_TRACE_BYTES", 1000)
+    found = computed(source, schemes, 2**20, method="gptq").result
+    assert "gptq" not in found.trace
+    assert "1,000 bytes" in found.notes[-1].message("en")
+    assert "gptq" in found.notes[-1].message("zh")
 
 
 @pytest.mark.parametrize("method", ["low_rank", "gptq", "nearest"])

@@ -48,9 +48,9 @@ RARE = ("[data-testid=stPopoverBody]:has(",)
 def test_no_rule_goes_by_what_an_element_has(sheet):
     # With ":has" in the rules of a page a browser looks again at the whole page after each change: 230 ms of
     # a change of the bits went into it.
-    # These are there for an open list of names, for a projected step, for a walk among a model's worst
+    # These are there for a projected step, for a walk among a model's worst
     # tensors, which are large, and for a model that runs on the server: nobody drags over many cells.
-    if sheet.name in ("long_names.css", "map_walk.css", "one_screen.css", "models.css"):
+    if sheet.name in ("map_walk.css", "one_screen.css", "models.css"):
         return
     text = re.sub(r"/\*.*?\*/", "", sheet.read_text(encoding="utf-8"), flags=re.DOTALL)
     on_screen = text.partition("@media print")[0]
@@ -71,7 +71,9 @@ def test_no_rule_is_for_anything_beside_something(sheet):
 
 
 #: What is chosen of several, in a sheet and in the scripts that draw buttons of their own.
-CHOSEN = re.compile(r"button[^{}]*(?:aria-checked|aria-pressed|data-selected)[^{}]*\{([^{}]*)\}")
+CHOSEN = re.compile(
+    r"(?:button[^{}]*(?:aria-checked|aria-pressed|data-selected)|:checked \+ span)[^{}]*\{([^{}]*)\}"
+)
 WIDTH_OF_A_DISC = re.compile(r"(?:slider-thumb|range-thumb|qv-thumb) \{([^{}]*)\}")
 SCRIPTS = sorted((ROOT / "browser").rglob("*.js"))
 
@@ -83,7 +85,7 @@ def test_every_slider_has_the_same_disc_on_the_same_track():
         for declared in WIDTH_OF_A_DISC.findall(rules):
             if width := re.search(r"(?<!-)width: (\d+)px", declared):
                 found.setdefault(path.name, set()).add(width[1])
-    assert found == {"slider.js": {"20"}, "lab.css": {"20"}}
+    assert found == {"slider.js": {"20"}, "style.css": {"20"}}
     assert "DISC / 2" in (ROOT / "browser" / "ruler" / "sliders.js").read_text(encoding="utf-8")
 
 

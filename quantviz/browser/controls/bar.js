@@ -10,7 +10,17 @@ const BETWEEN_LOOKS = 100;
 const AT_REST = 30;
 
 // What the server leaves out.
-const USUAL = { label: "", help: "", value: "", icon: "", choices: [], disabled: false, wrong: false };
+const USUAL = {
+  label: "",
+  help: "",
+  value: "",
+  icon: "",
+  example: "",
+  choices: [],
+  limits: ["", "", "any"],
+  disabled: false,
+  wrong: false,
+};
 
 export class Bar {
   constructor(parent) {

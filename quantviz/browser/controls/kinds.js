@@ -2,7 +2,10 @@
 // what was chosen, in the form that links have.
 
 import { drawChildren } from "../page/elements.js";
+import { spelledAsNamed } from "../page/typed_names.js";
 
+// Characters of a text, where nothing else is said.
+const LONGEST = 60;
 const make = (name, props = {}) => Object.assign(document.createElement(name), props);
 
 // Change what differs: a control in use stays as it is.
@@ -23,7 +26,7 @@ class List {
       choices,
       () => make("option"),
       (option, [form, words, reason = ""]) =>
-        write(option, { value: form, textContent: words, disabled: Boolean(reason), title: reason }),
+        write(option, { textContent: words, value: form, disabled: Boolean(reason), title: reason }),
     );
     write(this.input, { value, disabled });
   }
@@ -50,6 +53,97 @@ class Row {
       write(shown, { textContent: words });
       write(label, { title: reason });
     });
+  }
+}
+
+// Several of its choices, in the order in which they were chosen.
+class Many {
+  constructor(say) {
+    this.input = make("div", { className: "qv-segments" });
+    this.input.setAttribute("role", "group");
+    this.input.addEventListener("change", ({ target: { value, checked } }) => {
+      this.chosen = this.chosen.filter((form) => form !== value);
+      if (checked) this.chosen.push(value);
+      say(this.chosen.join("\n"));
+    });
+    this.parts = [this.input];
+  }
+
+  write({ choices, value, disabled }) {
+    this.chosen = value ? value.split("\n") : [];
+    const one = () => {
+      const label = make("label");
+      label.append(make("input", { type: "checkbox" }), make("span"));
+      return label;
+    };
+    drawChildren(this.input, choices, one, (label, [form, words]) => {
+      const [box, shown] = label.children;
+      write(box, { value: form, checked: this.chosen.includes(form), disabled });
+      write(shown, { textContent: words });
+    });
+  }
+}
+
+// One of many, found by a part of its words.
+class Find {
+  constructor(say) {
+    this.input = make("input", { className: "qv-field", type: "text", autocomplete: "off" });
+    this.list = make("datalist");
+    this.parts = [this.input, this.list];
+    this.input.addEventListener("input", ({ inputType = "insertReplacementText", isComposing }) => {
+      const words = this.choices.map(([, each]) => each);
+      if (inputType === "insertReplacementText") this.take(say);
+      else if (!isComposing) write(this.input, { value: spelledAsNamed(this.input.value, words) });
+    });
+    this.input.addEventListener("change", () => this.take(say));
+  }
+
+  // Say which choice is meant: the one with these words, or the only one that has them.
+  take(say) {
+    const typed = this.input.value.trim().toLowerCase();
+    const having = this.choices.filter(([, words]) => words.toLowerCase().includes(typed));
+    const meant = having.find(([, words]) => words.toLowerCase() === typed) ?? having[0];
+    if (!typed || !meant || (having.length > 1 && meant[1].toLowerCase() !== typed)) return;
+    write(this.input, { value: "" });
+    say(meant[0]);
+  }
+
+  write({ choices, disabled, example, id }) {
+    this.choices = choices;
+    write(this.list, { id: `${id}-list` });
+    this.input.setAttribute("list", this.list.id);
+    write(this.input, { disabled, placeholder: example });
+    drawChildren(
+      this.list,
+      choices,
+      () => make("option"),
+      (option, [, words]) => write(option, { value: words }),
+    );
+  }
+}
+
+// Several of many: those that are chosen, of which each goes when it is pressed, and a field that adds one.
+class Picks extends Find {
+  constructor(say) {
+    super((form) => say([...this.chosen, form].join("\n")));
+    this.picked = make("div", { className: "qv-picked" });
+    this.picked.addEventListener("click", ({ target }) => {
+      if (target.value) say(this.chosen.filter((each) => each !== target.value).join("\n"));
+    });
+    this.parts.unshift(this.picked);
+  }
+
+  write(control) {
+    const { choices, value, disabled } = control;
+    this.chosen = value ? value.split("\n") : [];
+    super.write({ ...control, choices: choices.filter(([form]) => !this.chosen.includes(form)) });
+    const named = new Map(choices);
+    drawChildren(
+      this.picked,
+      this.chosen,
+      () => make("button", { type: "button" }),
+      (button, form) => write(button, { value: form, textContent: `${named.get(form)} ×`, disabled }),
+    );
   }
 }
 
@@ -80,15 +174,29 @@ class Button {
 
 class Field {
   constructor(say) {
-    this.input = make("input", { type: "text", maxLength: 60, autocomplete: "off", spellcheck: false });
-    this.input.addEventListener("change", () => say(this.input.value));
+    this.input = make("input", {
+      className: "qv-field",
+      type: "text",
+      autocomplete: "off",
+      spellcheck: false,
+    });
+    this.input.addEventListener("change", () => this.input.reportValidity() && say(this.input.value));
     this.parts = [this.input];
   }
 
   // What could not be read stays to be mended.
-  write({ value, disabled, wrong }) {
-    write(this.input, wrong ? { disabled } : { value, disabled });
+  write({ value, disabled, wrong, example, limits: [, most] }) {
+    write(this.input, { disabled, placeholder: example, maxLength: Number(most) || LONGEST });
+    if (!wrong) write(this.input, { value });
     this.input.setAttribute("aria-invalid", wrong);
+  }
+}
+
+class NumberField extends Field {
+  write(control) {
+    const [min, max, step] = control.limits;
+    write(this.input, { type: "number", min, max, step });
+    super.write({ ...control, limits: [] });
   }
 }
 
@@ -126,11 +234,22 @@ class Slider {
   tell() {
     const { value, max } = this.input;
     this.input.style.setProperty("--at", Number(value) / Math.max(Number(max), 1));
-    const [first, last] = this.choices[Number(value)][1].split("\n");
+    const [first, last = ""] = this.choices[Number(value)][1].split("\n");
     write(this.first, { textContent: first });
     write(this.last, { textContent: last });
-    this.input.setAttribute("aria-valuetext", `${first}, ${last}`);
+    this.input.setAttribute("aria-valuetext", last ? `${first}, ${last}` : first);
   }
 }
 
-export const KINDS = { list: List, row: Row, switch: Switch, button: Button, text: Field, range: Slider };
+export const KINDS = {
+  list: List,
+  row: Row,
+  many: Many,
+  find: Find,
+  picks: Picks,
+  switch: Switch,
+  button: Button,
+  text: Field,
+  digits: NumberField,
+  range: Slider,
+};

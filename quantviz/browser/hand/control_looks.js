@@ -43,7 +43,7 @@ export class ToldRange {
     const before = tell(rangeLine(), filled(line, Object.fromEntries(places)));
     this.before ??= before;
     for (const [name, value] of Object.entries(numbers)) {
-      const field = document.querySelector(`.st-key-range_${name} input`);
+      const field = document.querySelector(`[data-field=range_${name}] input`);
       if (!field) continue;
       if (!this.fields.has(field)) this.fields.set(field, field.value);
       field.value = Number(value.toPrecision(RANGE_DIGITS));

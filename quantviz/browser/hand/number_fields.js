@@ -22,13 +22,15 @@ function selectPlace() {
 
 // The row and the column in the fields of a cell's place; null where a field is not there or empty.
 function placeIn() {
-  const fields = ["row", "col"].map((name) => document.querySelector(`.st-key-cell_${name} input`)?.value);
+  const fields = ["row", "col"].map(
+    (name) => document.querySelector(`[data-field=cell_${name}] input`)?.value,
+  );
   return fields.every(Boolean) ? fields.map(Number) : null;
 }
 
 // What is typed is read before Streamlit writes it in its own way, with fewer digits.
 function calibrate(field, { id, numbers }) {
-  const name = Object.keys(numbers).find((each) => field.closest(`.st-key-range_${each}`));
+  const name = Object.keys(numbers).find((each) => field.closest(`[data-field=range_${each}]`));
   const typed = parseFloat(field.value);
   if (!name || Number.isNaN(typed) || typed === numbers[name]) return;
   // The next number that is typed is another one beside this.

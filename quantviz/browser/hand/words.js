@@ -338,7 +338,7 @@ export function writePlace(cell, template) {
     place.firstChild.textContent = filled(template, { place: cell.join(", ") });
   }
   ["row", "col"].forEach((name, axis) => {
-    const input = document.querySelector(`.st-key-cell_${name} input`);
+    const input = document.querySelector(`[data-field=cell_${name}] input`);
     if (input) input.value = cell[axis];
   });
 }

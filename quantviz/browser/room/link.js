@@ -1,7 +1,7 @@
 // What a device knows of its room: a random id, its votes, and the last news. It lies beside the learner's
 // answers, where all tabs of the device share it: they have one id, and one of them asks for news at a time.
 
-const KEY = "quantviz.room.v1";
+const KEY = "quantviz.phone.v1";
 // Milliseconds between two looks for news, of a page that is seen and of one that is not, and after which one
 // that did not look has slept.
 const EVERY = 2000;
@@ -39,7 +39,7 @@ export class RoomLink {
     return this.kept;
   }
 
-  keep(changes) {
+  store(changes) {
     this.kept = { ...this.read(), ...changes };
     try {
       localStorage.setItem(KEY, JSON.stringify(this.kept));
@@ -55,12 +55,12 @@ export class RoomLink {
     const { news, at, device } = this.read();
     // Another tab may have asked just now.
     if (!news || Math.abs(now - at) > EVERY / 2) {
-      this.keep({ at: now });
+      this.store({ at: now });
       await this.ask({ v: news?.version ?? 0, device, lang: this.language });
     }
     if (this.ended) return;
     this.told();
-    this.send();
+    this.post();
     this.timer = setTimeout(() => this.look(), (document.hidden ? UNSEEN : EVERY) * (0.8 + 0.2 * Math.random()));
   }
 
@@ -68,7 +68,7 @@ export class RoomLink {
     try {
       const response = await fetch(`${this.address}?${new URLSearchParams(query)}`, { cache: "no-store" });
       this.lost = "";
-      if (response.status === 200) this.keep({ news: await response.json() });
+      if (response.status === 200) this.store({ news: await response.json() });
       else if (response.status === 404) {
         this.close();
         this.told();
@@ -80,12 +80,12 @@ export class RoomLink {
 
   // Have an answer counted: again and again until the server has said that it is, or why not.
   vote(place, answer, sure) {
-    this.keep({ votes: { ...this.read().votes, [place]: { answer, sure, state: "sending" } } });
+    this.store({ votes: { ...this.read().votes, [place]: { answer, sure, state: "sending" } } });
     this.told();
-    this.send();
+    this.post();
   }
 
-  async send() {
+  async post() {
     if (this.sending) return;
     this.sending = true;
     try {
@@ -106,7 +106,7 @@ export class RoomLink {
         // Another answer may have come meanwhile.
         if (isSame(after[place], vote)) {
           const state = response.ok ? "counted" : refused.error === "rooms.closed" ? "closed" : refused.says;
-          this.keep({ votes: { ...after, [place]: { answer, sure, state } } });
+          this.store({ votes: { ...after, [place]: { answer, sure, state } } });
         }
         this.unsent = false;
         this.told();

@@ -32,8 +32,8 @@ export function nextStop(shown, news, step) {
 // Return the key of the sentence that a phone shows, or the server's own sentence.
 export function statusOf({ ended, lost, phase, vote, unsent }) {
   if (ended) return "ended";
-  if (lost) return lost;
   if (vote?.state === "sending") return unsent ? "unsent" : "sending";
+  if (lost) return lost;
   if (phase === "told") return "told";
   if (phase === "closed") return vote?.state === "counted" ? "counted_closed" : "closed";
   if (vote) return vote.state;

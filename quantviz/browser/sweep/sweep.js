@@ -10,6 +10,8 @@ import { factorRow, moved } from "./moments.js";
 // The pictures from top to bottom, each with its CSS pixels.
 const HEIGHTS = { errors: 76, weights: 50, push: 36, loud: 22 };
 const DIGITS = 3;
+// Share of a weight below which its error is that of float32.
+const DUST = 1e-6;
 
 export class Sweep {
   constructor(host, data) {
@@ -80,14 +82,17 @@ export class Sweep {
     if (done === columns) return filled(words.end, errors);
     const rounded = data.rounded[done];
     const error = -data.pushed[done] * data.diagonal[done];
-    return filled(words.column, {
+    const before = number(data.weights[done]);
+    const after = number(rounded - error);
+    const isExact = before === after && Math.abs(error) <= DUST * Math.abs(rounded);
+    return filled(isExact ? words.exact : words.column, {
       ...errors,
       place: done + 1,
       columns,
       channel: data.order[done],
       output: data.outputs[0],
-      before: number(data.weights[done]),
-      moved: number(rounded - error),
+      before,
+      moved: after,
       rounded: number(rounded),
       error: number(error),
       left: columns - done - 1,

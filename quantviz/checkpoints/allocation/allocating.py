@@ -112,9 +112,9 @@ class Allocation:
         picks = np.array([column[self.choice[group[0]]] for group in choices.groups])
         more = choices.bits - choices.bits[rows, picks][:, None]
         # From one infinite cost to another nothing is saved.
-        now = choices.cost[rows, picks][:, None]
+        present = choices.cost[rows, picks][:, None]
         saved = np.subtract(
-            now, choices.cost, where=np.isfinite(choices.cost), out=np.zeros_like(choices.cost)
+            present, choices.cost, where=np.isfinite(choices.cost), out=np.zeros_like(choices.cost)
         )
         ahead = choices.there & (more > 0) & (saved > 0)
         if not ahead.any():
@@ -269,10 +269,10 @@ def budget_of(
     gigabytes: float | None = None,
 ) -> int:
     """Return the bits for the chosen recipes; one of the others is given, as to `allocate`."""
-    given = {"budget_bits": budget_bits, "bits_per_weight": bits_per_weight, "gigabytes": gigabytes}
-    named = {name: value for name, value in given.items() if value is not None}
+    budgets = {"budget_bits": budget_bits, "bits_per_weight": bits_per_weight, "gigabytes": gigabytes}
+    named = {name: value for name, value in budgets.items() if value is not None}
     if len(named) != 1:
-        raise QuantVizError("allocate.one_budget", got=", ".join(named) or "–", allowed=", ".join(given))
+        raise QuantVizError("allocate.one_budget", got=", ".join(named) or "–", allowed=", ".join(budgets))
     [(name, value)] = named.items()
     try:
         exact = Fraction(str(value)) if isinstance(value, float) else Fraction(value)

@@ -68,8 +68,8 @@ class Choices:
             return [math.nan] * len(costs)
         from quantviz.analysis.source_bounds import sqnr_db
 
-        found: list[float] = sqnr_db(self.alpha, costs).tolist()
-        return found
+        decibels: list[float] = sqnr_db(self.alpha, costs).tolist()
+        return decibels
 
     def costs_within(self, budget: int) -> Array:
         """Return the costs as the solver takes them: inf where a group cannot have a recipe.
@@ -119,8 +119,8 @@ def choices_of(
     if among is not None:
         wanted = frozenset(among)
         offers = {
-            tensor: {recipe: offer for recipe, offer in own.items() if recipe in wanted}
-            for tensor, own in offers.items()
+            tensor: {recipe: offer for recipe, offer in by_recipe.items() if recipe in wanted}
+            for tensor, by_recipe in offers.items()
         }
     pinned = dict(pinned or {})
     free = _free(names, offers, pinned, excluded)
@@ -187,27 +187,27 @@ def _costs(
     for at, group in enumerate(groups):
         counted = dict.fromkeys(leader.get(name, name) for name in group)
         for recipe in _allowed(group, offers, pinned, recipes):
-            each = [offers[name][recipe] for name in counted]
-            total = sum(offer.bits for offer in each)
+            tied = [offers[name][recipe] for name in counted]
+            total = sum(offer.bits for offer in tied)
             if total > MOST_BITS // len(groups):
                 raise QuantVizError("allocate.bits_too_many", tensor=group[0], recipe=recipe, got=total)
             column = columns[recipe]
             bits[at, column] = total
-            cost[at, column] = math.fsum(offer.cost for offer in each)
+            cost[at, column] = math.fsum(offer.cost for offer in tied)
             there[at, column] = True
     return bits, cost, there
 
 
 def _matching(names: Collection[str], patterns: str | Iterable[str]) -> set[str]:
     """Return the names that equal a pattern, or match one that is no name (`*` for any text)."""
-    found: set[str] = set()
+    names_matched: set[str] = set()
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         # A list of names is looked up, not searched.
         matched = {pattern} if pattern in names else {name for name in names if fnmatchcase(name, pattern)}
         if not matched:
             raise QuantVizError("allocate.unknown_tensor", got=pattern, known=", ".join(names))
-        found |= matched
-    return found
+        names_matched |= matched
+    return names_matched
 
 
 def _groups(
@@ -216,10 +216,10 @@ def _groups(
     """Return groups as they were given, once each name in them is known."""
     if isinstance(groups, str):
         raise QuantVizError("allocate.unknown_rule", got=groups, known=rule)
-    found = [tuple(dict.fromkeys([group] if isinstance(group, str) else group)) for group in groups or ()]
-    for name in (name for group in found for name in group if name not in names):
+    tuples = [tuple(dict.fromkeys([group] if isinstance(group, str) else group)) for group in groups or ()]
+    for name in (name for group in tuples for name in group if name not in names):
         raise QuantVizError("allocate.unknown_tensor", got=name, known=", ".join(names))
-    return found
+    return tuples
 
 
 def _tie(offers: dict[str, dict[str, Offer]], tie: Sequence[str]) -> None:
@@ -229,8 +229,8 @@ def _tie(offers: dict[str, dict[str, Offer]], tie: Sequence[str]) -> None:
     first, *others = tie
     shared: dict[str, Offer] = {}
     for recipe, offer in offers[first].items():
-        each = [offer, *(offers[name][recipe] for name in others if recipe in offers[name])]
-        for name, other in zip(tie, each, strict=False):
+        tied = [offer, *(offers[name][recipe] for name in others if recipe in offers[name])]
+        for name, other in zip(tie, tied, strict=False):
             if other.bits != offer.bits:
                 raise QuantVizError(
                     "allocate.tied_differ",
@@ -240,8 +240,8 @@ def _tie(offers: dict[str, dict[str, Offer]], tie: Sequence[str]) -> None:
                     bits=offer.bits,
                     got=other.bits,
                 )
-        if len(each) == len(tie):
-            shared[recipe] = Offer(offer.bits, max(other.cost for other in each))
+        if len(tied) == len(tie):
+            shared[recipe] = Offer(offer.bits, max(other.cost for other in tied))
     offers[first] = shared
 
 
@@ -258,10 +258,10 @@ def _united(names: Collection[str], groups: Iterable[Sequence[str]]) -> tuple[tu
         free = [name for name in group if name in parent]
         for name in free[1:]:
             parent[root(name)] = root(free[0])
-    found: dict[str, list[str]] = {}
+    groups_by_root: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(root(name), []).append(name)
-    return tuple(tuple(group) for group in found.values())
+        groups_by_root.setdefault(root(name), []).append(name)
+    return tuple(tuple(group) for group in groups_by_root.values())
 
 
 def _allowed(
@@ -282,7 +282,7 @@ def _allowed(
                     "allocate.pin_not_there", tensor=member, pinned=name, got=recipe, known=known
                 )
         return [recipe]
-    found = [recipe for recipe in recipes if all(recipe in offers[name] for name in group)]
-    if not found:
+    common = [recipe for recipe in recipes if all(recipe in offers[name] for name in group)]
+    if not common:
         raise QuantVizError("allocate.nothing_shared", tensors=", ".join(group))
-    return found
+    return common

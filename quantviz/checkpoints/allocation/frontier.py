@@ -120,8 +120,8 @@ def _uniform(choices: Choices, at: int) -> Array | None:
     has: Array = choices.there[:, at]
     if not (has | alone).all() or not has.any():
         return None
-    found: Array = np.where(has, at, choices.there.argmax(axis=1))
-    return found
+    picks: Array = np.where(has, at, choices.there.argmax(axis=1))
+    return picks
 
 
 def _points(choices: Choices, picked: Sequence[tuple[str | None, Array]]) -> tuple[FrontierPoint, ...]:

@@ -3,7 +3,7 @@
 The linear relaxation along each group's convex hull gives a bound and the price of a bit; a choice whose
 reduced cost reaches the gap is in no better solution (Pisinger, "A minimal algorithm for the multiple-choice
 knapsack problem", 1995). The groups nearest to a change are then enumerated as Pareto states of bits and
-cost. Up to `CORE` groups all of them are; of more, the gap says what the others could still save.
+cost. Up to `CORE` groups all of them are; of more, the gap bounds the saving left in the others.
 """
 
 from __future__ import annotations

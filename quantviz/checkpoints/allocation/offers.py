@@ -64,18 +64,18 @@ class Offers:
     @cached_property
     def first(self) -> Mapping[str, Row]:
         """Return the first row of each tensor."""
-        found: dict[str, Row] = {}
+        first_rows: dict[str, Row] = {}
         for row in self.table.rows:
-            found.setdefault(row.tensor, row)
-        return found
+            first_rows.setdefault(row.tensor, row)
+        return first_rows
 
     def by_tensor(self, weigh: Mapping[str, float]) -> dict[str, dict[str, Offer]]:
         """Return bits and cost by tensor, then by recipe; `weigh` has the factors of costs, 1 by default."""
-        found: dict[str, dict[str, Offer]] = {name: {} for name in self.first}
+        offers: dict[str, dict[str, Offer]] = {name: {} for name in self.first}
         for row in self.table.rows:
             if row.status != "ok":
                 continue
-            if row.recipe in found[row.tensor]:
+            if row.recipe in offers[row.tensor]:
                 raise QuantVizError("allocate.twice", tensor=row.tensor, recipe=row.recipe)
             cost = self._cost(row)
             if cost is not None:
@@ -83,8 +83,8 @@ class Offers:
                 weighed = cost if math.isinf(cost) else cost * weigh.get(row.tensor, 1.0)
                 if row.bits is None:
                     raise _mistake("bits_not_whole", row, None)
-                found[row.tensor][row.recipe] = Offer(row.bits, weighed)
-        return found
+                offers[row.tensor][row.recipe] = Offer(row.bits, weighed)
+        return offers
 
     @property
     def has_costs(self) -> bool:
@@ -119,13 +119,13 @@ class Offers:
 
     def relative_errors(self) -> Mapping[str, tuple[float, float]]:
         """Return one finite (mse, sqnr_db) of each tensor that has one."""
-        found: dict[str, tuple[float, float]] = {}
+        errors: dict[str, tuple[float, float]] = {}
         for row in self.table.rows:
             mse = row.number("mse") or 0.0
             db = row.number("sqnr_db")
             if db is not None and mse > 0 and math.isfinite(mse) and math.isfinite(db):
-                found.setdefault(row.tensor, (mse, db))
-        return found
+                errors.setdefault(row.tensor, (mse, db))
+        return errors
 
     def _cost(self, row: Row) -> float | None:
         """Return a row's cost; None where its error is missing, so that it is no choice."""

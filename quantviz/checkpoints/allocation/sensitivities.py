@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quantviz.checkpoints.results.table_files import csv_table
-from quantviz.checkpoints.scan.importance import by_tensor, importances, mean_squares
+from quantviz.checkpoints.scan.importance import Importance, by_tensor, importances, mean_squares
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
 
@@ -30,13 +30,10 @@ def alphas(given: Sensitivities, read: Offers) -> Mapping[str, float]:
     """
     if given is None:
         return {}
-    weights: Mapping[str, Any]
-    if isinstance(given, Mapping):
-        weights = given
-    elif Path(given).suffix.lower() in (".csv", ".txt"):
-        weights = _of_csv(Path(given))
-    else:
-        weights = _of_importance(Path(given), read)
+    weights: Mapping[str, Any] = given if isinstance(given, Mapping) else weights_in(Path(given))
+    if any(isinstance(each, Importance) for each in weights.values()):
+        file = "?" if isinstance(given, Mapping) else os.fspath(given)
+        weights = _of_importance(weights, file, read)
     found: dict[str, float] = {}
     for tensor, alpha in weights.items():
         if tensor not in read.first:
@@ -50,21 +47,29 @@ def alphas(given: Sensitivities, read: Offers) -> Mapping[str, float]:
     return found
 
 
-def _of_importance(path: Path, read: Offers) -> dict[str, float]:
+def weights_in(path: Path) -> Mapping[str, Any]:
+    """Return α of each tensor in a CSV, or the importance of each in a matrix, as `alphas` takes them.
+
+    Raises:
+        QuantVizError: It cannot be read.
+    """
+    return _of_csv(path) if path.suffix.lower() in (".csv", ".txt") else importances(path)
+
+
+def _of_importance(theirs: Mapping[str, Importance], file: str, read: Offers) -> dict[str, float]:
     """Return α of each tensor so that α · relative squared error is the squared error of its output.
 
     The output of a row of weights errs by Σⱼ E[xⱼ²]·eⱼ² if inputs are uncorrelated. A table has no error of
     each column, so that the mean of E[xⱼ²] stands for all of them: α = mean E[x²] · Σ W². A tensor that the
     matrix does not have, such as an embedding, gets the mean of the others' inputs.
     """
-    theirs = importances(path)
     weights: dict[str, float] = {}
     errors = read.relative_errors()
     inputs = mean_squares(by_tensor(theirs, read.first))
     if not inputs:
         raise QuantVizError(
             "allocate.importance_of_others",
-            file=os.fspath(path),
+            file=file,
             got=next(iter(theirs), "–"),
             known=", ".join(read.first),
         )

@@ -97,10 +97,10 @@ class Audit(Picklable):
     @property
     def unmatched(self) -> Unmatched:
         """Return the tensors that have no partner."""
-        alone = [each for each in self.tensors if each.status == "unmatched"]
+        alone = [tensor for tensor in self.tensors if tensor.status == "unmatched"]
         return Unmatched(
-            tuple(each.tensor for each in alone if each.tensor),
-            tuple(each.original for each in alone if each.original),
+            tuple(tensor.tensor for tensor in alone if tensor.tensor),
+            tuple(tensor.original for tensor in alone if tensor.original),
         )
 
     def messages(self, language: str = DEFAULT_LANGUAGE) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class Audit(Picklable):
 
     def rows(self, language: str = DEFAULT_LANGUAGE) -> list[dict[str, object]]:
         """Return a row for each tensor, as `table` has them."""
-        return [_row(each, known_language(language)) for each in self.tensors]
+        return [_row(tensor, known_language(language)) for tensor in self.tensors]
 
     def table(self, language: str = DEFAULT_LANGUAGE) -> pandas.DataFrame:
         """Return a row for each tensor: its names, layout, status and scheme, how its codes were chosen, and
@@ -180,7 +180,7 @@ def audit(
             run.compare(missing, 1 if is_far else _PAIRS)
         tensors = turned_alone(norms_explained(run.tensors))
         account = _account(tensors, models, sides)
-    notes = speed_notes(each.elements for each in tensors if each.scheme) if missing else ()
+    notes = speed_notes(tensor.elements for tensor in tensors if tensor.scheme) if missing else ()
     joined_ranks = [note for model in models for note in model.of_ranks]
     return Audit(tuple(tensors), (*findings(tensors, account), *joined_ranks, *notes), account)
 
@@ -227,7 +227,7 @@ class Answer:
 
 
 def audit_as_job(quantized: str, original: str) -> Answer:
-    """Return the results of an audit as a job, which keeps what it compares where scans keep theirs."""
+    """Return the results of an audit as a job, which stores its comparisons where scans store theirs."""
     keep_memory()
     result = audit(quantized, original, results=default_results(), report=budget.report)
     messages = {language: result.messages(language) for language in languages()}
@@ -239,7 +239,7 @@ def audit_as_job(quantized: str, original: str) -> Answer:
 def audited_result(quantized_path: str | PurePath, original_path: str | PurePath, tensor: str) -> QuantResult:
     """Return a quantized tensor's own codes, scales and values beside its original's.
 
-    It is a result as `quantize` gives one, so figures and `explain` show what the file has. Where GPTQ's
+    It is a result as `quantize` gives one, so figures and `explain` show the file's codes. Where GPTQ's
     act-order moved columns, they are in the order of groups.
 
     Args:
@@ -338,26 +338,26 @@ def _account(tensors: Sequence[TensorAudit], models: tuple[OpenModel, OpenModel]
     partners: dict[str, list[str]] = {}
     names = {item.name for item in sides.original}
     for tensor, pair in zip(tensors, sides.pairs, strict=True):
-        own = Outcome(tensor.became, tensor.reason)
+        outcome = Outcome(tensor.became, tensor.reason)
         there = [tensor_of(names, partner.name)[0] for partner in pair.partners or (pair.partner,) if partner]
         if pair.item:
             quantized[pair.item.name] = replace(
-                own,
+                outcome,
                 is_sound=tensor.is_sound,
                 sqnr_db=tensor.gated_db,
                 partners=tuple(there),
                 elements=tensor.elements,
             )
         for name in there:
-            of_parts.setdefault(name, []).append((own, tensor.elements))
+            of_parts.setdefault(name, []).append((outcome, tensor.elements))
             partners.setdefault(name, []).extend([pair.item.name] if pair.item else [])
     original: dict[str, Outcome] = {}
     for item in sides.original:
         whole = Outcome("left_aside", Note.of("audit.aside.whole", dtype=item.dtype))
         parts = of_parts.get(item.name, [(whole, item.elements)])
-        # Of several experts in one tensor the outcome of the one that was read least, and what it lacks.
-        worst = max((each for each, _ in parts), key=lambda each: _ORDER.index(each.became))
-        lost = sum(elements for each, elements in parts if each.became == worst.became)
+        # Of several experts in one tensor: the outcome of the least read one, with the elements it lacks.
+        worst = max((outcome for outcome, _ in parts), key=lambda outcome: _ORDER.index(outcome.became))
+        lost = sum(elements for outcome, elements in parts if outcome.became == worst.became)
         elements = lost if worst.became == "not_read" else item.elements
         original[item.name] = replace(worst, partners=tuple(partners.get(item.name, ())), elements=elements)
     return Account(
@@ -374,33 +374,33 @@ _ORDER: tuple[Became, ...] = (
 )
 
 
-def _row(each: TensorAudit, language: str) -> dict[str, object]:
+def _row(tensor: TensorAudit, language: str) -> dict[str, object]:
     """Return a row of the table: None where a column has no value."""
-    scheme = each.scheme
+    scheme = tensor.scheme
     return {
-        "tensor": each.tensor or None,
-        "original": each.original or None,
-        "status": each.status,
-        "coverage": each.became,
-        "reason": each.reason and each.reason.message(language),
-        "matched": each.matched or None,
-        "layout": each.layout or None,
+        "tensor": tensor.tensor or None,
+        "original": tensor.original or None,
+        "status": tensor.status,
+        "coverage": tensor.became,
+        "reason": tensor.reason and tensor.reason.message(language),
+        "matched": tensor.matched or None,
+        "layout": tensor.layout or None,
         "type": type_of(scheme),
-        "shape": each.shape or None,
-        "elements": each.elements,
-        "stored_bytes": each.stored_bytes,
+        "shape": tensor.shape or None,
+        "elements": tensor.elements,
+        "stored_bytes": tensor.stored_bytes,
         "format": scheme and scheme.format,
         "granularity": scheme and text_form.write(scheme.granularity),
-        "symmetric": each.symmetric,
-        "scale_dtype": each.scale_dtype or None,
-        "bits": None if scheme is None else each.bits,
-        "rounding": each.rounding or None,
-        "nearest_share": None if scheme is None else each.nearest_share,
-        "blocks": None if scheme is None else each.blocks,
-        "saturated_blocks": None if scheme is None else each.saturated_blocks,
-        "unused_codes": None if scheme is None else each.unused_codes,
-        "oddities": list(each.oddities),
-        **{name: each.metrics.get(name) for name in METRICS if name != "effective_bits"},
-        "fused_sqnr_db": each.fused_sqnr_db,
-        "done": [note.message(language) for note in (*each.done, *each.notes)],
+        "symmetric": tensor.symmetric,
+        "scale_dtype": tensor.scale_dtype or None,
+        "bits": None if scheme is None else tensor.bits,
+        "rounding": tensor.rounding or None,
+        "nearest_share": None if scheme is None else tensor.nearest_share,
+        "blocks": None if scheme is None else tensor.blocks,
+        "saturated_blocks": None if scheme is None else tensor.saturated_blocks,
+        "unused_codes": None if scheme is None else tensor.unused_codes,
+        "oddities": list(tensor.oddities),
+        **{name: tensor.metrics.get(name) for name in METRICS if name != "effective_bits"},
+        "fused_sqnr_db": tensor.fused_sqnr_db,
+        "done": [note.message(language) for note in (*tensor.done, *tensor.notes)],
     }

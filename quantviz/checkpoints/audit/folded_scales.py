@@ -76,7 +76,7 @@ _COUNTS = 0.1
 _CLIPPED = (0.1, 1.5)
 #: Factors go with those of another tensor from this correlation of their logarithms on.
 _FOLLOWS = 0.5
-#: Factors are told of where they leave a difference of at most so many dB.
+#: Factors are reported where they leave a difference of at most so many dB.
 _EXPLAINED_DB = 3.0
 #: Fewest values of a line from which its factor is taken.
 _FEWEST = 32

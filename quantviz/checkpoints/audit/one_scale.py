@@ -1,4 +1,4 @@
-"""Weights as a kernel has them that takes one scale for all siblings, and what they lose by it."""
+"""Weights under a kernel that takes one scale for all siblings, and their loss by it."""
 
 from __future__ import annotations
 
@@ -30,36 +30,36 @@ def under_one_scale(weight: QuantizedWeight, siblings: Sequence[QuantizedWeight]
     scales = _scales(siblings)
     if rule is None or scales is None:
         return None
-    own = scales[[each.name for each in siblings].index(weight.name)]
+    scale = scales[[sibling.name for sibling in siblings].index(weight.name)]
     if rule == "requantized":
         largest = torch.tensor(max(scales))
 
         def coded(start: int, stop: int) -> Coded:
-            return values_only(_requantized(weight.coded(start, stop).q, torch.tensor(own), largest))
+            return values_only(_requantized(weight.coded(start, stop).q, torch.tensor(scale), largest))
     else:
         taken = {"largest": max(scales), "smallest": min(scales), "first": scales[0]}[rule]
-        if taken == own:
+        if taken == scale:
             return None
 
         def coded(start: int, stop: int) -> Coded:
-            return values_only(weight.coded(start, stop).x_hat * (taken / own))
+            return values_only(weight.coded(start, stop).x_hat * (taken / scale))
 
     return dataclasses.replace(weight, scheme=None, coded=coded)
 
 
-def _requantized(codes: torch.Tensor, own: torch.Tensor, largest: torch.Tensor) -> torch.Tensor:
+def _requantized(codes: torch.Tensor, scale: torch.Tensor, largest: torch.Tensor) -> torch.Tensor:
     """Return the values of FP8 codes that were quantized again at the largest scale of the siblings.
 
     They are dequantized in float16, the product of which rounds the scale to float16 too.
     """
     most = torch.finfo(torch.float8_e4m3fn).max
-    values = codes.view(torch.float8_e4m3fn).to(torch.float16) * own
+    values = codes.view(torch.float8_e4m3fn).to(torch.float16) * scale
     again = (values.float() * (1 / largest)).clamp(-most, most).to(torch.float8_e4m3fn)
     return again.float() * largest
 
 
 def with_one_scale(
-    found: TensorAudit,
+    audit: TensorAudit,
     weight: QuantizedWeight,
     x: Original,
     weights: Mapping[str, QuantizedWeight],
@@ -68,21 +68,21 @@ def with_one_scale(
     """Return the audit of a weight with its SQNR in a kernel that has one scale for it and its siblings."""
     fused = under_one_scale(weight, [weights[name] for name in siblings_of(weight.name, weights)])
     if fused is None:
-        return found
-    metrics = audit_weight(fused, x, found.original, threads=threads).metrics
-    return dataclasses.replace(found, fused_sqnr_db=metrics["sqnr_db"])
+        return audit
+    metrics = audit_weight(fused, x, audit.original, threads=threads).metrics
+    return dataclasses.replace(audit, fused_sqnr_db=metrics["sqnr_db"])
 
 
 def losses_to_one_scale(tensors: Iterable[TensorAudit]) -> Iterator[Note]:
     """Yield a note for each rule of engines under which weights of an audit lose by siblings' scales."""
     by_rule: dict[Rule, list[tuple[float, TensorAudit]]] = {}
-    for each in tensors:
-        rule = each.scheme and rule_of(each.layout, each.scheme.format, each.tensor)
-        fused_db = each.fused_sqnr_db
-        if rule and fused_db is not None and each.metrics["sqnr_db"] - fused_db >= _LEAST_LOSS:
-            by_rule.setdefault(rule, []).append((fused_db, each))
+    for tensor in tensors:
+        rule = tensor.scheme and rule_of(tensor.layout, tensor.scheme.format, tensor.tensor)
+        fused_db = tensor.fused_sqnr_db
+        if rule and fused_db is not None and tensor.metrics["sqnr_db"] - fused_db >= _LEAST_LOSS:
+            by_rule.setdefault(rule, []).append((fused_db, tensor))
     for rule, lost in by_rule.items():
-        fused_db, worst = min(lost, key=lambda found: found[0])
+        fused_db, worst = min(lost, key=lambda loss: loss[0])
         yield Note.of(
             "audit.one_scale",
             count=len(lost),
@@ -100,7 +100,9 @@ def siblings_apart(tensors: ModelTensors) -> Note | None:
     """
     named = {siblings_of(name, tensors.weights) for name in tensors.weights}
     groups = [[tensors.weights[name] for name in group] for group in sorted(named)]
-    tensors.file.expect(part for group in groups for each in group if _rule(each) for part in each.parts)
+    tensors.file.expect(
+        part for group in groups for sibling in group if _rule(sibling) for part in sibling.parts
+    )
     apart = [(max(scales) / min(scales), at) for at, group in enumerate(groups) if (scales := _scales(group))]
     if not apart:
         return None
@@ -131,12 +133,12 @@ def _rule(weight: QuantizedWeight) -> Rule | None:
 
 def _scales(siblings: Sequence[QuantizedWeight]) -> list[float] | None:
     """Return the scales of the weights of one kernel; None where they are alike, or no kernel takes them."""
-    kinds = {(_rule(each), each.shape[-1:]) for each in siblings}
+    kinds = {(_rule(sibling), sibling.shape[-1:]) for sibling in siblings}
     if len(kinds) != 1 or _rule(siblings[0]) is None:
         return None
     try:
-        scales = [each.of_all() for each in siblings if each.of_all]
+        scales = [sibling.of_all() for sibling in siblings if sibling.of_all]
     except QuantVizError:  # the audit of that weight raises it
         return None
-    usable = all(math.isfinite(each) and each > 0 for each in scales)
+    usable = all(math.isfinite(scale) and scale > 0 for scale in scales)
     return scales if usable and len(set(scales)) > 1 else None

@@ -213,8 +213,8 @@ def tensor_of(names: Container[str], name: str) -> tuple[str, int | None]:
     >>> tensor_of(["a"], "a[2]"), tensor_of(["a[2]"], "a[2]")
     (('a', 2), ('a[2]', None))
     """
-    found = None if name in names else _OF_EXPERTS.fullmatch(name)
-    return (found[1], int(found[2])) if found else (name, None)
+    match = None if name in names else _OF_EXPERTS.fullmatch(name)
+    return (match[1], int(match[2])) if match else (name, None)
 
 
 def original_of(catalog: Catalog, name: str, axes: int) -> Original:
@@ -231,9 +231,9 @@ def original_of(catalog: Catalog, name: str, axes: int) -> Original:
     orientation = catalog.orientation(tensor)
     if expert is not None:
         # The outputs of one expert are an axis of its own matrix.
-        own = Orientation((orientation.outputs[-1] - 1,), orientation.by)
+        inner = Orientation((orientation.outputs[-1] - 1,), orientation.by)
         one = Expert(stored, expert)
-        return Original(Oriented(one, own), done=_TURNED_NOTE) if own.outputs == (1,) else Original(one)
+        return Original(Oriented(one, inner), done=_TURNED_NOTE) if inner.outputs == (1,) else Original(one)
     if orientation.is_turned and orientation.fits(stored.shape):
         return Original(Oriented(stored, orientation), done=_TURNED_NOTE)
     if axes == 2 and len(stored.shape) != 2:
@@ -262,10 +262,10 @@ def as_converted(
     The metadata contain the heads and the architecture, which decides on the order of q and k as llama.cpp
     reads them; of an unknown one, and in all else, the values decide. `partner` is the original's name.
     """
-    found = kind_of(name)
-    if not isinstance(catalog, GgufCatalog) or found is None:
+    place = kind_of(name)
+    if not isinstance(catalog, GgufCatalog) or place is None:
         return x
-    layer, kind = found
+    layer, kind = place
     if x.shape != shape and kind not in _TURNED:
         return x
     if kind in _TURNED and len(x.shape) == 2 and x.rows is None:
@@ -281,13 +281,13 @@ def as_converted(
         if heads and x.shape[0] % (2 * heads) == 0:
             rows_of_heads = reordered_rows(x.shape[0], heads)
             # Of a part of one matrix these are rows of the part.
-            own = rows_of_heads if x.rows is None else x.rows[rows_of_heads]
-            other = x.replace(Note.of("audit.reordered"), rows=own)
+            combined = rows_of_heads if x.rows is None else x.rows[rows_of_heads]
+            other = x.replace(Note.of("audit.reordered"), rows=combined)
             return _as_read(architecture, partner, rows, min(x.shape[0] // heads, _FEW), (x, other))
     if architecture.startswith("gemma") and kind.endswith("norm"):
         other = x.replace(Note.of("audit.norm_shift"), shift=1.0)
         values = rows(0, min(x.shape[0], _FEW))
-        return min((x, other), key=lambda each: _difference(values, each.read(0, len(values))))
+        return min((x, other), key=lambda candidate: _difference(values, candidate.read(0, len(values))))
     return x
 
 
@@ -332,9 +332,9 @@ def parts_of_one(shape: Shape, x: Original, number: int, sizes: tuple[int, ...])
         return []
     forms = [x] if len(shape) == 1 else [x, x.replace(Note.of("audit.turned_inputs"), turned=True)]
     return [
-        each.replace(_in_turn("part", groups), rows=rows_of_part(number, sizes, groups))
-        for each in forms
-        if each.shape == doubled
+        form.replace(_in_turn("part", groups), rows=rows_of_part(number, sizes, groups))
+        for form in forms
+        if form.shape == doubled
         for groups in _divisors(math.gcd(*sizes))
     ]
 
@@ -382,8 +382,8 @@ def rows_of_part(number: int, sizes: Sequence[int], groups: int) -> torch.Tensor
     ([4, 5], [0, 1, 3, 4])
     """
     at = torch.arange(sizes[number])
-    own = sizes[number] // groups
-    return at // own * (sum(sizes) // groups) + sum(sizes[:number]) // groups + at % own
+    part_rows = sizes[number] // groups
+    return at // part_rows * (sum(sizes) // groups) + sum(sizes[:number]) // groups + at % part_rows
 
 
 def nearest(rows: Rows, count: int, originals: Sequence[Original]) -> Original:
@@ -403,10 +403,12 @@ def _nearest_in(rows: Rows, starts: Sequence[int], count: int, originals: Sequen
 
 def _error(values: Sequence[torch.Tensor], starts: Sequence[int], x: Original) -> float:
     """Return the squared error of rows of the quantized tensor, the original scaled to make it least."""
-    reads = (x.read(start, start + len(own)).flatten() for own, start in zip(values, starts, strict=True))
-    own, read = torch.cat([each.flatten() for each in values]), torch.cat(list(reads))
-    factor = float(own @ read / read.square().sum())
-    return _difference(own, read * (factor if math.isfinite(factor) else 1.0))
+    reads = (
+        x.read(start, start + len(original)).flatten() for original, start in zip(values, starts, strict=True)
+    )
+    original, read = torch.cat([band.flatten() for band in values]), torch.cat(list(reads))
+    factor = float(original @ read / read.square().sum())
+    return _difference(original, read * (factor if math.isfinite(factor) else 1.0))
 
 
 def _difference(values: torch.Tensor, x: torch.Tensor) -> float:

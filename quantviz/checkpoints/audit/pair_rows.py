@@ -54,18 +54,18 @@ class Keys:
         self._quantized = quantized
         self._original = original
         self._stamps: dict[tuple[int, str], str | None] = {}
-        known = (
+        settings = (
             *(_VERSION, ARITHMETIC, tuple(METRICS), dict(named_outputs(outputs))),
             *map(_headers, (quantized, original)),
         )
-        self._all = repr(known)
+        self._all = repr(settings)
 
     def of(self, pair: Pair) -> str | None:
         """Return the key of a pair; None where a change of its files could go unnoticed."""
-        own: dict[tuple[int, str], None] = {}
+        read: dict[tuple[int, str], None] = {}
         if pair.item is None or not pair.partners:
             return None
-        partners = [name for each in pair.partners for name in (*each.parts, *neighbours(each.name))]
+        partners = [name for item in pair.partners for name in (*item.parts, *neighbours(item.name))]
         weights = self._quantized.tensors.weights
         siblings = [part for name in siblings_of(pair.item.name, weights) for part in weights[name].parts]
         sides = (
@@ -73,11 +73,11 @@ class Keys:
             (self._original, partners),
         )
         for side, (model, names) in enumerate(sides):
-            own |= {(side, name): None for name in names if name in model.files}
-        stamps = {self._stamp(side, name) for side, name in own}
+            read |= {(side, name): None for name in names if name in model.files}
+        stamps = {self._stamp(side, name) for side, name in read}
         if None in stamps:
             return None
-        key = (self._all, pair.item.name, pair.item.parts, pair.match, [*own], sorted(map(str, stamps)))
+        key = (self._all, pair.item.name, pair.item.parts, pair.match, [*read], sorted(map(str, stamps)))
         digest = xxhash.xxh3_128_hexdigest(repr(key).encode("utf-8", "backslashreplace"))
         return f"pair:{digest}"
 
@@ -97,8 +97,8 @@ def _headers(model: OpenModel) -> str:
     catalog = model.tensors.file
     for name in catalog.names:
         info = catalog.info(name)
-        known = name, info.dtype, info.shape, info.source_type
-        digest.update(repr(known).encode("utf-8", "backslashreplace"))
+        described = name, info.dtype, info.shape, info.source_type
+        digest.update(repr(described).encode("utf-8", "backslashreplace"))
     for name in _BESIDE:
         try:
             configuration = catalog.json_beside(name)
@@ -157,7 +157,7 @@ def _parsed(record: Any, pair: Pair) -> TensorAudit:
         original=" + ".join(partner.name for partner in pair.partners),
         scheme=None if form is None else Scheme.parse(values.text(form, "scheme")),
         symmetric=symmetric,
-        oddities=tuple(values.one_of(ODDITIES)(each, "oddities") for each in oddities),
+        oddities=tuple(values.one_of(ODDITIES)(oddity, "oddities") for oddity in oddities),
         metrics=MappingProxyType(
             {name: values.number(value, name) for name, value in metrics.items() if name in METRICS}
         ),
@@ -176,12 +176,12 @@ def _of_note(note: Note) -> Any:
     }
 
 
-def _note(found: Any, inside: int = 0) -> Note:
-    key = found.get("note") if isinstance(found, Mapping) else None
-    params = found.get("params") if isinstance(found, Mapping) else None
+def _note(stored: Any, inside: int = 0) -> Note:
+    key = stored.get("note") if isinstance(stored, Mapping) else None
+    params = stored.get("params") if isinstance(stored, Mapping) else None
     is_known = isinstance(key, str) and f"notes.{key}" in catalogue("en")
     if not is_known or not isinstance(params, Mapping) or inside > 1:
-        raise QuantVizError("rows.not_sentence", field="done", got=found)
+        raise QuantVizError("rows.not_sentence", field="done", got=stored)
     note = Note.of(
         str(key),
         **{
@@ -193,5 +193,5 @@ def _note(found: Any, inside: int = 0) -> Note:
         for language in languages():
             note.message(language)
     except (LookupError, ValueError, TypeError):
-        raise QuantVizError("rows.not_sentence", field="done", got=found) from None
+        raise QuantVizError("rows.not_sentence", field="done", got=stored) from None
     return note

@@ -83,7 +83,7 @@ _SLACK_FOLDED = 2**-7
 _SLACK_FITTED = 0.35
 #: And up to so much of the value where weights of half precision were divided by scales in their own dtype,
 #: as compressed-tensors does: where the quotient was rounded to the other side of a half, the error is larger
-#: by twice what it was rounded by, 2⁻⁸ or 2⁻¹¹ of itself.
+#: by twice its rounding error, 2⁻⁸ or 2⁻¹¹ of itself.
 _SLACK_HALF = {"bfloat16": 2**-7, "float16": 2**-10}
 #: From this share of nearest codes on they were rounded to nearest.
 _NEAREST = 0.98
@@ -163,8 +163,8 @@ class TensorAudit(Picklable):
         """Return the SQNR that is held to a bound, in dB; NaN where it has none, None where it needs none."""
         if self.status not in _GATED:
             return None
-        own = self.metrics.get("sqnr_db", math.nan)
-        return own if self.fused_sqnr_db is None else min(own, self.fused_sqnr_db)
+        sqnr_db = self.metrics.get("sqnr_db", math.nan)
+        return sqnr_db if self.fused_sqnr_db is None else min(sqnr_db, self.fused_sqnr_db)
 
 
 class _Seen:
@@ -198,16 +198,16 @@ class _Seen:
 
     def oddities(self, prefix: str = "") -> tuple[str, ...]:
         """Return the oddities that hold for all values."""
-        found = []
+        oddities = []
         if self._low == self._high:
-            found.append("all_equal" if self._low else "all_zero")
+            oddities.append("all_equal" if self._low else "all_zero")
         if not self.finite:
-            found.append("not_finite")
-        return tuple(f"{prefix}{each}" for each in found)
+            oddities.append("not_finite")
+        return tuple(f"{prefix}{oddity}" for oddity in oddities)
 
 
 class Bands:
-    """Bands of a weight beside its original; what all of them share is prepared once. Safe for many threads.
+    """Bands of a weight beside its original, with shared preparation. Safe for many threads.
 
     Raises:
         QuantVizError: The weight has no scheme.
@@ -236,11 +236,11 @@ class Bands:
         before another, and the original's values.
         """
         coded = self._coded(start, stop)
-        own = self._x.as_stored(start, stop)
+        original = self._x.as_stored(start, stop)
         columns = self._weight.columns
         return Band(
             self._scheme,
-            own if columns is None else own[:, columns],
+            original if columns is None else original[:, columns],
             coded.codes,
             coded.given,
             coded.scale,
@@ -267,10 +267,10 @@ class _Errors:
         """Join the next rows of the original and of the tensor."""
         self._originals.take(x)
         self._values.take(x_hat)
-        own = x.flatten()
+        original = x.flatten()
         other = x_hat.flatten()
-        for start, stop in runs_between(own.numel(), _TOGETHER):
-            self.add(_moments(own[start:stop], other[start:stop]))
+        for start, stop in runs_between(original.numel(), _TOGETHER):
+            self.add(_moments(original[start:stop], other[start:stop]))
 
     def add(self, moments: Moments) -> None:
         self._moments = self._moments.join(moments) if self._moments else moments
@@ -329,11 +329,11 @@ class _Parts(_Errors):
         return self._moments.join(added) if self._moments else added
 
     def join(self, part: _Part) -> None:
-        found = part.compared.found
-        if isinstance(found, Moments):
-            self.add(found)
+        added = part.compared.found
+        if isinstance(added, Moments):
+            self.add(added)
         else:
-            self._added = self._added.join(found) if self._added else found
+            self._added = self._added.join(added) if self._added else added
         self.near += part.compared.near
         self.saturated += part.compared.saturated
         self.blocks += part.compared.blocks
@@ -355,9 +355,9 @@ def audit_weight(
     errors = _Errors()
     if weight.scheme is None:
         for start, stop in bands(weight.shape, weight.row_step):
-            own = x.read(start, stop)
-            own = own if weight.columns is None else own[:, weight.columns]
-            errors.take(own, weight.coded(start, stop).x_hat)
+            x_rows = x.read(start, stop)
+            x_rows = x_rows if weight.columns is None else x_rows[:, weight.columns]
+            errors.take(x_rows, weight.coded(start, stop).x_hat)
         return _audit_of(weight, x, original, errors)
     rows, columns = weight.shape
     of_weight = Bands(weight, x)
@@ -423,18 +423,18 @@ def audit_plain(name: str, values: Original, x: Original, original: str, dtype: 
     rounded = True
     lines = _Lines()
     for start, stop in bands(x.shape):
-        own = x.read(start, stop)
+        x_rows = x.read(start, stop)
         other = values.read(start, stop)
-        errors.take(own, other)
-        lines.take(own, other)
-        equal = equal and _same(own, other)
-        rounded = rounded and _is_rounded(own, other, dtype, x.stored.dtype)
+        errors.take(x_rows, other)
+        lines.take(x_rows, other)
+        equal = equal and _same(x_rows, other)
+        rounded = rounded and _is_rounded(x_rows, other, dtype, x.stored.dtype)
     metrics = metrics_of(errors.moments, math.nan, _without_codes(errors.moments))
     is_weight = counts_as_weight(name, x.shape)
     if equal or rounded:
         status = "same" if equal else "rounded"
     else:
-        # A bias may be corrected for what the weights lost.
+        # A bias may be corrected for the loss of the weights.
         same = name.endswith("bias") or same_weights(metrics["cosine"], metrics["sqnr_db"], _FROM_BITS)
         status = "changed" if same and not x.misplaced else "not_same"
     zeroed = ("zero_lines",) if status == "changed" and lines.zeroed else ()
@@ -507,18 +507,18 @@ class _Lines:
 
 def _moments(x: torch.Tensor, x_hat: torch.Tensor) -> Moments:
     counted = torch.isfinite(x)
-    own = x[counted].double()
+    original = x[counted].double()
     other = x_hat[counted].double()
-    error = other - own
+    error = other - original
     return Moments(
-        cells=number_of(own.numel()),
-        zeros=(own == 0).sum().double(),
-        x2=own.square().sum(),
+        cells=number_of(original.numel()),
+        zeros=(original == 0).sum().double(),
+        x2=original.square().sum(),
         x_hat2=other.square().sum(),
-        x_x_hat=(own * other).sum(),
+        x_x_hat=(original * other).sum(),
         e=error.sum(),
         e2=error.square().sum(),
-        max_error=error.abs().max() if own.numel() else number_of(-math.inf),
+        max_error=error.abs().max() if original.numel() else number_of(-math.inf),
     )
 
 

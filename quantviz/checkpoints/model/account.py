@@ -54,7 +54,7 @@ class Outcome(Picklable):
     sqnr_db: float | None = None
     #: The tensors of the other side that it was compared with.
     partners: tuple[str, ...] = ()
-    #: Its values; None where its file knows.
+    #: The number of its values; None to take its file's.
     elements: int | None = None
 
 
@@ -66,7 +66,7 @@ class Accounted(Picklable):
     #: Its name in the file; "" where it is the whole file.
     tensor: str
     outcome: Outcome
-    #: Bytes in the file; 0 where nothing tells.
+    #: Bytes in the file; 0 if unknown.
     size: int
     #: The weight that the tensor is, or is a part of; "" for others, such as a norm, a bias or a mask.
     weight: str = ""

@@ -199,7 +199,7 @@ def _order_of_index(file: str) -> tuple[bool, bool, int, str]:
 def _missing(files: list[str]) -> Iterator[str]:
     """Yield the missing files of a numbered series."""
     there = {name_of(file) for file in files}
-    # One file of each model tells of all of its files.
+    # One file of each model gives the names of all its files.
     telling = {stem_of(file): (file, NUMBERED.fullmatch(name_of(file))) for file in files}
     promised = itertools.chain.from_iterable(
         siblings(file, named) for file, named in telling.values() if named

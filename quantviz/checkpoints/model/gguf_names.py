@@ -121,8 +121,8 @@ class OtherNames:
         for name in names:
             stacked = _OF_STACK.fullmatch(name)
             one_by_one = f"{stacked[1]}.{stacked[3]}.{stacked[2]}.weight" if stacked else name
-            if found := _LAYER.fullmatch(one_by_one):
-                self._of_layers.setdefault((int(found[1]), found[2]), name)
+            if match := _LAYER.fullmatch(one_by_one):
+                self._of_layers.setdefault((int(match[1]), match[2]), name)
             else:
                 for tail in _tails(name):
                     self._of_model.setdefault(tail, name)
@@ -134,13 +134,13 @@ class OtherNames:
         >>> names.of("blk.3.ffn_up.weight"), names.of("output_norm.weight"), names.of("blk.4.ffn_up.weight")
         ('model.layers.3.mlp.up_proj.weight', 'model.norm.weight', None)
         """
-        if found := _OF_BLOCK.fullmatch(name):
-            layer, kind, what, expert = found.groups()
-            known = _KINDS.get(kind) or _AS_ONE.get(kind, ())
-            places = ((int(layer), f"{tail.format(expert)}.{what}") for tail in known)
+        if match := _OF_BLOCK.fullmatch(name):
+            layer, kind, what, expert = match.groups()
+            tails_of_kind = _KINDS.get(kind) or _AS_ONE.get(kind, ())
+            places = ((int(layer), f"{tail.format(expert)}.{what}") for tail in tails_of_kind)
             return next((self._of_layers[place] for place in places if place in self._of_layers), None)
-        if found := _OF_MODEL.fullmatch(name):
-            tails = (f"{tail}.{found[2]}" for tail in _MODEL.get(found[1], ()))
+        if match := _OF_MODEL.fullmatch(name):
+            tails = (f"{tail}.{match[2]}" for tail in _MODEL.get(match[1], ()))
             return next((self._of_model[tail] for tail in tails if tail in self._of_model), None)
         return None
 
@@ -157,16 +157,16 @@ def gguf_names(tensors: Collection[str]) -> dict[str, str]:
     ({'h.0.post_attention_layernorm.weight': 'blk.0.ffn_norm.weight'}, 'blk.0.post_attention_norm.weight')
     """
     back = OtherNames(tuple(tensors))
-    found: dict[str, str] = {}
+    renamed: dict[str, str] = {}
     for tensor in tensors:
         if is_gguf_name(tensor):
-            found[tensor] = tensor
+            renamed[tensor] = tensor
             continue
         # A name may stand for two kinds: the names of the other tensors decide.
-        own = next((name for name in _offered(tensor) if back.of(name) == tensor), None)
-        if own is not None:
-            found[tensor] = own
-    return found
+        candidate = next((name for name in _offered(tensor) if back.of(name) == tensor), None)
+        if candidate is not None:
+            renamed[tensor] = candidate
+    return renamed
 
 
 def is_gguf_name(name: str) -> bool:
@@ -182,11 +182,11 @@ def is_gguf_name(name: str) -> bool:
 def _offered(tensor: str) -> Iterator[str]:
     """Yield the names that llama.cpp may have for a tensor of another checkpoint."""
     stem, _, what = tensor.rpartition(".")
-    if found := _LAYER.fullmatch(stem):
+    if match := _LAYER.fullmatch(stem):
         # The last kinds come first: only Gemma's norm after attention is `post_attention_norm`.
         for kind, tails in reversed(tuple(_KINDS.items())):
-            if found[2] in tails:
-                yield f"blk.{int(found[1])}.{kind}.{what}"
+            if match[2] in tails:
+                yield f"blk.{int(match[1])}.{kind}.{what}"
         return
     for tail in _tails(stem):
         for kind, ends in _MODEL.items():
@@ -200,8 +200,8 @@ def kind_of(name: str) -> tuple[int, str] | None:
     >>> kind_of("blk.12.attn_q.weight"), kind_of("output.weight")
     ((12, 'attn_q'), None)
     """
-    found = _OF_BLOCK.fullmatch(name)
-    return (int(found[1]), found[2]) if found else None
+    match = _OF_BLOCK.fullmatch(name)
+    return (int(match[1]), match[2]) if match else None
 
 
 def _tails(name: str) -> Iterator[str]:

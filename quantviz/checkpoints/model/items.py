@@ -29,7 +29,7 @@ from quantviz.sources.layouts.unclaimed import accompanies, is_of_training
 #: weight   quantized in a known layout, to be decoded
 #: plain    numbers as they are
 #: whole    indices, counts or masks
-#: inputs   what a captured layer took
+#: inputs   the inputs of a captured layer
 #: training the state of an optimizer, beside the model in its file
 #: unread   a weight that cannot be read: an unknown layout or one that does not fit, a damaged file
 Kind = Literal["weight", "plain", "whole", "inputs", "training", "unread"]
@@ -101,10 +101,10 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
             file = model.files[weight.parts[0]]
             dtype = f"{weight.layout} {codes}"
             # Of a weight whose codes are not there other parts may be.
-            known = name not in tensors.file.apart
-            shape = info.shape if known else ()
+            is_here = name not in tensors.file.apart
+            shape = info.shape if is_here else ()
             items.append(
-                Item(name, kind, weight.parts, shape, dtype, file, weight.problem, is_known=known)  # type: ignore[arg-type]
+                Item(name, kind, weight.parts, shape, dtype, file, weight.problem, is_known=is_here)  # type: ignore[arg-type]
             )
         else:
             items.append(_plain(model, name))
@@ -115,9 +115,9 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
         for name, parts in with_parts.items()
     )
     items += (
-        Item(each.name, "unread", (each.name,), (), "", each.file, each.reason, is_file=True, is_known=False)
-        for each in model.lost
-        if not each.is_named
+        Item(lost.name, "unread", (lost.name,), (), "", lost.file, lost.reason, is_file=True, is_known=False)
+        for lost in model.lost
+        if not lost.is_named
     )
     places = ((item.file, item.parts[0]) for item in items)
     return tuple(items[k] for k in model.in_order(places))
@@ -127,20 +127,20 @@ def _with_parts(model: OpenModel, items: Iterable[Item]) -> dict[str, list[str]]
     """Return the tensors that are missing by the weight that they belong to: scales in a missing file are no
     tensors of their own where their weight is unread too.
     """
-    known = {*model.files, *model.unread}
+    every = {*model.files, *model.unread}
     of_modules: dict[str, list[str]] = {}
     listed = {item.name for item in items if item.kind == "unread"}
     for name in (*listed, *(name for name in model.unread if not accompanies(name) and name not in listed)):
-        of_modules.setdefault(prefix_of(name, known), []).append(name)
-    found: dict[str, list[str]] = {}
+        of_modules.setdefault(prefix_of(name, every), []).append(name)
+    by_whole: dict[str, list[str]] = {}
     for name in model.unread:
-        own = of_modules.get(prefix_of(name, known), [])
-        near = own if len(own) == 1 else [each for each in own if name.startswith(each)]
+        peers = of_modules.get(prefix_of(name, every), [])
+        near = peers if len(peers) == 1 else [peer for peer in peers if name.startswith(peer)]
         whole = near[0] if accompanies(name) and near else name
-        found.setdefault(whole, [])
+        by_whole.setdefault(whole, [])
         if whole != name or name in listed:
-            found[whole].append(name)
-    return found
+            by_whole[whole].append(name)
+    return by_whole
 
 
 def _plain(model: OpenModel, name: str) -> Item:
@@ -167,18 +167,18 @@ def accounted(
     `outcomes` are those of its `items` by name.
     """
     listed = tuple(items)
-    named = [each for each in model.lost if each.is_named]
+    named = [entry for entry in model.lost if entry.is_named]
     sharing = Counter(part for item in listed for part in item.parts)
-    given = Counter[str]()
+    shared_out = Counter[str]()
     for item in listed:
         outcome = outcomes[item.name]
         elements = item.elements if outcome.elements is None else outcome.elements
         for number, part in enumerate(item.parts):
             whole = (size_of(item.file) or 0) if item.is_file else bytes_of(model, part)
             # Experts in one tensor have equal shares of it, the last one the rest.
-            given[part] += 1
+            shared_out[part] += 1
             share = whole // sharing[part]
-            size = whole - share * (sharing[part] - 1) if given[part] == sharing[part] else share
+            size = whole - share * (sharing[part] - 1) if shared_out[part] == sharing[part] else share
             yield Accounted(
                 side,
                 "" if item.is_file else part,

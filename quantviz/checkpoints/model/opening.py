@@ -36,7 +36,7 @@ from quantviz.text import visible
 
 #: Errors of a store for a place that is no folder, or that it cannot list.
 _NO_FOLDER = ("store.no_list", "store.unknown_kind")
-#: Errors of parts that the header of another one tells of.
+#: Errors of parts that another part's header lists.
 _OTHER_PARTS = ("checkpoint.part_of", "checkpoint.parts_of")
 #: Parts of a split file.
 _MOST_PARTS = 1000
@@ -59,7 +59,7 @@ class OpenModel:
     unread: Mapping[str, tuple[str, QuantVizError]] = field(default_factory=lambda: MappingProxyType({}))
     #: Files that are missing or cannot be opened.
     lost: tuple[Lost, ...] = ()
-    #: Bytes of all tensors that the index names; None where nothing tells.
+    #: Bytes of all tensors that the index names; None if unknown.
     whole_bytes: int | None = None
     #: Tensors of the shards that the index does not name, or that another file had before, with their files.
     strays: tuple[Stray, ...] = ()
@@ -87,9 +87,9 @@ class OpenModel:
 class Lost:
     """A file of the model that is missing or cannot be opened."""
 
-    #: Its name; of a part that the header of another file tells of that file's, with the part's number.
+    #: Its name; of a part that another file's header lists, that file's with the part's number.
     name: str
-    #: Its path; of a part that a header tells of a path where nothing is.
+    #: Its path; of a part that a header lists, a path where nothing is.
     file: str
     reason: QuantVizError
     #: Whether an index names its tensors.

@@ -11,10 +11,10 @@ from quantviz.checkpoints.profiles.presets import Preset
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.errors import QuantVizError
 
-PROFILES: Mapping[str, Profile] = MappingProxyType({each.id: each for each in (LLAMA_CPP, *ENGINES)})
+PROFILES: Mapping[str, Profile] = MappingProxyType({profile.id: profile for profile in (LLAMA_CPP, *ENGINES)})
 #: The mixtures of types of all profiles by name.
 PRESETS: Mapping[str, Preset] = MappingProxyType(
-    {name: preset for each in PROFILES.values() for name, preset in each.presets.items()}
+    {name: preset for profile in PROFILES.values() for name, preset in profile.presets.items()}
 )
 
 
@@ -29,7 +29,7 @@ def has_recipe(profile: Profile, recipe: str) -> bool:
 
 def profile_of_export(form: str) -> Profile | None:
     """Return the profile of the engine that an export is for; none where it is for none."""
-    return next((each for each in PROFILES.values() if each.export == form), None)
+    return next((profile for profile in PROFILES.values() if profile.export == form), None)
 
 
 def profile_named(name: str) -> Profile:
@@ -41,8 +41,10 @@ def profile_named(name: str) -> Profile:
     >>> profile_named("llama.cpp").id
     'llama_cpp'
     """
-    found = next((each for each in PROFILES.values() if name.casefold() in (each.id, each.name)), None)
-    if found is None:
-        known = ", ".join(each.name for each in PROFILES.values())
+    profile = next(
+        (profile for profile in PROFILES.values() if name.casefold() in (profile.id, profile.name)), None
+    )
+    if profile is None:
+        known = ", ".join(profile.name for profile in PROFILES.values())
         raise QuantVizError("checkpoint.unknown_engine", got=name, known=known)
-    return found
+    return profile

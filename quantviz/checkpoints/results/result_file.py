@@ -105,8 +105,8 @@ class ResultFile:
 
     def count(self, columns: str, rest: str, values: Sequence[object]) -> tuple[int, ...]:
         """Return counts: `SELECT columns FROM rest`."""
-        [found] = self._read(lambda: self._fetch(f"SELECT {columns} FROM {rest}", values, 1))
-        return found
+        [row] = self._read(lambda: self._fetch(f"SELECT {columns} FROM {rest}", values, 1))
+        return row
 
     def _read(self, read: Callable[[], list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
         """Return the rows of `read`; read again if an immutable file was written to meanwhile."""
@@ -116,13 +116,13 @@ class ResultFile:
                     self._open.close()
                     self._connect()
                 try:
-                    found = read()
+                    rows = read()
                 except sqlite3.DatabaseError:
                     if not self._has_changed():
                         raise
                 else:
                     if not self._has_changed():
-                        return found
+                        return rows
             raise QuantVizError("checkpoint.results_changing", file=self.path.name)
 
     def _each_value(
@@ -132,33 +132,35 @@ class ResultFile:
         names = key.split(", ")
         table = rest.split()[0]
         # A foreign number may be too long itself; the requested ones are not.
-        own = [name if name in _TEXT_KEYS else _whole(name) for name in names]
-        keys = self._fetch(f"SELECT {', '.join(own)} FROM {rest}", values, most)
+        read_names = [name if name in _TEXT_KEYS else _whole(name) for name in names]
+        keys = self._fetch(f"SELECT {', '.join(read_names)} FROM {rest}", values, most)
         condition = " AND ".join(f"{name} IS ?" for name in names)
-        return [(*each, *(self._one(name, table, condition, each) for name in columns)) for each in keys]
+        return [
+            (*key_row, *(self._one(name, table, condition, key_row) for name in columns)) for key_row in keys
+        ]
 
     def _too_many(self, what: str, most: int) -> QuantVizError:
         return QuantVizError(f"checkpoint.results_too_many_{what}", file=self.path.name, most=most)
 
     def _one(self, column: str, table: str, condition: str, key: Sequence[object]) -> Any:
         try:
-            found = self._fetch(f"SELECT {column} FROM {table} WHERE {condition}", key, 1)
+            rows = self._fetch(f"SELECT {column} FROM {table} WHERE {condition}", key, 1)
         except sqlite3.DataError:
             return TooLong()
-        return found[0][0] if found else TooLong()
+        return rows[0][0] if rows else TooLong()
 
     def _fetch(self, query: str, values: Sequence[object], most: int) -> list[tuple[Any, ...]]:
         self._steps_left = RESULT_STEPS
-        found: list[tuple[Any, ...]] = []
+        rows: list[tuple[Any, ...]] = []
         left = RESULT_QUERY_BYTES
         for row in self._open.execute(query, values):
-            left -= sum(len(each) for each in row if isinstance(each, str | bytes))
+            left -= sum(len(value) for value in row if isinstance(value, str | bytes))
             if left < 0:
                 raise self._too_many("bytes", RESULT_QUERY_BYTES)
-            if len(found) == most:
+            if len(rows) == most:
                 raise self._too_many("rows", most)
-            found.append(row)
-        return found
+            rows.append(row)
+        return rows
 
     # ---- writing -------------------------------------------------------------------------------------
 
@@ -310,23 +312,23 @@ def _beside(path: Path, ending: str) -> Path:
 
 def _state_of(path: Path, log: Path) -> tuple[int, ...]:
     """Return inode, size and times of a file and its log: they change when a write begins or is done."""
-    found = []
-    for each in (path, log):
+    stats = []
+    for file in (path, log):
         try:
-            own = os.stat(each)
+            stat = os.stat(file)
         except OSError:
-            found += [0]
+            stats += [0]
         else:
-            found += [own.st_ino, own.st_size, own.st_mtime_ns]
-    return tuple(found)
+            stats += [stat.st_ino, stat.st_size, stat.st_mtime_ns]
+    return tuple(stats)
 
 
 def _shape_of(listed: Sequence[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
     """Return the tables of a file with their SQL, with white space made uniform."""
-    return {(*each[:3], " ".join(str(each[3]).split())) for each in listed}
+    return {(*row[:3], " ".join(str(row[3]).split())) for row in listed}
 
 
 def _own_shape() -> set[tuple[Any, ...]]:
-    with contextlib.closing(sqlite3.connect(":memory:")) as own:
-        own.executescript(_TABLES)
-        return _shape_of(own.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall())
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(_TABLES)
+        return _shape_of(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall())

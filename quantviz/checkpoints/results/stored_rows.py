@@ -131,7 +131,7 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
     left = None
     if rate and state == "running":
         left = max(counts["bytes"] - counts["bytes_done"], 0) / rate
-    notes = [_note(each) for each in values.elements(_json(raw["notes"], "notes"), "notes")]
+    notes = [_note(stored_note) for stored_note in values.elements(_json(raw["notes"], "notes"), "notes")]
     coverage, is_complete = next((note for note in notes if note[1] is not None), ({}, True))
     written = _json(raw["recipes"], "recipes")
     recipes = written if isinstance(written, dict) else {"recipes": written}
@@ -176,7 +176,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
         row: Its other values.
     """
     raw = dict(zip(TENSOR_COLUMNS, row, strict=True))
-    own = position if isinstance(position, int) and position >= 0 else -1 - at
+    place = position if isinstance(position, int) and position >= 0 else -1 - at
     try:
         name = values.name(raw["tensor"], "tensor")
     except QuantVizError:
@@ -185,7 +185,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
         values.whole(position, "position")
         shape, outputs, instead, importance, refused = _shape_of(raw["shape"])
         return Listed(
-            own,
+            place,
             values.name(raw["tensor"], "tensor"),
             _text(raw["file"], "file"),
             _text(raw["dtype"], "dtype"),
@@ -199,7 +199,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
             refused,
         )
     except QuantVizError as problem:
-        return Listed(own, name, "", "", (), None, "problem", reason=values.sentences(problem))
+        return Listed(place, name, "", "", (), None, "problem", reason=values.sentences(problem))
 
 
 def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
@@ -215,16 +215,18 @@ def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
     numbers = _json(written, "numbers")
     if not isinstance(numbers, dict):
         raise QuantVizError("rows.not_number", field="numbers", got=numbers)
-    own = {name: KINDS[name].parse(numbers[name], name) for name in (*METRICS, *NUMBERS) if name in numbers}
+    parsed = {
+        name: KINDS[name].parse(numbers[name], name) for name in (*METRICS, *NUMBERS) if name in numbers
+    }
     place = None if at is None else values.lengths(_json(at, "place"), "place")
     if status == "ok":
         for name in ("max_abs_error", "mse", "sqnr_db"):
-            values.number(own.get(name), name)
+            values.number(parsed.get(name), name)
         if place is not None and shape is not None:
             within = (at < most for at, most in zip(place, shape, strict=True))
             if len(place) != len(shape) or not all(within):
                 raise QuantVizError("rows.place_outside", got=place, shape=shape)
-    return Measured(content, key, status, _reason(reason), MappingProxyType(own), place, arithmetic)
+    return Measured(content, key, status, _reason(reason), MappingProxyType(parsed), place, arithmetic)
 
 
 def shape_form(entry: Entry) -> Any:
@@ -254,18 +256,18 @@ def _shape_of(
     written: Any,
 ) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme | None], str, tuple[int, ...]]:
     """Return shape, outputs, substitutes, hash and refused places from the text of `shape_form`."""
-    found = _json(written, "shape")
-    if not isinstance(found, dict):
-        return values.lengths(found, "shape"), (0,), MappingProxyType({}), "", ()
-    shape = values.lengths(found.get("shape"), "shape")
-    outputs = values.lengths(found.get("outputs", [0]), "outputs")
+    stored = _json(written, "shape")
+    if not isinstance(stored, dict):
+        return values.lengths(stored, "shape"), (0,), MappingProxyType({}), "", ()
+    shape = values.lengths(stored.get("shape"), "shape")
+    outputs = values.lengths(stored.get("outputs", [0]), "outputs")
     if not outputs or len(set(outputs)) < len(outputs) or max(outputs) >= max(len(shape), 1):
         raise QuantVizError("rows.not_shape", field="outputs", got=outputs)
-    instead = found.get("instead", {})
+    instead = stored.get("instead", {})
     if not isinstance(instead, dict) or len(instead) > values.RESULT_RECIPES:
         raise QuantVizError("rows.not_json", field="instead", got=instead)
-    importance = _text(found.get("importance", ""), "importance")
-    refused = values.lengths(found.get("refused", []), "refused")
+    importance = _text(stored.get("importance", ""), "importance")
+    refused = values.lengths(stored.get("refused", []), "refused")
     return shape, outputs, MappingProxyType(dict(map(_instead, instead.items()))), importance, refused
 
 
@@ -277,10 +279,10 @@ def _instead(entry: tuple[str, Any]) -> tuple[int, Scheme | None]:
 
 def _selection(record: Mapping[str, Any]) -> Selection:
     patterns = [record.get(name, []) for name in ("include", "exclude")]
-    for each in patterns:
-        if not isinstance(each, list):
-            raise QuantVizError("rows.not_text", field="recipes", got=each)
-    include, exclude = (tuple(_text(pattern, "recipes") for pattern in each) for each in patterns)
+    for group in patterns:
+        if not isinstance(group, list):
+            raise QuantVizError("rows.not_text", field="recipes", got=group)
+    include, exclude = (tuple(_text(pattern, "recipes") for pattern in group) for group in patterns)
     engine = values.one_of(("", *PROFILES))(record.get("engine", ""), "engine")
     return Selection(engine, include, exclude, _text(record.get("imatrix", ""), "imatrix"))
 
@@ -290,10 +292,10 @@ def _pairs(written: Any) -> tuple[tuple[str, Scheme], ...]:
     if not 0 < len(listed) <= values.RESULT_RECIPES:
         raise QuantVizError("rows.recipes", count=len(listed), most=values.RESULT_RECIPES)
     pairs = []
-    for each in listed:
-        if not isinstance(each, list) or len(each) != 2:
-            raise QuantVizError("rows.not_text", field="recipes", got=each)
-        name, form = each
+    for pair in listed:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise QuantVizError("rows.not_text", field="recipes", got=pair)
+        name, form = pair
         pairs.append((_text(name, "recipes"), Scheme.parse(_text(form, "recipes"))))
     if len({name for name, _ in pairs}) < len(pairs):
         raise QuantVizError("rows.not_text", field="recipes", got=listed)

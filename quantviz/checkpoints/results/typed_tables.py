@@ -40,7 +40,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class TypedTable:
-    """Rows, and the names of all columns of what they were read from."""
+    """Rows, and the names of all columns of their source."""
 
     names: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -106,21 +106,21 @@ def _columns_of(table: Any) -> dict[str, Sequence[Any]]:
 
 def columns_of(rows: Iterable[Any], names: Iterable[str] = ()) -> dict[str, Sequence[Any]]:
     """Return the columns of records, of which the known ones are kept; the others are there by name."""
-    found: dict[str, list[Any]] = {name: [] for name in names}
+    columns: dict[str, list[Any]] = {name: [] for name in names}
     for count, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise QuantVizError("allocate.no_table", got=type(row).__name__)
         if count == values.TABLE_ROWS:
             raise QuantVizError("tables.too_many_rows", most=values.TABLE_ROWS)
-        for name in [name for name in row if name not in found]:
-            if len(found) == values.TABLE_COLUMNS:
+        for name in [name for name in row if name not in columns]:
+            if len(columns) == values.TABLE_COLUMNS:
                 raise QuantVizError(
-                    "tables.too_many_columns", count=len(found) + 1, most=values.TABLE_COLUMNS
+                    "tables.too_many_columns", count=len(columns) + 1, most=values.TABLE_COLUMNS
                 )
-            found[name] = [None] * count
-        for name, column in found.items():
+            columns[name] = [None] * count
+        for name, column in columns.items():
             column.append(row.get(name) if name in KINDS else None)
-    return {str(name): column for name, column in found.items()}
+    return {str(name): column for name, column in columns.items()}
 
 
 def _list_of(name: str, column: Any) -> Sequence[Any]:
@@ -136,8 +136,8 @@ def _typed(kind: Kind, name: str, column: Sequence[Any], problems: dict[int, Qua
     if kind is NUMBER and {type(value) for value in column} <= {float}:
         return column
     #: Values that are there many times are parsed once.
-    known: dict[Any, Any] = {}
-    found: list[Any] = []
+    parsed: dict[Any, Any] = {}
+    typed: list[Any] = []
     for at, value in enumerate(column):
         try:
             if isinstance(value, QuantVizError):  # the reader of the file could make nothing of it
@@ -145,31 +145,31 @@ def _typed(kind: Kind, name: str, column: Sequence[Any], problems: dict[int, Qua
             if kind is not NUMBER and _is_missing(value):
                 value = None
             if value is None and not kind.is_needed:
-                found.append(None)
+                typed.append(None)
             elif isinstance(value, str):
-                if value not in known:
-                    known[value] = kind.parse(value, name)
-                found.append(known[value])
+                if value not in parsed:
+                    parsed[value] = kind.parse(value, name)
+                typed.append(parsed[value])
             else:
-                found.append(kind.parse(value, name))
+                typed.append(kind.parse(value, name))
         except QuantVizError as problem:
             problems.setdefault(at, problem.again())
-            found.append(None)
-    return found
+            typed.append(None)
+    return typed
 
 
 def _rows(
     typed: Mapping[str, Sequence[Any]], count: int, problems: Mapping[int, QuantVizError]
 ) -> Iterator[Row]:
     """Yield the rows of typed columns: of one whose name or status is damaged, a substitute."""
-    own = {name: typed.get(name, (None,) * count) for name in FIELDS}
-    own["tensor"] = [f"#{at}" if name is None else name for at, name in enumerate(own["tensor"], 1)]
-    own["recipe"] = [name or "–" for name in own["recipe"]]
-    own["status"] = [each or "problem" for each in typed.get("status", ("ok",) * count)]
+    fields = {name: typed.get(name, (None,) * count) for name in FIELDS}
+    fields["tensor"] = [f"#{at}" if name is None else name for at, name in enumerate(fields["tensor"], 1)]
+    fields["recipe"] = [name or "–" for name in fields["recipe"]]
+    fields["status"] = [status or "problem" for status in typed.get("status", ("ok",) * count)]
     names = [name for name in _NUMBERS if name in typed]
-    for at, each in enumerate(zip(*own.values(), strict=True)):
-        found = {name: value for name in names if (value := typed[name][at]) is not None}
-        yield Row(**dict(zip(own, each, strict=True)), numbers=found, problem=problems.get(at))
+    for at, field_values in enumerate(zip(*fields.values(), strict=True)):
+        numbers = {name: value for name in names if (value := typed[name][at]) is not None}
+        yield Row(**dict(zip(fields, field_values, strict=True)), numbers=numbers, problem=problems.get(at))
 
 
 def _is_missing(value: Any) -> bool:

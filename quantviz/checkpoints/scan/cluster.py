@@ -218,26 +218,26 @@ class ScanJobs:
 
     def check(self, job: Job, came: Survey | Parts | tuple[Measures, ...], address: str) -> None:
         """Raise a `QuantVizError` where a worker lacks a file that is here, or the file's reader."""
-        found = came if isinstance(came, tuple) else [came]
-        for each, entry in zip(found, job.task.entries, strict=True):
-            check_worker(each.problem, entry.file, address)
+        results = came if isinstance(came, tuple) else [came]
+        for result, entry in zip(results, job.task.entries, strict=True):
+            check_worker(result.problem, entry.file, address)
 
-    def _surveyed(self, task: Task, found: Survey) -> Done | None:
+    def _surveyed(self, task: Task, survey: Survey) -> Done | None:
         (entry,), (schemes,) = task.entries, task.schemes
-        if found.known is None:
-            return Done(task, (Measures(entry, "", (), found.problem),))
-        known = found.known
-        there = self._known(known.content)
+        if survey.known is None:
+            return Done(task, (Measures(entry, "", (), survey.problem),))
+        facts = survey.known
+        there = self._known(facts.content)
         missing = [scheme for scheme in schemes if entry.key(scheme) not in there]
         if not missing:
-            return Done(task, (Measures(entry, known.content, ()),))
-        if not found.by_parts:
+            return Done(task, (Measures(entry, facts.content, ()),))
+        if not survey.by_parts:
             self.waiting.appendleft(_whole(task))
             return None
-        self._giants[task] = _Giant(known, Joining(known), _stamp(entry), len(missing))
-        parts = divided(known.seen, missing, WORK, experts=known.experts)
+        self._giants[task] = _Giant(facts, Joining(facts), _stamp(entry), len(missing))
+        parts = divided(facts.seen, missing, WORK, experts=facts.experts)
         jobs = (
-            Job(task, measure_bands, (entry, part, known), _key(task, part), entry.name) for part in parts
+            Job(task, measure_bands, (entry, part, facts), _key(task, part), entry.name) for part in parts
         )
         self.waiting.extendleft(reversed(list(jobs)))
         return None
@@ -278,10 +278,10 @@ def _stamp(entry: Entry) -> tuple[int, int] | str | uuid.UUID:
     if is_address(entry.file):
         return entry.version or uuid.uuid4()
     try:
-        found = os.stat(entry.file)
+        stat = os.stat(entry.file)
     except OSError:
         return 0, 0
-    return found.st_size, found.st_mtime_ns
+    return stat.st_size, stat.st_mtime_ns
 
 
 def check_worker(problem: QuantVizError | None, file: str, address: str) -> None:

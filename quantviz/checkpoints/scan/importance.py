@@ -65,8 +65,8 @@ class Importance(Picklable):
     def mean_square(self) -> float | None:
         """Return the mean over all inputs and experts that were seen; None if it is no finite number."""
         seen = self.squares[list(self.is_seen)].astype(np.float64)
-        found = float(seen.mean()) if seen.size else np.nan
-        return found if np.isfinite(found) and found >= 0 else None
+        mean = float(seen.mean()) if seen.size else np.nan
+        return mean if np.isfinite(mean) and mean >= 0 else None
 
     def expert(self, number: int) -> Importance:
         return Importance.of(self.squares[number : number + 1], self.is_seen[number : number + 1])
@@ -128,36 +128,36 @@ def _importances(path_or_bytes: Path | bytes, file: str) -> dict[str, Importance
     """Return the importance of each weight of a GGUF file, or of the content of a file of either form."""
     try:
         if isinstance(path_or_bytes, bytes) and not path_or_bytes.startswith(b"GGUF"):
-            found = dict(_of_binary(path_or_bytes))
+            importances = dict(_of_binary(path_or_bytes))
         else:
-            found = dict(_of_gguf(path_or_bytes))
+            importances = dict(_of_gguf(path_or_bytes))
     except (struct.error, UnicodeDecodeError, ValueError) as error:
         if isinstance(error, QuantVizError):
             raise
         raise QuantVizError("allocate.no_importance", file=file) from None
-    if not found:
+    if not importances:
         raise QuantVizError("allocate.no_importance", file=file)
-    return found
+    return importances
 
 
 def by_tensor(theirs: Mapping[str, Importance], tensors: Collection[str]) -> dict[str, Importance]:
     """Return the importance of each tensor of a checkpoint that has one, by the checkpoint's names: those of
     llama.cpp, as `theirs` has them, or those of a model that it converts.
     """
-    found = {tensor: theirs[name] for tensor, name in gguf_names(tensors).items() if name in theirs}
-    found |= {tensor: theirs[tensor] for tensor in tensors if tensor in theirs}
-    own = OtherNames(tuple(tensors))
+    importances = {tensor: theirs[name] for tensor, name in gguf_names(tensors).items() if name in theirs}
+    importances |= {tensor: theirs[tensor] for tensor in tensors if tensor in theirs}
+    other_names = OtherNames(tuple(tensors))
     for name, stacked in theirs.items():
         for number in range(stacked.experts) if stacked.experts > 1 else ():
-            tensor = own.of(f"{name}[{number}]")
+            tensor = other_names.of(f"{name}[{number}]")
             if tensor is not None:
-                found.setdefault(tensor, stacked.expert(number))
-    return found
+                importances.setdefault(tensor, stacked.expert(number))
+    return importances
 
 
-def mean_squares(found: Mapping[str, Importance]) -> dict[str, float]:
+def mean_squares(importances: Mapping[str, Importance]) -> dict[str, float]:
     """Return the mean square of the inputs of each weight that has one."""
-    means = {name: each.mean_square for name, each in found.items()}
+    means = {name: importance.mean_square for name, importance in importances.items()}
     return {name: mean for name, mean in means.items() if mean is not None}
 
 

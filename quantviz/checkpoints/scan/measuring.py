@@ -85,8 +85,8 @@ class Known(Picklable):
     @property
     def experts(self) -> int:
         """Return the number of its experts, if each has an importance of its own; else 1."""
-        own = self.importance
-        return own.experts if own is not None and own.is_stacked_as(self.seen) else 1
+        importance = self.importance
+        return importance.experts if importance is not None and importance.is_stacked_as(self.seen) else 1
 
     def key(self, scheme: Scheme) -> str:
         """Return the key of its row under a scheme in a results file."""
@@ -100,10 +100,10 @@ class Known(Picklable):
         compiled yet.
         """
         assert loaded.values is not None
-        found = loaded.known or facts(loaded.values)
+        facts_of_values = loaded.known or facts(loaded.values)
         powers = loaded.powers
         by_kernels = by_kernels and loaded.values.count > limits.FUSED
-        if powers is None and found.found is None and by_kernels:
+        if powers is None and facts_of_values.found is None and by_kernels:
             powers = power_sums(loaded.values, threads=threads)
         entry = loaded.entry
         return cls(
@@ -112,7 +112,7 @@ class Known(Picklable):
             loaded.values.shape,
             entry.outputs,
             loaded.values.dtype,
-            found,
+            facts_of_values,
             powers,
             by_kernels,
             entry.importance,
@@ -181,16 +181,16 @@ def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads
         threads: How many threads measure it; the answer has the same bits for any.
     """
     whole = known.facts
-    found = known.facts.found
+    nonfinite = known.facts.found
     try:
         if whole.nonfinite == math.prod(known.seen):
             raise QuantVizError("input_nothing_finite", count=whole.nonfinite)
-        if found and scheme.nonfinite == "refuse":
+        if nonfinite and scheme.nonfinite == "refuse":
             # NaN and Inf are counted, and all else measured.
             scheme = scheme.replace(nonfinite="ignore")
         path = "fused" if known.by_kernels else "reference"
-        own = known.importance if scheme.weighs_columns else None
-        weights = None if own is None else own.columns(start, known.seen)
+        importance = known.importance if scheme.weighs_columns else None
+        weights = None if importance is None else importance.columns(start, known.seen)
         # All metrics but those that follow from the powers of the whole tensor.
         apart = known.by_kernels and known.powers is not None
         wanted = [name for name in METRICS if not apart or METRICS[name].reads.isdisjoint(_POWERS)]

@@ -1,4 +1,4 @@
-"""Recipes of a scan by name, and the ones that fit a tensor."""
+"""Recipes of a scan by name, and those that fit a tensor."""
 
 from __future__ import annotations
 

@@ -139,7 +139,9 @@ def selection_of(
     Raises:
         QuantVizError: There is no profile of that engine.
     """
-    included, excluded = (tuple([each] if isinstance(each, str) else each) for each in (include, exclude))
+    included, excluded = (
+        tuple([pattern] if isinstance(pattern, str) else pattern) for pattern in (include, exclude)
+    )
     matrix = "" if imatrix is None else os.path.abspath(imatrix)
     return Selection(profile_named(engine).id if engine else "", included, excluded, matrix)
 
@@ -198,8 +200,8 @@ def run_scan(
 def _unfit(measured: Iterable[Entry], schemes: tuple[Scheme, ...]) -> Iterator[tuple[str, QuantVizError]]:
     """Yield the tensors that no recipe fits, with the first reason."""
     for entry in measured:
-        own = (scheme for scheme in entry.schemes(schemes) if scheme is not None)
-        reason = next((refusal_of(scheme, entry.shape, entry.outputs) for scheme in own), None)
+        fitting = (scheme for scheme in entry.schemes(schemes) if scheme is not None)
+        reason = next((refusal_of(scheme, entry.shape, entry.outputs) for scheme in fitting), None)
         if reason is not None and not entry.fitting(schemes):
             yield entry.name, reason
 
@@ -227,12 +229,12 @@ def _dtype_notes(named: Iterable[tuple[str, Scheme]], measured: Iterable[Entry])
     """Yield a note for each reason and dtype, on the recipes that widen tensors of half precision."""
     names: dict[tuple[str, str], list[str]] = {}
     there = {entry.dtype for entry in measured}
-    for dtype, (name, scheme) in itertools.product([each for each in HALVES if each in there], named):
+    for dtype, (name, scheme) in itertools.product([half for half in HALVES if half in there], named):
         for note in input_notes(scheme, dtype):
             if note.key != "input_as_engine":
                 names.setdefault((note.key, dtype), []).append(name)
-    for (key, widened), own in names.items():
-        yield Note.of("of_recipes", recipes=", ".join(own), note=Note.of(key, dtype=widened))
+    for (key, widened), recipes in names.items():
+        yield Note.of("of_recipes", recipes=", ".join(recipes), note=Note.of(key, dtype=widened))
 
 
 class _Run:
@@ -264,7 +266,7 @@ class _Run:
 
     def all(self, schemes: tuple[Scheme, ...]) -> bool:
         """Measure all that is missing; return whether it came to the end."""
-        known = self._known_contents()
+        contents = self._known_contents()
         with self._results.together():
             for at, entry in enumerate(self._entries):
                 if entry.unmeasured:
@@ -275,7 +277,7 @@ class _Run:
         missing = {
             at: set(map(self._entries[at].key, self._entries[at].fitting(schemes)))
             - self._results.known(content)
-            for at, content in known.items()
+            for at, content in contents.items()
         }
 
         def wanted(at: int, scheme: Scheme) -> bool:
@@ -291,7 +293,7 @@ class _Run:
         tasks = smallest_first(tasks)
         waiting = {at for task in tasks for at in task.positions}
         with self._results.together():
-            for at, content in known.items():
+            for at, content in contents.items():
                 if at not in waiting:
                     self._finish(at, self._entries[at], content)
         self._report(self._results.scan(self._number).progress)
@@ -312,8 +314,8 @@ class _Run:
         scheme = task.schemes[0][0]
         if not limits.FUSED < math.prod(entry.shape) <= limits.SMALL or not has_kernels():
             return
-        own = scheme.on_input(entry.dtype_read)
-        if is_compiled(own, entry.seen, by_axis=False, counted=True):
+        scheme_read = scheme.on_input(entry.dtype_read)
+        if is_compiled(scheme_read, entry.seen, by_axis=False, counted=True):
             return
         with Files() as files:
             loaded = read_tensor(entry, files, Buffer.of([entry]), by_kernels=False)
@@ -327,8 +329,8 @@ class _Run:
             if loaded.problem is not None:
                 self._finish(position, loaded.entry, unmeasured=Unmeasured("problem", loaded.problem))
                 continue
-            known = self._results.known(loaded.content)
-            missing = [scheme for scheme in schemes if loaded.entry.key(scheme) not in known]
+            keys = self._results.known(loaded.content)
+            missing = [scheme for scheme in schemes if loaded.entry.key(scheme) not in keys]
             threads = self._execution.threads
             try:
                 rows = [*measure_read(loaded, missing, threads=threads, cancelled=self._cancelled)]
@@ -344,12 +346,12 @@ class _Run:
 
     def _of_task(self, done: Done | None) -> bool:
         """Store the measurements of another process, where a task is done; return whether to go on."""
-        for position, each in zip(done.task.positions, done.measures, strict=True) if done else ():
-            known = self._results.known(each.content)
-            rows = [row for row in each.rows if row.key not in known]
-            problem = Unmeasured("problem", each.problem) if each.problem else None
-            self._finish(position, each.entry, each.content, problem, rows)
-            self._note(each.entry)
+        for position, result in zip(done.task.positions, done.measures, strict=True) if done else ():
+            keys = self._results.known(result.content)
+            rows = [row for row in result.rows if row.key not in keys]
+            problem = Unmeasured("problem", result.problem) if result.problem else None
+            self._finish(position, result.entry, result.content, problem, rows)
+            self._note(result.entry)
         return not self._cancelled()
 
     def _finish(
@@ -406,8 +408,8 @@ def _stamps(entries: Iterable[Entry]) -> dict[str, str]:
         if entry.file not in digests and (stamp := stamp_of(entry.file, entry.version)):
             stamps[entry.file] = stamp
         digest = digests.setdefault(entry.file, xxhash.xxh3_128())
-        known = (entry.name, entry.dtype, entry.shape, *([] if entry.outputs == (0,) else [entry.outputs]))
-        digest.update(repr(known).encode("utf-8", "backslashreplace"))
+        stamped = (entry.name, entry.dtype, entry.shape, *([] if entry.outputs == (0,) else [entry.outputs]))
+        digest.update(repr(stamped).encode("utf-8", "backslashreplace"))
     return {file: f"{stamp} {digests[file].hexdigest()}" for file, stamp in stamps.items()}
 
 
@@ -457,7 +459,7 @@ def scan_as_job(path: str, recipes: Iterable[str], engine: str, imatrix: str, re
 
 
 def make_ready(recipes: Iterable[str]) -> None:
-    """Load the kernels of recipes, compiling what no process has compiled yet, until the job is dropped."""
+    """Load the kernels of recipes, compiling those that no process has, until the job is dropped."""
     x = torch.linspace(-1, 1, _SIDE).expand(_SIDE, _SIDE).contiguous()
     tried = Held(Entry("", "", "float32", (_SIDE, _SIDE), 0), values=InMemory(x))
     for _ in measure_held(tried, [as_scheme(name) for name in recipes]):

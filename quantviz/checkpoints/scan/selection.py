@@ -20,7 +20,7 @@ from quantviz.checkpoints.profiles import PRESETS, PROFILES
 from quantviz.checkpoints.profiles.presets import own_name, types_of
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.checkpoints.scan.importance import by_tensor, importances
-from quantviz.checkpoints.scan.listing import Entry, Listing, Unmeasured
+from quantviz.checkpoints.scan.listing import Entry, Listing, Unmeasured, list_checkpoint
 from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
@@ -60,6 +60,11 @@ class Selection(Picklable):
 ALL_QUANTIZED = Selection()
 
 
+def entries_of(path: str, engine: str) -> tuple[Entry, ...]:
+    """Return the tensors of a checkpoint for an engine's scan; `QuantVizError` where it cannot be read."""
+    return selected(list_checkpoint(path), Selection(engine), ()).entries
+
+
 def selected(listing: Listing, selection: Selection, named: Sequence[tuple[str, Scheme]]) -> Listing:
     """Return a listing in which tensors that are not measured are left aside, with the reason, and in which
     the others have the substitutes for each recipe.
@@ -89,11 +94,11 @@ def selected(listing: Listing, selection: Selection, named: Sequence[tuple[str, 
             changed.append(entry)
     reasons = {entries[at].name: why for at, why in aside.items()}
     account = with_outcome(listing.account, "left_aside", reasons, of=("compared", "refused"))
-    found = replace(listing, entries=tuple(changed), account=account)
+    selected = replace(listing, entries=tuple(changed), account=account)
     if selection.imatrix:
-        found = _weighed(found, selection, named)
-    _check_importance(found, selection, named)
-    return found
+        selected = _weighed(selected, selection, named)
+    _check_importance(selected, selection, named)
+    return selected
 
 
 def _weighed(listing: Listing, selection: Selection, named: Sequence[tuple[str, Scheme]]) -> Listing:
@@ -104,17 +109,17 @@ def _weighed(listing: Listing, selection: Selection, named: Sequence[tuple[str, 
     """
     path = Path(selection.imatrix)
     theirs = importances(path)
-    found = by_tensor(theirs, [entry.name for entry in listing.entries])
-    entries = [replace(entry, importance=found.get(entry.name)) for entry in listing.entries]
+    by_name = by_tensor(theirs, [entry.name for entry in listing.entries])
+    entries = [replace(entry, importance=by_name.get(entry.name)) for entry in listing.entries]
     schemes = [scheme for _, scheme in named]
     # A tensor that is measured by a recipe that uses importance.
     heeding = [
         entry
         for entry in entries
-        if entry.unmeasured is None and any(each.weighs_columns for each in entry.fitting(schemes))
+        if entry.unmeasured is None and any(scheme.weighs_columns for scheme in entry.fitting(schemes))
     ]
     used = [entry for entry in heeding if entry.importance is not None]
-    if not found:
+    if not by_name:
         names = ", ".join(entry.name for entry in entries)
         first = next(iter(theirs))
         raise QuantVizError("checkpoint.imatrix_of_others", file=path.name, got=first, known=names)
@@ -147,40 +152,40 @@ def _check_patterns(entries: Iterable[Entry], selection: Selection) -> None:
 def _left_aside(entries: Sequence[Entry], selection: Selection) -> dict[int, QuantVizError]:
     """Return the reasons why tensors are left aside, by their places; without unreadable tensors."""
     kept = kept_by(selection.profile, {entry.name: entry.shape for entry in entries if not entry.decoded})
-    found: dict[int, QuantVizError] = {}
+    reasons: dict[int, QuantVizError] = {}
     for at, entry in enumerate(entries):
         if entry.unmeasured is not None and entry.unmeasured.status not in ("refused", "left_aside"):
             continue
         if matches(entry.name, selection.exclude):
-            found[at] = QuantVizError("checkpoint.excluded")
+            reasons[at] = QuantVizError("checkpoint.excluded")
         elif selection.include:
             if not matches(entry.name, selection.include):
-                found[at] = QuantVizError("checkpoint.not_included")
+                reasons[at] = QuantVizError("checkpoint.not_included")
         elif entry.name in kept:
-            found[at] = kept[entry.name]
-    return found
+            reasons[at] = kept[entry.name]
+    return reasons
 
 
 def kept_by(profile: Profile | None, shapes: Mapping[str, Shape]) -> dict[str, QuantVizError]:
     """Return the reasons why an engine, or without one every engine, keeps tensors as they are, by name."""
     names = gguf_names(shapes) if profile is not None and profile.by_gguf_names else {}
-    found: dict[str, QuantVizError] = {}
+    reasons: dict[str, QuantVizError] = {}
     for tensor, shape in shapes.items():
         name = names.get(tensor, tensor)
         kind = kind_of_tensor(name, shape)
         if profile is None:
             if kind not in QUANTIZED:
-                found[tensor] = QuantVizError(f"checkpoint.kept.{kind}")
+                reasons[tensor] = QuantVizError(f"checkpoint.kept.{kind}")
         elif kind not in profile.kinds or any(part in name for part in profile.keeps):
-            found[tensor] = QuantVizError("checkpoint.kept_by", engine=profile.name)
-    return found
+            reasons[tensor] = QuantVizError("checkpoint.kept_by", engine=profile.name)
+    return reasons
 
 
 def _check_presets(selection: Selection, named: Sequence[tuple[str, Scheme]]) -> None:
-    own = selection.profile.presets if selection.profile else {}
+    presets = selection.profile.presets if selection.profile else {}
     for name, _ in named:
-        if name in PRESETS and name not in own:
-            engine = next(each.name for each in PROFILES.values() if name in each.presets)
+        if name in PRESETS and name not in presets:
+            engine = next(profile.name for profile in PROFILES.values() if name in profile.presets)
             raise QuantVizError("checkpoint.preset_of", got=name, engine=engine)
 
 
@@ -242,7 +247,7 @@ def _refused(profile: Profile, entry: Entry, schemes: Sequence[Scheme]) -> tuple
     return tuple(
         at
         for at, scheme in enumerate(schemes)
-        if (own := parts.get(recipe_id(scheme))) is not None and rows % own.rows_in
+        if (part := parts.get(recipe_id(scheme))) is not None and rows % part.rows_in
     )
 
 
@@ -250,7 +255,7 @@ def _instead(
     profile: Profile, entry: Entry, named: Sequence[tuple[str, Scheme]], schemes: Sequence[Scheme]
 ) -> tuple[tuple[int, Scheme | None], ...]:
     """Return substitutes for recipes on a tensor, by place: None where the engine keeps the tensor."""
-    found: list[tuple[int, Scheme | None]] = []
+    substitutes: list[tuple[int, Scheme | None]] = []
     kind = kind_of_tensor(entry.name, entry.shape)
     for at, scheme in enumerate(schemes):
         used: Scheme | None = scheme
@@ -264,5 +269,5 @@ def _instead(
                 break
             used = ALL_RECIPES[name] if name else None
         if used != named[at][1]:
-            found.append((at, used))
-    return tuple(found)
+            substitutes.append((at, used))
+    return tuple(substitutes)

@@ -164,10 +164,10 @@ class Joining:
         """Take a part for each scheme of the band of that number; yield the rows of which it was the last."""
         count = -(-math.prod(self._known.seen) // bands.size)
         for scheme, part in zip(bands.schemes, parts, strict=True):
-            own = self._parts.setdefault(scheme, {})
-            own[number] = part
-            if len(own) == count:
-                yield measured_of(self._known, scheme, [own[k] for k in range(count)])
+            parts_of_scheme = self._parts.setdefault(scheme, {})
+            parts_of_scheme[number] = part
+            if len(parts_of_scheme) == count:
+                yield measured_of(self._known, scheme, [parts_of_scheme[k] for k in range(count)])
                 del self._parts[scheme]
 
 
@@ -198,15 +198,15 @@ def divided(
         each_alone = experts > 1 and scheme.weighs_columns
         size = count // experts if each_alone else _size_of_band(shape, scheme)
         alike.setdefault(size, []).append(scheme)
-    found: list[Bands] = []
-    for size, own in alike.items():
+    bands: list[Bands] = []
+    for size, schemes_alike in alike.items():
         if size >= count:
-            found += (Bands(size, 0, 1, (scheme,)) for scheme in own)
+            bands += (Bands(size, 0, 1, (scheme,)) for scheme in schemes_alike)
             continue
         number = -(-count // size)
-        together = int(min(max(work / (size * len(own)), 1), number))
-        found += (Bands(size, *ends, tuple(own)) for ends in runs_between(number, together))
-    return tuple(found)
+        together = int(min(max(work / (size * len(schemes_alike)), 1), number))
+        bands += (Bands(size, *ends, tuple(schemes_alike)) for ends in runs_between(number, together))
+    return tuple(bands)
 
 
 def _size_of_band(shape: Shape, scheme: Scheme) -> int:

@@ -201,7 +201,7 @@ class ChainWork:
         )
 
     def _remarks(self, rounded: Rounded | None) -> tuple[Note, ...]:
-        """Return the notes on what a chain does to the way from a weight to its rounded value."""
+        """Return the notes on a chain's changes between a weight and its rounded value."""
         notes = []
         if rounded is not None and self.chain.rounding is not None:
             key = "method_own_codes" if rounded.values is None else "method_own_values"

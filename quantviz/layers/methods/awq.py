@@ -275,8 +275,8 @@ class AWQClip(RoundingMethod):
             yield QuantVizError("method.awq.blocks", scheme=str(weights))
 
     def round(self, task: Task) -> Rounded:
-        found = found_by_reference(task.values, task.scheme)
-        if not isinstance(found, Range):
+        ends = found_by_reference(task.values, task.scheme)
+        if not isinstance(ends, Range):
             raise QuantVizError("method.awq.no_range", scheme=str(task.scheme))
         step = max(1, len(task.x) // (_TOKENS[self.variant] if self.tokens is None else self.tokens))
         x = task.x[::step]
@@ -284,19 +284,19 @@ class AWQClip(RoundingMethod):
         hessians = [part.T @ part for part in torch.split(x, width, 1)]
         shares = _SHARES[self.variant]
         trials = Progress(len(shares), is_whole=True).through(shares)
-        losses = [_errors_of_blocks(task, hessians, _clipped(found, share)) for share in trials]
+        losses = [_errors_of_blocks(task, hessians, _clipped(ends, share)) for share in trials]
         best = torch.stack(losses).argmin(0)
         chosen = torch.tensor(shares, dtype=torch.float64)[best]
-        result = quantize_in_ranges(task.values, task.scheme, _clipped(found, chosen))
+        result = quantize_in_ranges(task.values, task.scheme, _clipped(ends, chosen))
         first = float(losses[0].sum())
-        whole = tuple(float(each.sum()) / first if first else 0.0 for each in losses)
+        whole = tuple(float(loss.sum()) / first if first else 0.0 for loss in losses)
         return Rounded(replace(result, own_codes=True), ClipTrace(shares, whole, chosen))
 
 
-def _clipped(found: Range, share: torch.Tensor | float) -> Range:
-    """Return ranges without what lies beyond a share of the largest magnitude."""
-    end = found.extreme.abs() * share
-    return Range(torch.maximum(found.lo, -end), torch.minimum(found.hi, end), found.extreme.sign() * end)
+def _clipped(ends: Range, share: torch.Tensor | float) -> Range:
+    """Return ranges cut at a share of the largest magnitude."""
+    end = ends.extreme.abs() * share
+    return Range(torch.maximum(ends.lo, -end), torch.minimum(ends.hi, end), ends.extreme.sign() * end)
 
 
 def _errors_of_blocks(task: Task, hessians: Sequence[torch.Tensor], ranges: Range) -> torch.Tensor:

@@ -33,8 +33,8 @@ NEAREST = "nearest"
 #: Every method by id, in the order in which pages offer them.
 METHODS: Mapping[str, type[Method]] = MappingProxyType(
     {
-        each.id: each
-        for each in (
+        method.id: method
+        for method in (
             GPTQ,
             AdaRound,
             SignRound,
@@ -78,17 +78,17 @@ class Chain:
     @property
     def bases(self) -> tuple[BasisMethod, ...]:
         """Return the methods of the first stage."""
-        return tuple(each for each in self.methods if isinstance(each, BasisMethod))
+        return tuple(method for method in self.methods if isinstance(method, BasisMethod))
 
     @property
     def rounding(self) -> RoundingMethod | None:
         """Return the method that chooses codes, if there is one."""
-        return next((each for each in self.methods if isinstance(each, RoundingMethod)), None)
+        return next((method for method in self.methods if isinstance(method, RoundingMethod)), None)
 
     @property
     def corrections(self) -> tuple[CorrectionMethod, ...]:
         """Return the methods of the last stage."""
-        return tuple(each for each in self.methods if isinstance(each, CorrectionMethod))
+        return tuple(method for method in self.methods if isinstance(method, CorrectionMethod))
 
     def with_field(self, method: str, **changes: Any) -> Chain:
         """Return the chain with some fields of one method changed.
@@ -97,8 +97,8 @@ class Chain:
         'rotation(block=64)+gptq'
         """
         changed = (
-            dataclasses.replace(each, **changes) if each.id == method else each  # type: ignore[type-var]
-            for each in self.methods
+            dataclasses.replace(step, **changes) if step.id == method else step  # type: ignore[type-var]
+            for step in self.methods
         )
         return Chain(tuple(changed))
 
@@ -108,33 +108,33 @@ class Chain:
         >>> str(as_chain("gptq+low_rank").without("low_rank"))
         'gptq'
         """
-        return Chain(tuple(each for each in self.methods if each.id != method))
+        return Chain(tuple(step for step in self.methods if step.id != method))
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield an error for each bad field, and for methods that do not go together."""
-        ids = [each.id for each in self.methods]
-        for each in self.methods:
-            yield from each.problems()
-            if ids.count(each.id) > 1:
-                yield QuantVizError("method.twice", method=each.id)
+        ids = [method.id for method in self.methods]
+        for method in self.methods:
+            yield from method.problems()
+            if ids.count(method.id) > 1:
+                yield QuantVizError("method.twice", method=method.id)
             for other in ids:
-                if other in each.excludes:
-                    reason = QuantVizError(f"method.{each.excludes[other]}")
-                    yield QuantVizError("method.excludes", method=each.id, other=other, reason=reason)
+                if other in method.excludes:
+                    reason = QuantVizError(f"method.{method.excludes[other]}")
+                    yield QuantVizError("method.excludes", method=method.id, other=other, reason=reason)
         for one, next_one in itertools.pairwise(self.methods):
             if STAGES.index(one.stage) > STAGES.index(next_one.stage):
                 yield QuantVizError(f"method.{next_one.stage}_first", method=next_one.id, other=one.id)
-        roundings = [each.id for each in self.methods if each.stage == "rounding"]
+        roundings = [method.id for method in self.methods if method.stage == "rounding"]
         if len(roundings) > 1:
             yield QuantVizError("method.two_roundings", methods=" + ".join(roundings))
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         """Yield an error for each method that means nothing under such schemes."""
-        for each in self.methods:
-            yield from each.problems_with(weights, inputs)
+        for method in self.methods:
+            yield from method.problems_with(weights, inputs)
 
 
-def as_chain(given: Chain | Method | str | None) -> Chain:
+def as_chain(chain: Chain | Method | str | None) -> Chain:
     """Return a chain from its text form, or from one method.
 
     Raises:
@@ -145,17 +145,17 @@ def as_chain(given: Chain | Method | str | None) -> Chain:
     >>> as_chain("GPTQ(order=activation)").rounding.order
     'activation'
     """
-    if isinstance(given, Chain):
-        return given
-    if isinstance(given, Method):
-        return Chain((given,))
-    if given is None or given == NEAREST:
+    if isinstance(chain, Chain):
+        return chain
+    if isinstance(chain, Method):
+        return Chain((chain,))
+    if chain is None or chain == NEAREST:
         return Chain()
-    if not isinstance(given, str):
-        raise QuantVizError("method.form", got=type(given).__name__)
+    if not isinstance(chain, str):
+        raise QuantVizError("method.form", got=type(chain).__name__)
     registry: Mapping[str, type[Any]] = METHODS
     named = []
-    for form in split_outside_parentheses(given.replace(" ", ""), "+"):
+    for form in split_outside_parentheses(chain.replace(" ", ""), "+"):
         name, mark, fields = form.partition("(")
         if not name:
             raise QuantVizError("method.unknown", got=form, known=", ".join(METHODS))
@@ -169,7 +169,7 @@ def offered_chains() -> tuple[str, ...]:
     >>> offered_chains()[:3]
     ('nearest', 'gptq', 'gptq(order=activation)')
     """
-    return (NEAREST, *(form for each in METHODS.values() for form in (each.id, *each.variants)))
+    return (NEAREST, *(form for method in METHODS.values() for form in (method.id, *method.variants)))
 
 
 def fitting_chains(weights: Scheme | str | None, inputs: Scheme | str | None) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ class SmoothQuant(BasisMethod):
     #: inputs' maxima 1, and ½ makes both equal. None for the default of the variant's package: 1 for
     #: modelopt, else ½.
     alpha: float | None = None
-    #: Whose formula: they differ in what they take for the range, and in channels without values.
+    #: The origin of the formula: formulas differ in the range, and in channels without values.
     variant: Literal["paper", "torchao", "llm_compressor", "modelopt"] = "paper"
     id: ClassVar[str] = "smoothquant"
     cost: ClassVar[str] = "(m + N) n"

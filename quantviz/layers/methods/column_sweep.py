@@ -97,9 +97,9 @@ class SweepTrace:
 
 def _corners(products: torch.Tensor) -> torch.Tensor:
     """Return the sums of the first 0, 1, … rows and columns of a symmetric matrix."""
-    own = products.diagonal()
+    diagonal = products.diagonal()
     # Each row adds its own product, and those with the rows before it twice.
-    steps = own + 2 * (products.tril(-1).sum(1))
+    steps = diagonal + 2 * (products.tril(-1).sum(1))
     return torch.cat((torch.zeros(1, dtype=products.dtype), steps.cumsum(0)))
 
 
@@ -124,18 +124,18 @@ def sweep(layers: Sequence[Columns], scheme: Scheme, block: int) -> list[Swept]:
         scheme: The scheme of the weights.
         block: Columns beyond the present block of so many are corrected when it is done, all at once.
     """
-    progress = Progress(sum(-(-each.w.shape[1] // block) for each in layers), is_whole=True)
-    sweeps = [_swept(each, block, progress) for each in layers]
-    found: dict[int, Swept] = {}
-    asked = {number: next(each) for number, each in enumerate(sweeps)}
+    progress = Progress(sum(-(-layer.w.shape[1] // block) for layer in layers), is_whole=True)
+    sweeps = [_swept(layer, block, progress) for layer in layers]
+    swept: dict[int, Swept] = {}
+    asked = {number: next(running) for number, running in enumerate(sweeps)}
     while asked:
         for number, answer in zip(tuple(asked), _rounded(tuple(asked.values()), scheme), strict=True):
             try:
                 asked[number] = sweeps[number].send(answer)
             except StopIteration as end:
-                found[number] = end.value
+                swept[number] = end.value
                 del asked[number]
-    return [found[number] for number in range(len(layers))]
+    return [swept[number] for number in range(len(layers))]
 
 
 #: Codes, values, and whether saturation changed the code, of a column.
@@ -149,11 +149,11 @@ def _rounded(asked: Sequence[_Asked], scheme: Scheme) -> Iterator[_Answer]:
     if len(asked) > 1 and all(grid.dim() == 2 for _, cells in asked for grid in cells.values()):
         counts = [len(column) for column, _ in asked]
         cells = {
-            name: torch.cat([own[name].expand(len(column), 1) for column, own in asked])
+            name: torch.cat([cell_values[name].expand(len(column), 1) for column, cell_values in asked])
             for name in asked[0][1]
         }
         joined = next(_rounded([(torch.cat([column for column, _ in asked]), cells)], scheme))
-        yield from zip(*(torch.split(each, counts) for each in joined), strict=True)
+        yield from zip(*(torch.split(column_values, counts) for column_values in joined), strict=True)
         return
     for column, cells in asked:
         values = as_quantized(column, scheme, known=True).unsqueeze(1)
@@ -184,5 +184,5 @@ def _swept(layer: Columns, block: int, progress: Progress) -> Generator[_Asked, 
             later = here[last - start :]
             later.addmm_(factor[first:last, last:stop].T, pushed[first:last], alpha=-1)
         columns[stop:].addmm_(factor[start:stop, stop:].T, pushed[start:stop], alpha=-1)
-    q, x_hat, clipped = (torch.stack(each) for each in zip(*rounded, strict=True))
+    q, x_hat, clipped = (torch.stack(per_column) for per_column in zip(*rounded, strict=True))
     return Swept(q, x_hat, clipped, pushed)

@@ -79,7 +79,7 @@ class Task:
 
     @property
     def few_tokens(self) -> tuple[Note, ...]:
-        """Return the note that the tokens are fewer than the inputs, so that fitting them says little."""
+        """Return the note that the tokens are fewer than the inputs, so that a fit generalizes little."""
         tokens, inputs, _ = self.shape
         return (Note.of("method_few_tokens", tokens=tokens, inputs=inputs),) if tokens < inputs else ()
 
@@ -221,7 +221,7 @@ class Rounded:
     #: channels stay in half precision.
     values: torch.Tensor | None = None
     #: From inputs, float64 (tokens, inputs) in the basis of the task, to their rounded values, if the method
-    #: decides on these too; it asks the second argument for what it rounds to nearest.
+    #: decides on these too; its second argument rounds to nearest.
     inputs: Callable[[torch.Tensor, Nearest], torch.Tensor] | None = None
 
     @property

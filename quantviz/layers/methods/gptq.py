@@ -66,7 +66,7 @@ class GPTQ(RoundingMethod):
     #: Whether the weights of dead channels become 0 before scales are chosen (the paper's code) or after
     #: (llm-compressor).
     cleared: Literal["before", "after"] = "before"
-    #: The paper's algorithm, or what an engine makes of it, see `VARIANTS`.
+    #: The paper's algorithm, or an engine's variant, see `VARIANTS`.
     variant: Literal["paper", "full_inverse", "last_scale", "sliced_scale"] = "paper"
     id: ClassVar[str] = "gptq"
     cost: ClassVar[str] = "N n² + n³ + m n²"
@@ -105,8 +105,8 @@ class GPTQ(RoundingMethod):
         if self.variant == "sliced_scale":
             return [Rounded(task.nearest) for task in tasks]
         begun = [self._begun(task) for task in tasks]
-        swept = sweep([each.columns for each in begun], tasks[0].scheme, self.block)
-        return [self._ended(each, columns) for each, columns in zip(begun, swept, strict=True)]
+        swept = sweep([layer.columns for layer in begun], tasks[0].scheme, self.block)
+        return [self._ended(layer, columns) for layer, columns in zip(begun, swept, strict=True)]
 
     def _begun(self, task: Task) -> _Begun:
         """Return a layer with its scales and the factor that spreads its errors."""
@@ -213,11 +213,11 @@ class _Dynamic:
         first = self._found[0]
 
         def joined(name: str) -> torch.Tensor:
-            grids = [getattr(each, name) for each in self._found]
+            grids = [getattr(grid, name) for grid in self._found]
             return self._placed(torch.cat(grids, 1))
 
         others = {
-            name: self._placed(torch.cat([each.others[name] for each in self._found], 1))
+            name: self._placed(torch.cat([grid.others[name] for grid in self._found], 1))
             for name in first.others
         }
         params = dataclasses.replace(
@@ -257,11 +257,11 @@ def _order(loudness: torch.Tensor, order: str, scheme: Scheme) -> torch.Tensor:
 
 def _squares(x: torch.Tensor) -> torch.Tensor:
     """Return XᵀX, of which only the upper half is multiplied."""
-    found = x.new_empty(x.shape[1], x.shape[1])
-    for start, stop in runs_between(len(found), _AT_ONCE):
-        torch.mm(x[:, start:stop].T, x[:, start:], out=found[start:stop, start:])
-        found[stop:, start:stop] = found[start:stop, stop:].T
-    return found
+    products = x.new_empty(x.shape[1], x.shape[1])
+    for start, stop in runs_between(len(products), _AT_ONCE):
+        torch.mm(x[:, start:stop].T, x[:, start:], out=products[start:stop, start:])
+        products[stop:, start:stop] = products[start:stop, stop:].T
+    return products
 
 
 def _factor(hessian: torch.Tensor, damping: float, *, whole: bool) -> torch.Tensor:
@@ -286,17 +286,17 @@ def _inverse_of_upper(root: torch.Tensor) -> torch.Tensor:
     """Return the inverse of an upper triangular matrix, by halves: of its zeros nothing is computed."""
     size = len(root)
     if size <= _AT_ONCE:
-        found: torch.Tensor = torch.linalg.solve_triangular(
+        inverse: torch.Tensor = torch.linalg.solve_triangular(
             root, torch.eye(size, dtype=root.dtype), upper=True
         )
-        return found
+        return inverse
     half = size // 2
-    found = torch.zeros_like(root)
-    found[:half, :half] = _inverse_of_upper(root[:half, :half])
-    found[half:, half:] = _inverse_of_upper(root[half:, half:])
+    inverse = torch.zeros_like(root)
+    inverse[:half, :half] = _inverse_of_upper(root[:half, :half])
+    inverse[half:, half:] = _inverse_of_upper(root[half:, half:])
     beside = torch.linalg.solve_triangular(root[:half, :half], root[:half, half:], upper=True)
-    torch.mm(beside, found[half:, half:], out=found[:half, half:]).neg_()
-    return found
+    torch.mm(beside, inverse[half:, half:], out=inverse[:half, half:]).neg_()
+    return inverse
 
 
 def _with_last_scale(result: QuantResult) -> QuantResult:
@@ -315,7 +315,7 @@ def _result(
 ) -> QuantResult:
     """Return the codes of a sweep in the order of the weight."""
     place = channels.argsort()
-    q, x_hat, clipped = (each[place].T.contiguous() for each in (swept.q, swept.x_hat, swept.clipped))
+    q, x_hat, clipped = (cells[place].T.contiguous() for cells in (swept.q, swept.x_hat, swept.clipped))
     params, layout = scales.stored()
     return dataclasses.replace(
         start,

@@ -316,7 +316,9 @@ class GgufCatalog(Catalog):
         start, kind = self._placed[name]
         decode = functools.partial(decode_blocks, kind)
         dtype = getattr(torch, kind.plain) if kind.plain else None
-        packing = Packing(kind.length, kind.size, decode, is_float32=dtype == torch.float32, dtype=dtype)
+        packing = Packing(
+            kind.length, kind.size, decode, is_float32=dtype == torch.float32, dtype=dtype, named=kind.plain
+        )
         return StoredRows(start, packing)
 
 

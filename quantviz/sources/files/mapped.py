@@ -13,7 +13,7 @@ import functools
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +44,8 @@ class Packing:
     is_float32: bool = False
     #: The dtype of elements side by side in this machine's order of bytes; none for any other packing.
     dtype: torch.dtype | None = None
+    #: The dtype that `packing_of` makes it of; "" for any other packing.
+    named: str = ""
 
     def byte_count(self, count: int) -> int:
         """Return the number of bytes of `count` elements; the last unit may be padded."""
@@ -159,7 +161,7 @@ def packed(format_id: str) -> Packing:
 def packing_of(dtype: str) -> Packing:
     """Return the packing of elements of a dtype side by side, in this machine's order."""
     short = dtype in FORMATS and FORMATS[dtype].bits < 8
-    return packed(dtype) if short else plain(getattr(torch, dtype))
+    return replace(packed(dtype) if short else plain(getattr(torch, dtype)), named=dtype)
 
 
 def values_of(format_id: str) -> torch.Tensor:
@@ -301,13 +303,14 @@ class Mapped(Stored):
     ) -> None:
         self._dtype = dtype
         self._shape = shape
+        #: The file that it lies in, and its place there.
+        self.data = data
+        self.lies = lies
         self._packing = lies.packing
         self._notes = notes
         self._limits = limits
         self._name = name
-        self._beyond = data.beyond
         self._opened = data.opened
-        self._start = lies.start
         size = lies.packing.byte_count(math.prod(shape))
         self._view = data.part(lies.start, lies.start + size)
         self._units = _units(self._view, lies.packing, math.prod(shape))
@@ -348,7 +351,7 @@ class Mapped(Stored):
         made = torch.empty((stop - start, *self._shape[1:]), dtype=dtype)
         room = made.view(torch.int16).numpy().data.cast("B")
         assert self._opened is not None
-        self._opened.read_into(room, self._start + start * width * dtype.itemsize)
+        self._opened.read_into(room, self.lies.start + start * width * dtype.itemsize)
         return made
 
     def read(self, index: Window) -> torch.Tensor:
@@ -359,5 +362,7 @@ class Mapped(Stored):
         )
         got = math.prod(window_shape(window))
         if got > self._limits.elements:
-            raise self._beyond("tensor_too_large", self._limits, "elements", got, name=clipped(self._name))
+            raise self.data.beyond(
+                "tensor_too_large", self._limits, "elements", got, name=clipped(self._name)
+            )
         return cut(self._view, self._packing, self._shape, window).to(torch.float32)

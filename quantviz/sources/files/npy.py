@@ -146,10 +146,12 @@ def stored_rows_at(header: NpyHeader, start: int) -> StoredRows:
     """Return the place and the packing of a header's values, which begin at `start`."""
     import torch
 
-    from quantviz.sources.files.mapped import StoredRows, plain
+    from quantviz.sources.files.mapped import StoredRows, packing_of, plain
 
     packing = _in_bytes(header.dtype) if header.item_bytes == 1 else None
-    packing = packing or plain(getattr(torch, header.dtype), swapped=header.swapped)
+    if packing is None:
+        swapped = header.swapped
+        packing = plain(getattr(torch, header.dtype), swapped=True) if swapped else packing_of(header.dtype)
     return StoredRows(start, packing, turned=header.fortran_order)
 
 

@@ -306,8 +306,8 @@ def _taken(
         # Refuse an answer that begins at the file's start although the request was for its middle.
         if status == 200:
             raise QuantVizError("hub.no_ranges", host=host)
-        found = _CONTENT_RANGE.fullmatch(headers.get("content-range", ""))
-        first, last, total = map(int, found.groups()) if found else (-1, -1, 0)
+        match = _CONTENT_RANGE.fullmatch(headers.get("content-range", ""))
+        first, last, total = map(int, match.groups()) if match else (-1, -1, 0)
         if (first, last + 1) != part or total < part[1]:
             raise QuantVizError("hub.wrong_range", host=host)
         most = part[1] - part[0]
@@ -383,5 +383,5 @@ def _addresses(host: str, port: int, deadline: Deadline, anywhere: bool) -> list
 
 def resolve(host: str, port: int) -> list[str]:
     """Return the IP addresses of a host from the system's resolver, each once."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in addresses))

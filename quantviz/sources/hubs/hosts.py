@@ -85,7 +85,7 @@ class Hosts:
         """Return the operator's hosts with the login; raise `QuantVizError` if none are listed, or one is
         invalid.
 
-        The hub of `HF_ENDPOINT` is one of them, and is asked first.
+        The hub of `HF_ENDPOINT` is one of them, and comes first.
         """
         hosts = cls.read(os.environ.get(HUBS, "")).logged_in()
         if not hosts.hubs:

@@ -109,7 +109,7 @@ def _model(host: str, place: Place, listed: bytes) -> Model | None:
         siblings = listing["siblings"]
         if not COMMIT.fullmatch(commit) or (place.pinned and commit != place.revision):
             return None
-        files = tuple(sorted(_files(siblings, tuple(BY_RANGES)), key=lambda each: each.name))
+        files = tuple(sorted(_files(siblings, tuple(BY_RANGES)), key=lambda file: file.name))
         configurations = tuple(_files(siblings, _CONFIGURATIONS))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
@@ -117,14 +117,14 @@ def _model(host: str, place: Place, listed: bytes) -> Model | None:
 
 
 def _files(siblings: Iterable[Mapping[str, Any]], ends: tuple[str, ...]) -> Iterator[PublishedFile]:
-    for each in siblings:
-        name = each["rfilename"]
-        lfs = each.get("lfs") or {}
+    for sibling in siblings:
+        name = sibling["rfilename"]
+        lfs = sibling.get("lfs") or {}
         if not name.lower().endswith(ends):
             continue
-        size = lfs.get("size", each.get("size"))
+        size = lfs.get("size", sibling.get("size"))
         sha256 = lfs.get("sha256", "")
-        blob = "" if lfs else each.get("blobId") or ""
+        blob = "" if lfs else sibling.get("blobId") or ""
         if type(size) is not int or not 0 <= size < 2**63 or not isinstance(sha256, str | None):
             raise ValueError(name)
         try:
@@ -146,7 +146,7 @@ def published_file(pasted: str) -> tuple[Model, str]:
     if place.file:
         return model, model.file(place.file).name
     # Judged by names: at the top, and an index before others.
-    names = [each.name for each in model.files]
+    names = [file.name for file in model.files]
     return model, min(names, key=lambda name: (name.count("/"), not is_index(name), name))
 
 

@@ -54,9 +54,9 @@ class Model:
 
     def file(self, name: str) -> PublishedFile:
         """Return a file by its path; raise `QuantVizError` if the model has no such readable file."""
-        for each in (*self.files, *self.configurations):
-            if each.name == name:
-                return each
+        for entry in (*self.files, *self.configurations):
+            if entry.name == name:
+                return entry
         raise QuantVizError("hub.no_file", file=clipped(name), model=self.repo, commit=self.commit[:12])
 
     def address(self, file: str) -> str:
@@ -67,8 +67,8 @@ class Model:
     def size_with(self, file: str) -> int:
         """Return the bytes of a file; of an index, of all files beside it."""
         folder = PurePosixPath(file).parent
-        beside = (each for each in self.files if PurePosixPath(each.name).parent == folder)
-        return sum(each.size for each in beside) if is_index(file) else self.file(file).size
+        beside = (entry for entry in self.files if PurePosixPath(entry.name).parent == folder)
+        return sum(entry.size for entry in beside) if is_index(file) else self.file(file).size
 
 
 class Ranges:
@@ -81,10 +81,10 @@ class Ranges:
         self._limits = limits
         self._url = published_address(hosts.origin(model.host), Place(model.repo, model.commit, file.name))
         self._kept = kept(limits)
-        known = (model.host, model.repo, model.commit, file.name, file.size, file.sha256, file.blob)
+        identity = (model.host, model.repo, model.commit, file.name, file.size, file.sha256, file.blob)
         # Bytes that only a login may read are on a shelf that only this login finds.
         login = hosts.token_for(hosts.origin(model.host))
-        self._shelf = hashlib.sha256(f"{known}{login}".encode()).hexdigest()[:32]
+        self._shelf = hashlib.sha256(f"{identity}{login}".encode()).hexdigest()[:32]
         copies = downloads()
         #: The path of the whole file, if `huggingface_hub` has downloaded it.
         self._copy = (

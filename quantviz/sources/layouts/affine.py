@@ -52,8 +52,8 @@ class AffineCodes:
     @property
     def orientation(self) -> Orientation:
         """Return the axes of the codes that are outputs."""
-        found = self.catalog.orientation(self.codes)
-        return found if found.fits(self.tensor) else Orientation()
+        orientation = self.catalog.orientation(self.codes)
+        return orientation if orientation.fits(self.tensor) else Orientation()
 
     @property
     def shape(self) -> Shape:
@@ -106,18 +106,18 @@ class AffineCodes:
             raise self.misfit()
         along = shape[self.axis]
         of_outputs = self.axis == self.orientation.outputs[0]
-        found: Granularity
+        granularity: Granularity
         if self.block:
             fits = self.of_scale == (*shape[: self.axis], -(-along // self.block), *shape[self.axis + 1 :])
-            found = PerBlock(self.block, 1) if of_outputs else PerGroup(self.block)
+            granularity = PerBlock(self.block, 1) if of_outputs else PerGroup(self.block)
         else:
             fits = [length for length in self.of_scale if length != 1] == [along]
-            found = PerChannel(0) if self.orientation.outputs == (self.axis,) else PerChannel(1)
+            granularity = PerChannel(0) if self.orientation.outputs == (self.axis,) else PerChannel(1)
         if not fits:
             raise self.misfit()
-        if len(shape) != 2 and found != PerChannel(0):
+        if len(shape) != 2 and granularity != PerChannel(0):
             raise QuantVizError("layouts.axes", name=self.name, shape=shape)
-        return found
+        return granularity
 
     def _rows(self, part: Callable[[slice], torch.Tensor], start: int, stop: int) -> torch.Tensor:
         """Return some rows of the matrix; `part` returns a run of indices of the first axis of outputs."""
@@ -180,12 +180,12 @@ def bias(
     shift = torch.zeros(1) if zeros is None else zeros.flatten()
 
     def coded(start: int, stop: int) -> Coded:
-        own, middle = (
-            each.expand(count)[start:stop] if len(each) == 1 else each[start:stop]
-            for each in (scale().flatten().float(), shift)
+        scales, middle = (
+            line.expand(count)[start:stop] if len(line) == 1 else line[start:stop]
+            for line in (scale().flatten().float(), shift)
         )
         values = catalog.cut(parts[0], (slice(start, stop),)).to(torch.int64)
-        return values_only(((values - middle.to(torch.int64)).float() * own).unsqueeze(1))
+        return values_only(((values - middle.to(torch.int64)).float() * scales).unsqueeze(1))
 
     bits = bits_stored(catalog, parts, codes.shape)
     return QuantizedWeight(layout, name, (count, 1), parts, None, scale_dtype, coded, bits, is_vector=True)
@@ -222,5 +222,5 @@ def _codes(values: torch.Tensor, fmt: str) -> torch.Tensor:
         return values.float().to(getattr(torch, fmt)).view(torch.uint8)
     table = values_of(fmt)
     signed = values.float()
-    found = torch.searchsorted(table[: len(table) // 2].contiguous(), signed.abs())
-    return (found + torch.signbit(signed) * (len(table) // 2)).to(torch.uint8)
+    places = torch.searchsorted(table[: len(table) // 2].contiguous(), signed.abs())
+    return (places + torch.signbit(signed) * (len(table) // 2)).to(torch.uint8)

@@ -73,8 +73,8 @@ class DecodedWeight(ByRows):
         step = max(1, 2**20 // self.shape[1] // self._weight.row_step) * self._weight.row_step
         starts = range(0, self.shape[0], step)
         parts = [self._weight.coded(at, min(at + step, self.shape[0])) for at in starts]
-        own = self._weight.scheme
-        if parts[0].scale.dim() == 0 or (own and isinstance(own.granularity, PerTensor)):
+        scheme = self._weight.scheme
+        if parts[0].scale.dim() == 0 or (scheme and isinstance(scheme.granularity, PerTensor)):
             return OwnScales(parts[0].scale, parts[0].zero_point)
         scales = [part.scale for part in parts]
         zeros = [part.zero_point for part in parts]
@@ -235,14 +235,14 @@ class ModelTensors(Catalog):
                 self._values[name] = None
             except QuantVizError as problem:
                 self._values[name] = problem
-        if found := self._values[name]:
-            raise found.again()
+        if unread := self._values[name]:
+            raise unread.again()
 
     def _known_as(self, name: str) -> str:
         """Return the name here of a tensor that a link may call by an older name."""
         if isinstance(name, str) and name not in self._infos and name.endswith(DECODED):
-            own = name.removesuffix(DECODED)
-            return own if own in self.weights else name
+            weight = name.removesuffix(DECODED)
+            return weight if weight in self.weights else name
         return name
 
 
@@ -254,8 +254,10 @@ def model_tensors(catalog: Catalog) -> ModelTensors:
     try:
         weights = quantized_weights(catalog)
     except QuantVizError as problem:
-        known = quantized_weights(catalog, {})
-        weights = tuple(unreadable(each.layout, each.name, each.parts, problem) for each in known)
+        recognized = quantized_weights(catalog, {})
+        weights = tuple(
+            unreadable(weight.layout, weight.name, weight.parts, problem) for weight in recognized
+        )
     return ModelTensors(catalog, weights)
 
 
@@ -263,11 +265,11 @@ def tensors_near(catalog: Catalog, name: str) -> ModelTensors:
     """Return the tensors of one tensor's module, quantized weights decoded among them: of a model in many
     files only those need be opened that hold one.
     """
-    known = set(catalog.names)
-    prefix = prefix_of(name.removesuffix(CODES).removesuffix(DECODED), known)
-    near = [each for each in catalog.names if prefix_of(each, known) == prefix]
-    apart = {each: catalog.apart[each] for each in near if each in catalog.apart}
-    here = {each: catalog for each in near if each not in apart}
+    every = set(catalog.names)
+    prefix = prefix_of(name.removesuffix(CODES).removesuffix(DECODED), every)
+    near = [name_near for name_near in catalog.names if prefix_of(name_near, every) == prefix]
+    apart = {name_near: catalog.apart[name_near] for name_near in near if name_near in catalog.apart}
+    here = {name_near: catalog for name_near in near if name_near not in apart}
     # Without such a tensor, keep all: the error then suggests other names.
     return model_tensors(Joined((catalog,), here, apart) if here else catalog)
 

@@ -76,7 +76,7 @@ class Form:
     @property
     def key(self) -> str:
         """Return the attribute that identifies modules: the first one that other modules do not have."""
-        return next((each for each in self.parts if each not in ("weight", ANY)), next(iter(self.parts)))
+        return next((part for part in self.parts if part not in ("weight", ANY)), next(iter(self.parts)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,10 +161,10 @@ def with_factors(claim: Claim, weight: QuantizedWeight, factors: str) -> Quantiz
     """
     if math.prod(claim.shape(factors)) != weight.shape[1]:
         raise claim.misfit(factors, weight.shape)
-    each = claim.load(factors).flatten()
+    factor = claim.load(factors).flatten()
 
     def coded(start: int, stop: int) -> Coded:
-        return values_only(weight.coded(start, stop).x_hat * each)
+        return values_only(weight.coded(start, stop).x_hat * factor)
 
     note = Note.of("layouts.factors")
     return dataclasses.replace(weight, scheme=None, coded=coded, notes=(*weight.notes, note))
@@ -187,9 +187,9 @@ def find_by_forms(
                 claims.setdefault(next(iter(form.parts)), []).append((layout, form, ""))
             for end, layout, form in ending:
                 if attribute.endswith(end) and len(attribute) > len(end):
-                    own = attribute.removesuffix(end)
-                    codes = next(iter(form.parts)).replace(ANY, own)
-                    claims.setdefault(codes, []).append((layout, form, own))
+                    stem = attribute.removesuffix(end)
+                    codes = next(iter(form.parts)).replace(ANY, stem)
+                    claims.setdefault(codes, []).append((layout, form, stem))
         for codes, candidates in claims.items():
             if codes in module.tensors:
                 inside = below.get(module.prefix, ())
@@ -226,17 +226,21 @@ def _claimed(
     """
     dtype = catalog.info(module.tensors[codes]).dtype
     fallback: list[QuantizedWeight] = []
-    for layout, form, own in candidates:
-        names = {part: part.replace(ANY, own) for part in (*form.parts, *form.optional)}
+    for layout, form, stem in candidates:
+        names = {part: part.replace(ANY, stem) for part in (*form.parts, *form.optional)}
         fits = all(names[part] in module.tensors for part in form.parts)
         if not fits or dtype not in next(iter(form.parts.values())):
             continue
-        tensors = {part: module.tensors[each] for part, each in names.items() if each in module.tensors}
-        name = (module.prefix + form.weight.replace(ANY, own)).removesuffix(".")
+        tensors = {
+            part: module.tensors[attribute]
+            for part, attribute in names.items()
+            if attribute in module.tensors
+        }
+        name = (module.prefix + form.weight.replace(ANY, stem)).removesuffix(".")
         claim = Claim(catalog, config, layout, module.prefix.removesuffix("."), name, tensors)
         if form.when and not form.when(claim):
             continue
-        problem = _not_understood(form, claim, module, own)
+        problem = _not_understood(form, claim, module, stem)
         if problem is None:
             assert form.read
             return list(_experts(form, form.read, claim))
@@ -245,34 +249,38 @@ def _claimed(
             if form.read is None:
                 # All else in the module and right below belongs to its kernels too.
                 own_names = (
-                    each for key, each in module.tensors.items() if key not in ORDINARY or each == name
+                    attribute
+                    for key, attribute in module.tensors.items()
+                    if key not in ORDINARY or attribute == name
                 )
                 parts = tuple(dict.fromkeys((*parts, *own_names, *below)))
             fallback = [unreadable(layout, claim.name, parts, problem)]
     return fallback
 
 
-def _not_understood(form: Form, claim: Claim, module: Module, own: str) -> QuantVizError | None:
+def _not_understood(form: Form, claim: Claim, module: Module, stem: str) -> QuantVizError | None:
     """Return the error of an unreadable claim: unknown sibling, dtype or layout; None if readable."""
     if form.read is None:
         return QuantVizError(
             "layouts.kernels", name=claim.name, layout=Note.of(f"layouts.names.{claim.layout}")
         )
     of_any = any(ANY in part for part in form.parts)
-    beside = {each.replace(ANY, own) for each in form.beside} | {f"{own}_{each}" for each in form.beside}
+    beside = {ending.replace(ANY, stem) for ending in form.beside} | {
+        f"{stem}_{ending}" for ending in form.beside
+    }
     for attribute, name in module.tensors.items():
         # In a module of several weights those of one have names that begin like it.
-        near = not of_any or attribute == own or attribute.startswith((f"{own}_", f"{own}."))
+        near = not of_any or attribute == stem or attribute.startswith((f"{stem}_", f"{stem}."))
         if near and name not in claim.tensors.values() and attribute not in beside:
             return QuantVizError("layouts.sibling", name=claim.name, sibling=name)
     for attribute, name in module.apart.items():
-        near = not of_any or attribute.startswith((f"{own}_", f"{own}."))
+        near = not of_any or attribute.startswith((f"{stem}_", f"{stem}."))
         if near and attribute not in beside:
             return apart_error(claim.catalog, claim.name, name)
-    for part, known in (*form.parts.items(), *form.optional.items()):
-        if part in claim and claim.dtype(part) not in known:
+    for part, dtypes in (*form.parts.items(), *form.optional.items()):
+        if part in claim and claim.dtype(part) not in dtypes:
             return QuantVizError(
-                "layouts.dtype", name=claim.tensors[part], dtype=claim.dtype(part), known=", ".join(known)
+                "layouts.dtype", name=claim.tensors[part], dtype=claim.dtype(part), known=", ".join(dtypes)
             )
     return None
 
@@ -286,8 +294,10 @@ def _experts(form: Form, read: Callable[[Claim], QuantizedWeight], claim: Claim)
         yield attempted(claim.layout, claim.name, parts, functools.partial(read, claim))
         return
     for expert in range(shape[0]):
-        own = dataclasses.replace(claim, name=f"{claim.name}[{expert}]", at=(expert,), experts=shape[0])
-        yield attempted(own.layout, own.name, parts, functools.partial(read, own))
+        one_expert = dataclasses.replace(
+            claim, name=f"{claim.name}[{expert}]", at=(expert,), experts=shape[0]
+        )
+        yield attempted(one_expert.layout, one_expert.name, parts, functools.partial(read, one_expert))
 
 
 def apart_error(catalog: Catalog, name: str, part: str) -> QuantVizError:
@@ -335,13 +345,15 @@ def modules_of(names: Collection[str], apart: Collection[str] = ()) -> dict[str,
     >>> {prefix: list(module.tensors) for prefix, module in modules.items()}
     {'a.q.': ['weight', 'weight.absmax', 'bias'], '': ['b']}
     """
-    known = {*names, *apart}
+    every = {*names, *apart}
     tensors: dict[str, dict[str, str]] = {}
     gone: dict[str, dict[str, str]] = {}
     for name in dict.fromkeys((*names, *apart)):
-        prefix = prefix_of(name, known)
+        prefix = prefix_of(name, every)
         (gone if name in apart else tensors).setdefault(prefix, {})[name[len(prefix) :]] = name
-    return {prefix: Module(prefix, own, gone.get(prefix, {})) for prefix, own in tensors.items()}
+    return {
+        prefix: Module(prefix, attributes, gone.get(prefix, {})) for prefix, attributes in tensors.items()
+    }
 
 
 def prefix_of(name: str, names: Collection[str]) -> str:

@@ -56,7 +56,7 @@ def _affine(claim: Claim, biases: str = "biases") -> QuantizedWeight:
         q = unpacked(claim.cut("weight", slice(start, stop)), bits, shape[1])
         scale = claim.load("scales", slice(start, stop))
         bias = claim.load(biases, slice(start, stop))
-        wide = [each.repeat_interleave(size, dim=1) for each in (scale, bias)]
+        wide = [of_groups.repeat_interleave(size, dim=1) for of_groups in (scale, bias)]
         return Coded(q.to(torch.uint8), q.float() * wide[0] + wide[1], scale, bias)
 
     scheme = plain_scheme(f"uint{bits}", "asymmetric", PerGroup(size), shape, "value")
@@ -82,14 +82,14 @@ def _bits_and_size(claim: Claim, biases: str) -> tuple[int, int]:
     exact = claim.config.get(claim.module)
     named = [exact] if isinstance(exact, dict) else _named(claim)
     told = {
-        tuple(each.get(key, claim.config.get(key)) for key in ("bits", "group_size"))
-        for each in named or [claim.config]
+        tuple(settings.get(key, claim.config.get(key)) for key in ("bits", "group_size"))
+        for settings in named or [claim.config]
     }
-    possible = [each for each in fitting if each in told]
+    possible = [pair for pair in fitting if pair in told]
     if len(fitting) > 1 and not isinstance(exact, dict):
         lengths = lengths_in(claim.catalog.json_beside("config.json"))
-        of_model = [each for each in fitting if scales[1] * each[1] in lengths]
-        agreed = [each for each in possible if each in of_model]
+        of_model = [pair for pair in fitting if scales[1] * pair[1] in lengths]
+        agreed = [pair for pair in possible if pair in of_model]
         if agreed or not named:
             possible = agreed or of_model or possible
         else:
@@ -107,10 +107,10 @@ def _named(claim: Claim) -> list[Mapping[str, Any]]:
     """Return the settings of a module under another prefix than in the file: of the names that end as its own
     does, from a layer's number on, those that share most.
     """
-    own = claim.module.split(".")
-    number = next((k for k in range(len(own) - 1, 0, -1) if own[k].isdecimal()), len(own) - 1)
-    tail = ".".join(own[number:])
-    found: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
+    parts = claim.module.split(".")
+    number = next((k for k in range(len(parts) - 1, 0, -1) if parts[k].isdecimal()), len(parts) - 1)
+    tail = ".".join(parts[number:])
+    by_likeness: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for key, settings in claim.config.items():
         if (
             not isinstance(settings, dict)
@@ -119,12 +119,12 @@ def _named(claim: Claim) -> list[Mapping[str, Any]]:
         ):
             continue
         other = key.split(".")
-        pairs = zip(reversed(own), reversed(other), strict=False)
+        pairs = zip(reversed(parts), reversed(other), strict=False)
         same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-        leads = own[: len(own) - same], other[: len(other) - same]
+        leads = parts[: len(parts) - same], other[: len(other) - same]
         if not any(part.isdecimal() for lead in leads for part in lead):
-            found.setdefault((same, len(set(leads[0]) & set(leads[1]))), []).append(settings)
-    return found[max(found)] if found else []
+            by_likeness.setdefault((same, len(set(leads[0]) & set(leads[1]))), []).append(settings)
+    return by_likeness[max(by_likeness)] if by_likeness else []
 
 
 def lengths_in(config: object) -> set[int]:
@@ -132,9 +132,9 @@ def lengths_in(config: object) -> set[int]:
     lengths: set[int] = set()
     waiting = [config]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            numbers = {key: value for key, value in each.items() if type(value) is int and value > 0}
+        value_inside = waiting.pop()
+        if isinstance(value_inside, dict):
+            numbers = {key: value for key, value in value_inside.items() if type(value) is int and value > 0}
             lengths.update(value for key, value in numbers.items() if _LENGTH.fullmatch(key))
             for key, value in numbers.items():
                 if key.endswith("heads"):
@@ -143,9 +143,9 @@ def lengths_in(config: object) -> set[int]:
                     )
                 if key == "spatial_merge_size":
                     lengths.update(value**2 * length for of, length in numbers.items() if of == "hidden_size")
-            waiting += [value for key, value in each.items() if key not in _SETTINGS]
-        elif isinstance(each, list):
-            waiting += each
+            waiting += [value for key, value in value_inside.items() if key not in _SETTINGS]
+        elif isinstance(value_inside, list):
+            waiting += value_inside
     return lengths
 
 

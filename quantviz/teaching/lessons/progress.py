@@ -76,9 +76,11 @@ class AnswerCounts:
         """
         # Of two tries the second one counts.
         last = {answer.place: answer for answer in sorted(verdicts, key=lambda answer: answer.tried)}
-        each = [(answer.sure, verdicts[answer]) for answer in last.values() if lesson in ("", answer.lesson)]
+        outcomes = [
+            (answer.sure, verdicts[answer]) for answer in last.values() if lesson in ("", answer.lesson)
+        ]
         return cls(
-            *(each.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False)))
+            *(outcomes.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False)))
         )
 
     @property
@@ -111,13 +113,17 @@ def finished(
         lesson: The lesson.
         judge: Judges first tries, once every question has an answer.
     """
-    own = [answer for answer in answers if answer.lesson == lesson_id]
-    if not asked(lesson) or reached(own, lesson_id) < asked(lesson):
+    in_lesson = [answer for answer in answers if answer.lesson == lesson_id]
+    if not asked(lesson) or reached(in_lesson, lesson_id) < asked(lesson):
         return False
-    found = [(answer, lesson.question(answer.step, answer.question)) for answer in own]
-    done = {(each.step, each.question) for each, asks in found if asks and (each.tried or not asks.hint)}
-    first = [each for each, asks in found if asks and (each.step, each.question) not in done]
-    done |= {(each.step, each.question) for each, right in judge(first).items() if right}
+    asked_now = [(answer, lesson.question(answer.step, answer.question)) for answer in in_lesson]
+    done = {
+        (answer.step, answer.question)
+        for answer, asks in asked_now
+        if asks and (answer.tried or not asks.hint)
+    }
+    first = [answer for answer, asks in asked_now if asks and (answer.step, answer.question) not in done]
+    done |= {(answer.step, answer.question) for answer, right in judge(first).items() if right}
     return len(done) == asked(lesson)
 
 
@@ -140,11 +146,11 @@ def merged(answers: Iterable[Answer], others: Iterable[Answer]) -> list[Answer]:
 def revealed(answers: Iterable[Answer], lessons: Mapping[str, Lesson]) -> Iterator[Answer]:
     """Yield the answers of complete steps, whose verdicts may be shown."""
     answers = list(answers)
-    given = {answer.place for answer in answers}
+    answered = {answer.place for answer in answers}
     for answer in answers:
         questions = lessons[answer.lesson].steps[answer.step].questions
         every = ((answer.lesson, answer.step, question.id, answer.attempt) for question in questions)
-        if all(place in given for place in every):
+        if all(place in answered for place in every):
             yield answer
 
 
@@ -173,7 +179,9 @@ def surely_wrong(verdicts: Verdicts, lesson_id: str) -> list[Answer]:
 
 def still_wrong(verdicts: Verdicts, answers: Iterable[Answer], lesson_id: str) -> Iterator[Answer]:
     """Yield the answers of `surely_wrong` whose question was not answered on other numbers since."""
-    answered = {(each.step, each.question, each.attempt) for each in answers if each.lesson == lesson_id}
+    answered = {
+        (answer.step, answer.question, answer.attempt) for answer in answers if answer.lesson == lesson_id
+    }
     for wrong in surely_wrong(verdicts, lesson_id):
         later = any(
             (step, question) == (wrong.step, wrong.question) and attempt > wrong.attempt
@@ -209,9 +217,9 @@ class _Scenes:
         return self._made[key]
 
     def question(self, answer: Answer) -> Question:
-        found = self._lessons[answer.lesson].question(answer.step, answer.question)
-        assert found
-        return found
+        question = self._lessons[answer.lesson].question(answer.step, answer.question)
+        assert question
+        return question
 
     def fits(self, answer: Answer) -> bool:
         """Return whether there is such a question, and it can be answered so."""
@@ -256,9 +264,9 @@ def as_text(
 def as_json(answers: Iterable[Answer], verdicts: Verdicts | None = None) -> bytes:
     """Return every answer, as a file; those in `verdicts` with whether they are right."""
     shown = verdicts or {}
-    each = [asdict(answer) | ({"right": shown[answer]} if answer in shown else {}) for answer in answers]
+    records = [asdict(answer) | ({"right": shown[answer]} if answer in shown else {}) for answer in answers]
     return json.dumps(
-        {"quantviz": _KIND, "version": VERSION, "answers": each}, ensure_ascii=False, indent=1
+        {"quantviz": _KIND, "version": VERSION, "answers": records}, ensure_ascii=False, indent=1
     ).encode()
 
 

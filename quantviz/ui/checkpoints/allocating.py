@@ -24,9 +24,9 @@ from quantviz.ui.checkpoints.choices import begin_scan
 from quantviz.ui.checkpoints.reading import is_results, is_starting
 from quantviz.ui.checkpoints.spending import show_spending
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
-from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.small_parts import legend_html, show_plot
-from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import language, number, plain, say, say_error, sentences, theme
 
 if TYPE_CHECKING:
@@ -99,13 +99,14 @@ def _show_budget(state: CheckpointsState, frontier: Frontier) -> float | None:
         st.caption(say("checkpoints.allocate.one_size"))
         return None
     budget = round(min(max(state.budget or (2 * least + most) / 3, least), most), 2)
-    st.slider(
+    stops = (each / 100 for each in range(round(100 * least), round(100 * most) + 1))
+    choose_among(
+        _BUDGET,
+        "range",
         say("checkpoints.allocate.budget"),
-        least,
-        most,
-        step=0.01,
-        key=widgets.show(_BUDGET, budget),
-        on_change=errors.safely(lambda: OWNER.change(budget=float(st.session_state[_BUDGET]))),
+        {each: f"{each:.2f}" for each in stops},
+        budget,
+        lambda bits: OWNER.change(budget=bits),
     )
     return budget
 

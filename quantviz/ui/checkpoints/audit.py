@@ -17,7 +17,8 @@ from quantviz.figures.model_map_plot import model_map_figure
 from quantviz.jobs import Cost, Job, runner
 from quantviz.ui.checkpoints.reading import is_results, name_of, offered_now, path_of
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
-from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.phone_tables import number_column, numbers_written
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.shell.words import language, plain, say, say_error, theme
@@ -104,8 +105,8 @@ def _show_choice(state: CheckpointsState, others: tuple[str, ...]) -> None:
     names = {name: name_of(name) if name else say("checkpoints.nothing_beside") for name in options}
     with st.container(key="checkpoints_audit", horizontal=True, vertical_alignment="bottom", gap="small"):
         choose_among(
-            st.selectbox,
             "checkpoints_original",
+            "list",
             say("checkpoints.audit.original"),
             names,
             state.original,

@@ -16,7 +16,8 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, Pair
 from quantviz.text import visible
-from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.walk import Walk
@@ -107,12 +108,13 @@ def show_best_methods(capture: Capture, rows: Sequence[dict[str, Any]], take: Op
         chosen = st.session_state.get(_CHOICE, _FIRST)
         forms = tuple(
             choose_among(
-                st.multiselect,
                 "checkpoints_methods_choice",
+                "picks",
                 say("checkpoints.methods.choice"),
                 {form: method_name(form) for form in fitting},
                 [form for form in chosen if form in fitting],
                 lambda forms: st.session_state.update({_CHOICE: forms}),
+                example=say("checkpoints.methods.add"),
             )
         )
         key = f"{capture.key} {capture.pair} {forms}"

@@ -28,8 +28,9 @@ from quantviz.sources.local import local_version
 from quantviz.text import visible
 from quantviz.ui.checkpoints.best_methods import Capture, show_best_methods
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
-from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.component import clicked_mark
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.phone_tables import numbers_written
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.lab.dropped_files import CAPTURE, DroppedFiles, dropped_files
@@ -40,6 +41,7 @@ from quantviz.ui.layers.own_layer import keep_layer
 from quantviz.ui.layers.words import pair_names, percent, scheme_name
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
+from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.words import language, plain, say, theme
 
 if TYPE_CHECKING:
@@ -131,7 +133,7 @@ def show_pair(state: CheckpointsState) -> None:
 def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:
     label = say(f"layers.choice.{name}")
     help_text = say(f"layers.choice.{name}_help")
-    choose_among(st.selectbox, f"checkpoints_capture_{name}", label, names, now, take, help=help_text)
+    choose_among(f"checkpoints_capture_{name}", "list", label, names, now, take, help=help_text)
 
 
 # ---- the numbers -------------------------------------------------------------------------------------
@@ -140,7 +142,8 @@ def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:
 def _opened(chosen: str) -> tuple[str, Layers]:
     """Return the key of a capture, and its layers."""
     from quantviz.layers.captures import captured_in
-    from quantviz.sources.files import open_tensors
+    from quantviz.sources.sandbox import Held
+    from quantviz.sources.sandboxed import Sandboxed
 
     if chosen != CAPTURE:
         return f"{chosen!a} {local_version(chosen)}", captured_in(catalog_of(chosen))
@@ -148,8 +151,7 @@ def _opened(chosen: str) -> tuple[str, Layers]:
     read = cast("tuple[DroppedFiles, Layers] | None", st.session_state.get(_READ))
     if read is None or read[0] is not dropped:
         (file,) = dropped.files
-        with open_tensors(file.getvalue(), file.name) as catalog:
-            read = dropped, captured_in(catalog)
+        read = dropped, captured_in(Sandboxed(Held(file.name, file.path), read_file))
         st.session_state[_READ] = read
     return str(dropped.path), read[1]
 

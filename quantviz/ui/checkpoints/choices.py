@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-import streamlit as st
-
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.model_map import COLOURS, Model, layers_with_experts
 from quantviz.checkpoints.offered import Offered, holder_of
@@ -43,7 +41,8 @@ from quantviz.ui.checkpoints.state import (
     CheckpointsState,
     listed_recipes,
 )
-from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.lab.dropped_files import MODEL, RUNS, dropped_files, dropped_kind
 from quantviz.ui.shell.words import language, say, say_error
 
@@ -86,14 +85,13 @@ def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
     _choose("engine", "engine", engines, state.engine, _take_engine, help=say("checkpoints.engine_help"))
     recipes = {name: recipe_words(name, language()) for name in listed_recipes(state)}
     choose_among(
-        st.multiselect,
         "checkpoints_recipes",
+        "picks",
         say("checkpoints.recipes"),
         recipes,
         list(state.recipes),
         _take_recipes,
-        filter_mode="contains",
-        max_selections=_MOST_RECIPES,
+        example=say("checkpoints.add_recipe"),
         help=say("checkpoints.recipes_help"),
     )
     show_importance(state, there.imatrices)
@@ -107,11 +105,11 @@ def _choose(
     names: Mapping[Any, str],
     now: object,
     take: Callable[[Any], None] | None = None,
-    **look: Any,
+    **more: Any,
 ) -> None:
     """Show the choice of a field of the state, which `take` changes if other fields change with it."""
     take = take or (lambda value: OWNER.change(**{field: value}))
-    choose_among(st.selectbox, f"checkpoints_{field}", say(f"checkpoints.{label}"), names, now, take, **look)
+    choose_among(f"checkpoints_{field}", "list", say(f"checkpoints.{label}"), names, now, take, **more)
 
 
 def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
@@ -195,7 +193,7 @@ def _open(chosen: str | None) -> None:
 
 def _take_recipes(recipes: list[str]) -> None:
     if recipes:
-        OWNER.change(recipes=tuple(recipes))
+        OWNER.change(recipes=tuple(recipes[:_MOST_RECIPES]))
 
 
 def _choose_scan(state: CheckpointsState) -> None:
@@ -253,13 +251,12 @@ def show_beside(state: CheckpointsState, beside: tuple[Seen, str] | None) -> Non
     _choose("other_recipe", "other_recipe", names, recipe)
     views = {name: say(f"checkpoints.views.{name}") for name in VIEWS}
     choose_among(
-        st.segmented_control,
         "checkpoints_view",
+        "row",
         say("checkpoints.view"),
         views,
         state.view,
         lambda view: OWNER.change(view=view),
-        required=True,
     )
 
 

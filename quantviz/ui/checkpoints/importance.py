@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,10 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.local import real_path
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
-from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
+from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.words import plain, say, say_error
 from quantviz.whole_files import own_folder, put_whole
 
@@ -78,8 +79,8 @@ def show_importance(state: CheckpointsState, offered: tuple[str, ...]) -> None:
         options = (*options, state.imatrix)
     with st.popover(plain(say("checkpoints.imatrix.label", name=_name(state.imatrix)))):
         choose_among(
-            st.selectbox,
             "checkpoints_imatrix",
+            "list",
             say("checkpoints.imatrix.which"),
             {imatrix: _name(imatrix) for imatrix in options},
             state.imatrix,
@@ -123,22 +124,17 @@ def keep(name: str, content: bytes) -> str:
     Raises:
         QuantVizError: The file is no importance matrix, or there is no folder for it.
     """
-    from quantviz.checkpoints.scan.importance import importances
+    from quantviz.checkpoints.scan.importance import importances_in
 
     folder = own_folder("imatrix")
     if folder is None:
         raise QuantVizError("checkpoint.no_cache")
     # The name is untrusted: only its ending, which marks the format, is used.
     ending = next((each for each in _ENDINGS if name.lower().endswith(each)), _ENDINGS[-1])
-    path = folder / f"{xxhash.xxh3_128_hexdigest(content)}{ending}"
-    try:
-        with tempfile.TemporaryDirectory(prefix="quantviz-") as aside:
-            tried = Path(aside) / f"imatrix{ending}"
-            tried.write_bytes(content)
-            importances(tried)
-        put_whole(path, content)
-    except QuantVizError as problem:
-        raise QuantVizError(problem.key, **{**problem.params, "file": visible(name)}) from None
+    digest = xxhash.xxh3_128_hexdigest(content)
+    path = folder / f"{digest}{ending}"
+    read_file(partial(importances_in, content, visible(name)), ("importances", digest, name), name)
+    put_whole(path, content)
     uploads = sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime_ns, reverse=True)
     for each in uploads[UPLOADED_IMATRICES:]:
         each.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from quantviz.ui.checkpoints.model_state import (
     working,
 )
 from quantviz.ui.checkpoints.state import change_model
-from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.controls import choice_control, show_controls
 from quantviz.ui.components.small_parts import show_plot, table_html
 from quantviz.ui.shell.words import language, plain, say, sentences, theme
 
@@ -36,6 +36,10 @@ _HEIGHT = 200
 _REACH = 3
 
 
+def _look_at(field: str, number: int) -> None:
+    change_model(**{field: number})
+
+
 def show_attention(chosen: str, state: ModelState) -> None:
     """Show keys and values with their loud channels, and a head's attention before and after rounding."""
     from quantviz.figures.model_run_plots import matrix_figure
@@ -44,20 +48,19 @@ def show_attention(chosen: str, state: ModelState) -> None:
     view = _view(model, state)
     why = say("models.keys_loud") if view.loud("keys") else ""
     with st.container(key="models_places", horizontal=True, gap="small", vertical_alignment="center"):
-        for field in ("layer", "head"):
-
-            def look_at(number: int, field: str = field) -> None:
-                change_model(**{field: number})
-
-            choose_among(
-                st.segmented_control,
+        numbers = {number: str(number) for number in range(HEADS)}
+        controls = (
+            choice_control(
                 f"models_{field}",
+                "row",
                 say(f"models.choice.{field}"),
-                {number: str(number) for number in range(HEADS)},
+                numbers,
                 getattr(state, field),
-                look_at,
-                required=True,
+                partial(_look_at, field),
             )
+            for field in ("layer", "head")
+        )
+        show_controls("models_place", None, *controls, look="qv-beside")
         st.markdown(plain(sentences(*_costs_of_keys(model), why)))
         pictures = st.columns([3, 3, 2, 2], gap="small", vertical_alignment="bottom")
     for column, part in zip(pictures[:2], ("keys", "values"), strict=True):

@@ -27,8 +27,8 @@ from quantviz.ui.checkpoints.model_state import (
     tried,
 )
 from quantviz.ui.checkpoints.state import OWNER, change_model
-from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.component import clicked_mark
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.small_parts import legend_html, show_plot, table_html
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
@@ -58,13 +58,13 @@ def show_layers(model: str, state: ModelState) -> None:
         left, right = st.columns([5, 7], gap="medium")
     with left:
         choose_among(
-            st.selectbox,
             "models_colour",
+            "list",
             say("models.colour"),
             {name: say(f"models.colours.{name}") for name in COLOURS},
             state.colour,
             lambda name: change_model(colour=name),
-            label_visibility="collapsed",
+            look="qv-unnamed",
         )
         figure = effects_figure(effects, state.colour, language=language(), theme=theme())
         words = say("models.map_alt", colour=say(f"models.colours.{state.colour}"))

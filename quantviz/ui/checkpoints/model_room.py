@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,8 @@ from quantviz.ui.checkpoints.model_state import (
     working,
 )
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState, change_model
-from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.controls import choice_control, choose_among, show_controls
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.components.small_parts import term
 from quantviz.ui.shell.address import go_on
@@ -65,41 +67,50 @@ def _show_answer(chosen: str) -> None:
 
 def _show_choices(state: ModelState) -> None:
     """Show the bits under the thumb, and the other schemes."""
-    with st.container(key="models_choices", horizontal=True, vertical_alignment="bottom", gap="small"):
-        bits = {each: str(each) for each in BITS}
-        choose_among(
-            st.select_slider,
-            "models_bits",
-            say("models.bits"),
-            bits,
-            state.bits,
-            lambda each: change_model(bits=each),
+    from quantviz.layers.methods.chain import fitting_chains
+
+    layers = dataclasses.replace(state, method=NEAREST).schemes().layers
+    fitting = dict.fromkeys((*fitting_chains(layers.weights, layers.inputs), state.method))
+    fields: Mapping[str, tuple[str, Mapping[Any, str]]] = {
+        "bits": ("range", {each: str(each) for each in BITS}),
+        "shared": ("row", _named("shared", SHARED)),
+        "method": ("list", {form: method_name(form) for form in fitting}),
+        "inputs": ("list", _named("inputs", INPUTS)),
+        "cache": ("list", _named("cache", CACHES)),
+    }
+    controls = (
+        choice_control(
+            f"models_{field}",
+            kind,
+            say("models.bits" if field == "bits" else f"models.choice.{field}"),
+            names,
+            getattr(state, field),
+            partial(_change, field),
         )
-        _choose(
-            st.segmented_control,
-            "shared",
-            SHARED,
-            state.shared,
-            required=True,
-            label_visibility="collapsed",
-        )
-        _choose_method(state)
-        _choose(st.selectbox, "inputs", INPUTS, state.inputs)
-        _choose(st.selectbox, "cache", CACHES, state.cache)
+        for field, (kind, names) in fields.items()
+    )
+    show_controls("models_choices", None, *controls, look="qv-inside")
+
+
+def _named(field: str, known: Iterable[str]) -> dict[str, str]:
+    return {name: say(f"models.{field}.{name}") for name in known}
+
+
+def _change(field: str, chosen: Any) -> None:
+    change_model(**{field: chosen})
 
 
 def _show_part(chosen: str, state: ModelState) -> None:
     """Show the tabs, and the part of the model that is open."""
     with st.container(key="models_parts"):
         choose_among(
-            st.segmented_control,
             "models_part",
+            "row",
             say("models.parts"),
             {name: say(f"models.part.{name}") for name in PARTS},
             state.part,
             lambda name: change_model(part=name),
-            required=True,
-            label_visibility="collapsed",
+            look="qv-unnamed qv-tabs",
         )
     if state.part == "layers":
         show_layers(RUNNING[chosen], state)
@@ -111,36 +122,6 @@ def _show_part(chosen: str, state: ModelState) -> None:
         show_salient(chosen, state)
     else:
         show_mix(chosen, state)
-
-
-def _choose(control: Callable[..., Any], field: str, known: Any, now: str, **look: Any) -> None:
-    """Show the choice of a field of the state."""
-    names: Mapping[str, str] = {name: say(f"models.{field}.{name}") for name in known}
-    choose_among(
-        control,
-        f"models_{field}",
-        say(f"models.choice.{field}"),
-        names,
-        now,
-        lambda name: change_model(**{field: name}),
-        **look,
-    )
-
-
-def _choose_method(state: ModelState) -> None:
-    """Show the choice among the methods that fit the schemes, and the present one."""
-    from quantviz.layers.methods.chain import fitting_chains
-
-    layers = dataclasses.replace(state, method=NEAREST).schemes().layers
-    fitting = dict.fromkeys((*fitting_chains(layers.weights, layers.inputs), state.method))
-    choose_among(
-        st.selectbox,
-        "models_method",
-        say("models.choice.method"),
-        {form: method_name(form) for form in fitting},
-        state.method,
-        lambda form: change_model(method=form),
-    )
 
 
 def _show_numbers(found: Ran, state: ModelState) -> None:

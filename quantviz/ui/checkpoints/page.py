@@ -6,6 +6,8 @@ The page never measures: it starts the command in a process and shows that one's
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -14,6 +16,7 @@ from quantviz.checkpoints.example import EXAMPLE
 from quantviz.errors import QuantVizError
 from quantviz.jobs import runner
 from quantviz.sources.local import FOLDER, folder_offered
+from quantviz.sources.sandbox import READING
 from quantviz.ui.checkpoints.captured import is_capture, show_capture
 from quantviz.ui.checkpoints.choices import (
     begin_example,
@@ -33,6 +36,7 @@ from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.lab.dropped_files import RUNS, DroppedFiles, dropped_files, dropped_kind
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.imports import warm_up
+from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.streamlit_private import has_sessions
 from quantviz.ui.shell.tab import name_tab
@@ -198,10 +202,11 @@ def _report(dropped: DroppedFiles) -> str:
     key = dropped, language()
     made = st.session_state.get(_REPORT)
     if made is None or made[0] != key:
-        from quantviz.export.runs_report import runs_html
-        from quantviz.models.runs import compare_runs
+        from quantviz.export.runs_report import report_of_runs
 
-        reference, *others = (str(each.path) for each in dropped.files)
-        made = key, runs_html(compare_runs(reference, others), language=language())
+        work = partial(report_of_runs, [str(each.path) for each in dropped.files], language())
+        # It is measured, too, by code that is compiled and kept.
+        cost = replace(READING, confined=False)
+        made = key, read_file(work, ("runs", dropped.folder, language()), dropped.files[0].name, cost=cost)
         st.session_state[_REPORT] = made
     return str(made[1])

@@ -10,12 +10,13 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from operator import methodcaller
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 
@@ -27,6 +28,7 @@ from quantviz.errors import QuantVizError
 from quantviz.jobs import Cost, Job, runner
 from quantviz.sources.hubs.addresses import published_name, published_place
 from quantviz.sources.local import data_folder, folder_offered, real_path
+from quantviz.sources.sandbox import READING
 from quantviz.sources.stores.addresses import is_address
 from quantviz.text import visible
 from quantviz.ui.checkpoints.importance import imatrix_path, upload_of
@@ -34,6 +36,7 @@ from quantviz.ui.checkpoints.model_state import RUNNING
 from quantviz.ui.checkpoints.state import FIRST_LOOK, USUAL, CheckpointsState
 from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, dropped_files, dropped_kind
 from quantviz.ui.shell.bounds import RESULT_ROWS
+from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import language, say
 
@@ -50,6 +53,8 @@ _MOST_FILES = 20
 #: The cost of a scan, which has time to store what it measured; and scans that have ended and are known.
 SCANS = Cost(queue="scans", grace=20.0)
 _MOST_ENDED = 16
+#: The cost of reading a stranger's file of results, which may be copied.
+_RESULTS = replace(READING, scratch=2**30)
 #: Seconds to wait for the first square, and between two looks for it.
 _FIRST_SECONDS = 0.8
 _LOOK_SECONDS = 0.04
@@ -184,14 +189,37 @@ def name_of(chosen: str) -> str:
     return visible(name.removesuffix("/model.safetensors") or chosen)
 
 
+class _Strangers:
+    """A stranger's file of results: the methods of `Results`, each called apart from here."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        return partial(self._read, method)
+
+    def _read(self, method: str, *given: Any) -> Any:
+        facts = self.path.stat()
+        key = self.path, facts.st_size, facts.st_mtime_ns, method, repr(given)
+        work = partial(_answer, self.path, methodcaller(method, *given))
+        return read_file(work, key, self.path.name, cost=_RESULTS)
+
+
+def _answer(path: Path, ask: Callable[[Results], Any]) -> Any:
+    from quantviz.checkpoints.results.store import Results
+
+    with Results(path, read_only=True) as results:
+        found = ask(results)
+        return list(found) if isinstance(found, Iterator) else found
+
+
 @contextmanager
 def _results_of(chosen: str) -> Iterator[Results | None]:
     """Open the results that hold the scans of a choice; None before the first scan."""
     from quantviz.checkpoints.results.store import Results, default_results
 
     if is_results(chosen):
-        with Results(path_of(chosen), read_only=True) as results:
-            yield results
+        yield cast("Results", _Strangers(Path(path_of(chosen))))
         return
     path = dropped_files(MODEL).results if chosen == MODEL else default_results()
     if not path.is_file():
@@ -281,10 +309,12 @@ def _mark_of(path: str | Path) -> tuple[tuple[str, int, int], ...]:
 @st.cache_data(max_entries=4, show_spinner=False)
 def _headers(path: str, engine: str, mark: object) -> tuple[Entry, ...]:
     """Return the tensors of a checkpoint, whose files have that mark."""
-    from quantviz.checkpoints.scan.listing import list_checkpoint
-    from quantviz.checkpoints.scan.selection import Selection, selected
+    from quantviz.checkpoints.scan.selection import entries_of
 
-    return selected(list_checkpoint(path), Selection(engine), ()).entries
+    # A hub's file comes through a connection.
+    cost = replace(READING, confined=not is_address(path))
+    work = partial(entries_of, path, engine)
+    return read_file(work, ("headers", path, engine, mark), PurePath(path).name, cost=cost)
 
 
 def look_at_headers(state: CheckpointsState) -> Model:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -17,13 +19,14 @@ from quantviz.figures.model_map_plot import recipe_words
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import KEPT, OWNER, CheckpointsState
 from quantviz.ui.components.component import written
-from quantviz.ui.shell import errors, widgets
+from quantviz.ui.components.controls import Control, show_controls
+from quantviz.ui.shell import errors
+from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.words import language, say, say_error
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.results.typed_tables import TypedTable
 
-_FUSED = "checkpoints_fused"
 _PINS = "checkpoints_pins"
 _ALPHA = "checkpoints_alpha"
 #: The pins that the table of them has returned, and how often others came from elsewhere.
@@ -56,12 +59,15 @@ def show_spending(state: CheckpointsState, model: Model, table: TypedTable, *, j
     names = set(weights)
     pins = {name: recipe for name, recipe in state.pins if name in names}
     with st.container(key="checkpoints_spending", horizontal=True, vertical_alignment="center"):
-        st.toggle(
+        control = Control(
+            "checkpoints_fused",
+            "switch",
             say("checkpoints.allocate.fused"),
-            key=widgets.show(_FUSED, state.fused or joins),
-            on_change=errors.safely(lambda: OWNER.change(fused=bool(st.session_state[_FUSED]))),
+            value="1" if state.fused or joins else "",
             disabled=joins,
+            take=lambda form: OWNER.change(fused=form == "1"),
         )
+        show_controls("checkpoints_fused", OWNER, control)
         with st.popover(say("checkpoints.allocate.more", count=len(pins))):
             _show_pins(state, model, weights, pins)
             uploaded = st.file_uploader(
@@ -134,14 +140,16 @@ def _pinned(key: str, weights: list[str], names: Mapping[str, str]) -> None:
 def _sensitivities(uploaded: Any, table: TypedTable) -> Mapping[str, float]:
     """Return α of the tensors from the uploaded file, which is on the disk only meanwhile."""
     from quantviz.checkpoints.allocation.offers import Offers
-    from quantviz.checkpoints.allocation.sensitivities import alphas
+    from quantviz.checkpoints.allocation.sensitivities import alphas, weights_in
 
     # The name is untrusted: only its suffix, which marks the format, is used.
     with TemporaryDirectory(prefix="quantviz-") as folder:
         path = Path(folder) / f"alpha{PurePath(uploaded.name).suffix.lower()}"
-        path.write_bytes(uploaded.getvalue())
+        content = uploaded.getvalue()
+        path.write_bytes(content)
         try:
-            return alphas(str(path), Offers.of(table))
+            key = "alpha", uploaded.name, hashlib.sha256(content).digest()
+            return alphas(read_file(partial(weights_in, path), key, uploaded.name), Offers.of(table))
         except QuantVizError as problem:
             if "file" not in problem.params:
                 raise

@@ -18,8 +18,8 @@ from quantviz.quoting import operand, shell_command
 from quantviz.sources.stores.addresses import is_address
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
-from quantviz.ui.components.choice import choose
 from quantviz.ui.components.component import chosen
+from quantviz.ui.components.controls import hold_choice, hold_text
 from quantviz.ui.components.name_search import finder
 from quantviz.ui.components.phone_tables import PERCENT, number_column, numbers_written
 from quantviz.ui.lab.from_map import open_place
@@ -57,12 +57,12 @@ def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
     """Show a row for each tensor under the recipe that is shown."""
     st.markdown(f"## {say('checkpoints.table')}")
     with st.container(key="checkpoints_filters", horizontal=True, vertical_alignment="bottom", gap="small"):
-        wanted = st.text_input(
+        wanted = hold_text(
+            _FIND,
             say("checkpoints.find"),
-            key=_FIND,
-            placeholder=say("checkpoints.find_example"),
-            label_visibility="collapsed",
-            max_chars=FIND_CHARACTERS,
+            FIND_CHARACTERS,
+            example=say("checkpoints.find_example"),
+            look="qv-unnamed",
         )
         statuses = ("ok", "left_aside", "refused", "not_read", "problem", "waiting")
         there = [name for name in statuses if any(each.status(recipe) == name for each in model.tensors)]
@@ -100,16 +100,8 @@ def _ranked(tensor: ModelTensor, recipe: str) -> tuple[bool, bool, float]:
 def _picked(statuses: list[str]) -> list[str]:
     """Show the statuses to choose from, and return those that are chosen; none means all."""
     words = {name: say(f"checkpoints.statuses.{name}") for name in statuses}
-    choose(
-        st.pills,
-        say("checkpoints.status"),
-        statuses,
-        key=_STATUS,
-        selection_mode="multi",
-        format_func=words.__getitem__,
-        label_visibility="collapsed",
-    )
-    return list(st.session_state.get(_STATUS) or ())
+    picked: list[str] = hold_choice(_STATUS, "many", say("checkpoints.status"), words, look="qv-unnamed")
+    return picked
 
 
 def _row_clicked(key: str, model: Model, tensors: list[ModelTensor], recipe: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -14,9 +15,10 @@ from quantviz.figures.ruler_detail import RulerDetail
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
 from quantviz.sources import Source
+from quantviz.ui.components.controls import number_control, show_controls
 from quantviz.ui.components.ruler import show_ruler
 from quantviz.ui.components.small_parts import table_html
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, say, shape_text
 
 if TYPE_CHECKING:
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
 
 #: The values alone, in all detail.
 _PLAIN = RulerDetail()
-#: Pixels of a digit in the cell's place, and around them.
-_DIGIT = 9
-_AROUND = 20
 
 
 def show_cell_inputs(state: LabState) -> None:
@@ -39,21 +38,25 @@ def show_cell_inputs(state: LabState) -> None:
         key="cell_inputs", horizontal=True, gap=None, wrap=False, width="content", vertical_alignment="center"
     ):
         st.markdown(say("cell.name"), width="content")
-        for name, key, now, count in (("row", "cell_row", row, rows), ("column", "cell_col", col, cols)):
-            st.number_input(
-                say(f"cell.{name}"),
-                0,
-                count - 1,
-                key=widgets.show(key, now),
-                on_change=errors.safely(_move),
-                label_visibility="collapsed",
-                # As wide as its longest number.
-                width=round(_DIGIT * len(str(count - 1))) + _AROUND,
-            )
+        show_controls(
+            "cell_numbers",
+            None,
+            *(
+                number_control(
+                    f"cell_{axis}", say(f"cell.{name}"), now, partial(_move, at), lowest=0, highest=count - 1
+                )
+                for at, (axis, name, now, count) in enumerate(
+                    (("row", "row", row, rows), ("col", "column", col, cols))
+                )
+            ),
+            look="qv-unnamed",
+        )
 
 
-def _move() -> None:
-    select(int(st.session_state["cell_row"]), int(st.session_state["cell_col"]))
+def _move(axis: int, to: int) -> None:
+    now = session.state()
+    row, col = now.view.place(now.cell) or (0, 0)
+    select(*((to, col) if axis == 0 else (row, to)))
 
 
 def select(row: int, col: int) -> None:

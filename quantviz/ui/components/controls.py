@@ -10,25 +10,33 @@ import dataclasses
 import html
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import streamlit as st
 
 from quantviz.browser.packing import pack
+from quantviz.lab.state import LabState
+from quantviz.lab.typed_numbers import read_number
+from quantviz.text import visible
 from quantviz.ui.components.component import component, last_message
-from quantviz.ui.shell import errors
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.address import page_shown
+from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.words import say
+
+T = TypeVar("T", bound=Hashable)
 
 _SCRIPT = "controls_component"
 #: In the session: its name, the number of the last choice that was taken, and what takes one.
 _SESSION = "controls_session"
 _TAKEN = "controls_taken"
 _TAKES = "controls_takes"
+#: Kinds of which several choices are chosen.
+_SEVERAL = ("many", "picks")
 #: Marks of Markdown in explanations, with their HTML.
 _MARKS = (
     (r"\*\*(.+?)\*\*", r"<b>\1</b>"),
@@ -45,7 +53,7 @@ class Control:
 
     #: The field of the state, or the name of one of its owner's acts.
     field: str
-    #: One of "list", "row", "radio", "switch", "button", "text", "number".
+    #: One of "list", "row", "many", "find", "picks", "range", "switch", "button", "text", "digits".
     kind: str
     label: str
     help: str = ""
@@ -58,7 +66,10 @@ class Control:
     icon: str = ""
     #: Whether what was typed last could not be read.
     wrong: bool = False
-
+    #: The look of a text, or the words for no choice. The limits of a number with its step, "any" where it
+    #: need not be whole; of a text's length the second.
+    example: str = ""
+    limits: tuple[str, ...] = ()
     #: Takes the form of a choice, in place of the owner.
     take: Callable[[str], None] | None = None
 
@@ -89,6 +100,190 @@ def as_html(words: str) -> str:
     return safe
 
 
+def choice_control(
+    field: str,
+    kind: str,
+    label: str,
+    names: Mapping[T, str],
+    now: T | Iterable[T] | None,
+    take: Callable[[Any], None],
+    *,
+    lock: str = "",
+    **more: Any,
+) -> Control:
+    """Return the control of a choice among the ids in `names`, with their words: `now`, until `take` gets
+    another one.
+
+    Of the kinds "many" and "picks", `now` and what `take` gets are several, in the order in which they were
+    chosen. A teacher can `lock` its group of controls. `more` is of `Control`.
+    """
+    # Names of files and tensors may have signs that no message has.
+    forms = {visible(str(each)): each for each in names}
+    many = kind in _SEVERAL
+    nothing = {"": more.get("example", "")} if kind == "list" and now is None else {}
+    chosen: Iterable[Any] = now if many and isinstance(now, Iterable) else {now} - {None}
+
+    def take_form(form: str) -> None:
+        wanted = [forms[each] for each in form.split("\n") if each in forms]
+        if (wanted or many) and not (lock and locked(lock)):
+            take(wanted if many else wanted[0])
+
+    return Control(
+        field,
+        kind,
+        label,
+        value="\n".join(visible(str(each)) for each in chosen),
+        choices=nothing | {form: names[each] for form, each in forms.items()},
+        reasons=nothing,
+        take=take_form,
+        **{"disabled": bool(lock) and locked(lock), **more},
+    )
+
+
+def number_control(
+    field: str,
+    label: str,
+    now: float | None,
+    take: Callable[[Any], None],
+    *,
+    whole: bool = True,
+    lowest: float | None = None,
+    highest: float | None = None,
+    lock: str = "",
+    **more: Any,
+) -> Control:
+    """Return the control of a number that is typed: `take` gets what is within the limits, an int where it is
+    `whole`, and `QuantVizError` comes of what cannot be read.
+    """
+    kind = int if whole else float
+    digits = "" if whole else ".6g"
+
+    def take_form(form: str) -> None:
+        if not form.strip():
+            return
+        wanted = kind(read_number(form))
+        within = (lowest is None or wanted >= lowest) and (highest is None or wanted <= highest)
+        if within and not (lock and locked(lock)):
+            take(wanted)
+
+    ends = ("" if end is None else str(end) for end in (lowest, highest))
+    return Control(
+        field,
+        "digits",
+        label,
+        value="" if now is None else format(now, digits),
+        limits=(*ends, "1" if whole else "any"),
+        take=take_form,
+        **{"disabled": bool(lock) and locked(lock), **more},
+    )
+
+
+def choose_among(
+    field: str,
+    kind: str,
+    label: str,
+    names: Mapping[T, str],
+    now: Any,
+    take: Callable[[Any], None],
+    *,
+    look: str = "",
+    key: str = "",
+    **more: Any,
+) -> Any:
+    """Show a choice by itself, in one of the style's looks, and return `now`; see `choice_control`."""
+    show_controls(key or field, None, choice_control(field, kind, label, names, now, take, **more), look=look)
+    return now
+
+
+def hold_choice(
+    field: str,
+    kind: str,
+    label: str,
+    names: Mapping[T, str],
+    first: Any = None,
+    change: Callable[[], object] | None = None,
+    **more: Any,
+) -> Any:
+    """Show a choice that the session keeps under its field's name, and return it: `first` until another is
+    made, which `change` follows.
+    """
+    held = st.session_state.get(field)
+    if kind in _SEVERAL:
+        now: Any = [each for each in held or () if each in names]
+    else:
+        now = held if held in names else first
+    st.session_state[field] = now
+
+    def take(chosen: Any) -> None:
+        st.session_state[field] = chosen
+        if change:
+            change()
+
+    return choose_among(field, kind, label, names, now, take, key=f"{field}_choice", **more)
+
+
+def choose_field(
+    state: LabState,
+    field: str,
+    question: str,
+    options: Iterable[str],
+    words: str,
+    *,
+    helped: bool = False,
+    **more: Any,
+) -> None:
+    """Show a field of the Lab's state as a question with its answers below each other.
+
+    Args:
+        state: The present state.
+        field: The field's name.
+        question: The control's label.
+        options: The ids that the field may have.
+        words: The key in the catalogue under which each id has its name.
+        helped: Whether each id also has a line that explains it, under its name's key and `_help`.
+        **more: More of `choice_control`.
+    """
+    names = {each: say(f"{words}.{each}") for each in options}
+    if helped:
+        names = {each: f"{name}\n{say(f'{words}.{each}_help')}" for each, name in names.items()}
+
+    def take(chosen: str) -> None:
+        session.change(**{field: chosen})
+
+    choose_among(field, "row", question, names, getattr(state, field), take, look="qv-below", **more)
+
+
+def hold_text(
+    field: str,
+    label: str,
+    longest: int,
+    take: Callable[[str], object] | None = None,
+    look: str = "",
+    **more: Any,
+) -> str:
+    """Show a text that is typed, which the session keeps under its field's name, and return it; `take` gets
+    another one.
+    """
+    now: str = st.session_state.setdefault(field, "")
+
+    def take_form(form: str) -> None:
+        if not more.get("disabled"):
+            st.session_state[field] = form[:longest]
+            if take:
+                take(form[:longest])
+
+    control = Control(field, "text", label, value=now, limits=("", str(longest)), take=take_form, **more)
+    show_controls(f"{field}_field", None, control, look=look)
+    return now
+
+
+def switch(
+    field: str, label: str, names: Mapping[T, str], first: Any = None, look: str = "qv-unnamed"
+) -> Any:
+    """Show a row of words and return the id of the chosen one, which the session keeps: see `hold_choice`."""
+    return hold_choice(field, "row", label, names, first or next(iter(names)), look=look)
+
+
 def undo_controls(owner: PageOwner[Any]) -> tuple[Control, Control]:
     """Return undo and redo, by an icon each; `history.js` presses them for their keys."""
     steps = {"undo": owner.can_undo, "redo": owner.can_redo}
@@ -104,15 +299,19 @@ def show_undo(owner: PageOwner[Any]) -> None:
     show_controls("undo_controls", owner, *undo_controls(owner))
 
 
-def show_controls(key: str, owner: PageOwner[Any], *controls: Control, look: str = "") -> None:
-    """Show controls of an owner's state beside each other, in one of the style's looks."""
+def show_controls(key: str, owner: PageOwner[Any] | None, *controls: Control, look: str = "") -> None:
+    """Show controls beside each other, in one of the style's looks: of fields of an owner's state, or ones
+    that take what is chosen.
+    """
     takes = st.session_state.setdefault(_TAKES, {})
+    place = owner.page if owner else page_shown()
     for each in controls:
-        takes[owner.page, each.field] = each.take or partial(owner.choose, each.field)
+        assert owner or each.take, each.field
+        takes[place, each.field] = each.take or partial(_choose, cast("PageOwner[Any]", owner), each.field)
     data = {
         "session": st.session_state.setdefault(_SESSION, secrets.token_hex(4)),
         "page": page_shown(),
-        "owner": owner.page,
+        "owner": place,
         "taken": st.session_state.get(_TAKEN, 0),
         "key": key,
         "look": look,
@@ -129,5 +328,9 @@ def _take(key: str) -> None:
         if take is None or number <= st.session_state.get(_TAKEN, 0):
             continue
         st.session_state[_TAKEN] = number
-        with errors.caught_beside(f"{page}_{name}"):
-            take(form)
+        errors.safely(take)(form)
+
+
+def _choose(owner: PageOwner[Any], field: str, form: str) -> None:
+    with errors.caught_beside(f"{owner.page}_{field}"):
+        owner.choose(field, form)

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from quantviz.text import languages
-from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.shell.words import language, say, set_language
 
 #: The words that the page's title line begins a run with, and those that it had last.
@@ -18,14 +18,13 @@ _TITLE = "title_words"
 def show_language() -> None:
     """Show the language switch, the same on each page."""
     choose_among(
-        st.segmented_control,
         "language_choice",
+        "row",
         say("sidebar.language"),
         {name: say(f"languages.{name}") for name in languages()},
         language(),
         set_language,
-        required=True,
-        label_visibility="collapsed",
+        look="qv-unnamed",
     )
 
 

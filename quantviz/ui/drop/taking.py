@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from quantviz.checkpoints.offered import WEIGHTS
 from quantviz.errors import QuantVizError
@@ -18,11 +18,10 @@ from quantviz.ui.lab.sidebar.hub import open_address
 from quantviz.ui.lab.sidebar.uploads import PICTURES, open_dropped
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
-from quantviz.ui.shell.bounds import DROPPED_BYTES, LISTED_BYTES
-from quantviz.ui.shell.long_work import heavily
+from quantviz.ui.shell.bounds import DROPPED_BYTES
+from quantviz.ui.shell.long_work import read_file
 
-if TYPE_CHECKING:
-    from quantviz.sources.files import Catalog
+T = TypeVar("T")
 
 _LAB = "pages/lab/playground.py"
 _MODEL = "pages/explore/checkpoints.py"
@@ -106,31 +105,17 @@ def kind_of(files: Sequence[Any]) -> str | None:
         if len(files) > 1:
             raise QuantVizError("drop.pictures", file=visible(files[0].name)[:200])
         return None
-    from quantviz.models.content import Content, content_of
-    from quantviz.models.run_file import is_run
+    from quantviz.models.content import Content, content_of, is_run_file
 
     if len(files) > 1:
-        return RUNS if all(_is(each, is_run) for each in files) else MODEL
-    content = files[0].getvalue()
-    listing = partial(content_of, content, files[0].name)
-    # A large file may take long and much memory to list, so that is done beside the server, within bounds.
-    try:
-        if len(content) >= LISTED_BYTES:
-            found = heavily(f"listing {hashlib.sha256(content).hexdigest()} {files[0].name}", listing)
-        else:
-            found = listing()
-    except QuantVizError as problem:
-        if problem.key in ("work.too_long", "work.memory"):
-            raise QuantVizError("drop.too_long", file=visible(files[0].name)[:200]) from None
-        raise
+        named = [each.name.lower().endswith(".safetensors") for each in files]
+        return RUNS if all(named) and all(_read(each, is_run_file) for each in files) else MODEL
+    found = _read(files[0], content_of)
     return {Content.CAPTURE: CAPTURE, Content.MODEL: MODEL, Content.TENSOR: None}[found]
 
 
-def _is(file: Any, asked: Callable[[Catalog], bool]) -> bool:
-    """Return whether a file of tensors passes a question; a file of anything else does not."""
-    from quantviz.sources.files import open_tensors
-
-    if not file.name.lower().endswith(".safetensors"):
-        return False
-    with open_tensors(file.getvalue(), file.name) as catalog:
-        return asked(catalog)
+def _read(file: Any, work: Callable[[bytes, str], T]) -> T:
+    """Return the result of work on the content and the name of a file."""
+    content = file.getvalue()
+    key = work.__name__, hashlib.sha256(content).digest(), file.name
+    return read_file(partial(work, content, file.name), key, file.name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import Control, show_controls, undo_controls
 from quantviz.ui.components.page_header import show_header, write_title

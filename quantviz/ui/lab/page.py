@@ -19,7 +19,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import GROUPS
 from quantviz.lab.state import LabState
 from quantviz.schemes.mended import AboutTensor
-from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.classroom_signs import show_prompt
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.lab.bars.controls_at_hand import show_controls_at_hand

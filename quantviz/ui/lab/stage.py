@@ -16,7 +16,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_sentence, steps_html
-from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.lab.compare import compare_tab, compared_engines
 from quantviz.ui.lab.learning import CAUSES, learn, terms_of
@@ -63,14 +63,13 @@ def show_stage(state: LabState) -> Stage:
             words = {name: say(f"stage.{name}.name") for name in offered_tabs(state)}
             if len(words) > 1:
                 choose_among(
-                    st.segmented_control,
                     "stage_tab",
+                    "row",
                     say("stage.tabs"),
                     words,
                     tab,
                     _turn,
-                    required=True,
-                    label_visibility="collapsed",
+                    look="qv-unnamed qv-tabs",
                 )
         sentence = st.container(key="sentence")
         action = st.container(key="apply")

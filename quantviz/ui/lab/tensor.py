@@ -24,7 +24,7 @@ from quantviz.sources.base import AtHand, of_tensor
 from quantviz.sources.local import local_version, open_local
 from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS, SESSION_BYTES, UPLOAD_BYTES
-from quantviz.ui.shell.long_work import heavily
+from quantviz.ui.shell.long_work import heavily, read_file
 from quantviz.ui.shell.shared_cache import Shared, held_bytes, shared_fact, shared_tensor
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def catalog_of(file: str, read_as: str = "") -> Catalog:
 
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _catalog(key: str, _file: str, _read_as: str) -> Catalog:
-    return open_local(_file, _read_as)
+    return open_local(_file, _read_as, read_file)
 
 
 def tensor_of(source: Source) -> torch.Tensor:

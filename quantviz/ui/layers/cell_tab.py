@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -11,10 +12,11 @@ import streamlit as st
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import LayerState
 from quantviz.ui.components.cell import steps_html
+from quantviz.ui.components.controls import number_control, show_controls
 from quantviz.ui.components.small_parts import legend_html, table_html, term
 from quantviz.ui.layers.picture import select
+from quantviz.ui.layers.state import OWNER
 from quantviz.ui.layers.words import share_of
-from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import number, plain, say, say_note, sentences, theme
 
 if TYPE_CHECKING:
@@ -69,20 +71,25 @@ def _shared_scale(seen: SeenLayer) -> str:
 def _show_place(seen: SeenLayer, cell: tuple[int, int]) -> None:
     """Show the cell's place as numbers that can be typed over, and its values."""
 
-    def take() -> None:
-        select(int(st.session_state["layers_token"]), int(st.session_state["layers_output"]))
+    def take(axis: int, to: int) -> None:
+        token, output = OWNER.state.cell or cell
+        select(*((to, output) if axis == 0 else (token, to)))
 
     tokens, _, outputs = seen.result.shape
     token, output = cell
     with st.container(key="layers_place", horizontal=True, vertical_alignment="center", gap="small"):
-        for name, now, count in (("token", token, tokens), ("output", output, outputs)):
-            st.number_input(
+        controls = (
+            number_control(
+                f"layers_{name}",
                 say(f"layers.cell.{name}"),
-                0,
-                count - 1,
-                key=widgets.show(f"layers_{name}", now),
-                on_change=errors.safely(take),
+                cell[axis],
+                partial(take, axis),
+                lowest=0,
+                highest=count - 1,
             )
+            for axis, (name, count) in enumerate((("token", tokens), ("output", outputs)))
+        )
+        show_controls("layers_cell", OWNER, *controls, look="qv-beside")
         cells = seen.result.cells(slice(token, token + 1), slice(output, output + 1))
         y, y_hat, error = (float(each[0, 0]) for each in (cells.y, cells.y_hat, cells.error))
         side = "held_back" if seen.result.held_back[token] else "used"

@@ -10,7 +10,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.layer_state import MOST_PAIRS, LayerState, Pair, pairs_compared
-from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.small_parts import show_plot

@@ -4,8 +4,10 @@ weight from a file; and a layer of a capture. An upload stays in the session.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,9 +24,11 @@ from quantviz.text import visible
 from quantviz.ui.lab.sidebar.folder import choose_file, choose_tensor, listing
 from quantviz.ui.lab.sidebar.uploads import open_upload, read_upload, show_dtype, tensors_in, upload_of
 from quantviz.ui.lab.tensor import catalog_of
+from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.words import say, say_error, shape_text
 
 if TYPE_CHECKING:
+    from quantviz.checkpoints.scan.importance import Importance
     from quantviz.schemes.orientation import Orientation
     from quantviz.sources.files import Catalog
     from quantviz.sources.upload import Upload
@@ -97,9 +101,7 @@ def _read_inputs(tokens: int) -> tuple[Source, Uploads]:
 
 def _weights_in(uploaded: Any) -> dict[str, str]:
     """Return the weights of an importance matrix, with the numbers of their inputs; none of many experts."""
-    from quantviz.checkpoints.scan.importance import importances_in
-
-    found = importances_in(uploaded.getvalue(), uploaded.name)
+    found = _importances_in(uploaded)
     return {
         name: f"{visible(name)}  [{each.squares.shape[1]}]"
         for name, each in found.items()
@@ -107,18 +109,24 @@ def _weights_in(uploaded: Any) -> dict[str, str]:
     }
 
 
-def _read_imatrix(tokens: int) -> tuple[Source, Uploads]:
+def _importances_in(uploaded: Any) -> dict[str, Importance]:
     from quantviz.checkpoints.scan.importance import importances_in
+
+    content = uploaded.getvalue()
+    key = "importances", hashlib.sha256(content).digest(), uploaded.name
+    return read_file(partial(importances_in, content, uploaded.name), key, uploaded.name)
+
+
+def _read_imatrix(tokens: int) -> tuple[Source, Uploads]:
     from quantviz.layers.layer_numbers import inputs_of_moments
     from quantviz.tensors.lazy import InMemory
 
     uploaded, name = _chosen(_IMATRIX)
-    content = uploaded.getvalue()
-    moments = importances_in(content, uploaded.name)[name].columns(0, ())
+    moments = _importances_in(uploaded)[name].columns(0, ())
     note = Note.of("layer_drawn_inputs", file=visible(uploaded.name), name=visible(name))
     values = InMemory(inputs_of_moments(moments, tokens), (note,))
     shown = say("layers.own.drawn_after", name=f"{uploaded.name} · {name}", tokens=tokens)
-    upload = upload_of(content, UploadedFile(uploaded.name, name), shown, values.shape)
+    upload = upload_of(uploaded.getvalue(), UploadedFile(uploaded.name, name), shown, values.shape)
     return upload, {upload: values}
 
 
@@ -172,10 +180,7 @@ def show_capture() -> None:
 
 
 def _layers_in_upload(uploaded: Any) -> dict[str, str]:
-    from quantviz.sources.files import open_tensors
-
-    with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
-        return _layers_in(catalog)
+    return _layers_in(open_upload(uploaded))
 
 
 def _layers_in(catalog: Catalog) -> dict[str, str]:
@@ -209,12 +214,10 @@ def layer_of_upload(uploaded: Any, name: str) -> tuple[OwnLayer, Uploads]:
         QuantVizError: It cannot be read.
     """
     from quantviz.layers.captures import captured_in
-    from quantviz.sources.files import open_tensors
     from quantviz.tensors.lazy import as_stored
 
     content = uploaded.getvalue()
-    with open_tensors(content, uploaded.name) as catalog:
-        layer = captured_in(catalog)[name]
+    layer = captured_in(open_upload(uploaded))[name]
     uploads: dict[Source, Stored] = {}
     for end in _PARTS:
         part = getattr(layer, end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -11,7 +12,8 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number, short_number
 from quantviz.lab.layer_state import PAIRS, LayerState
-from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.controls import choice_control, show_controls
 from quantviz.ui.components.small_parts import table_html
 from quantviz.ui.layers.state import OWNER, SeenLayer
 from quantviz.ui.layers.words import pair_name
@@ -70,21 +72,23 @@ def _show_choices(state: LayerState) -> None:
     about = {field: say(f"layers.integer.{field}_help") for field in choices}
     engine = choices["engine"][state.engine]
     about["engine"] += f" {engine}: {say(f'integer_engines.{state.engine}.help')}."
-    with st.container(key="layers_integer", horizontal=True, gap="small"):
-        for field, names in choices.items():
+    controls = (
+        choice_control(
+            f"layers_{field}",
+            "list",
+            say(f"layers.integer.{field}"),
+            names,
+            getattr(state, field),
+            partial(_take, field),
+            help=about[field],
+        )
+        for field, names in choices.items()
+    )
+    show_controls("layers_integer", OWNER, *controls, look="qv-inside")
 
-            def take(name: str, field: str = field) -> None:
-                OWNER.change(**{field: name})
 
-            choose_among(
-                st.selectbox,
-                f"layers_{field}",
-                say(f"layers.integer.{field}"),
-                names,
-                getattr(state, field),
-                take,
-                help=about[field],
-            )
+def _take(field: str, name: str) -> None:
+    OWNER.change(**{field: name})
 
 
 def _answer(seen: SeenLayer, why: IntegerExplanation, state: LayerState, cell: tuple[int, int]) -> str:

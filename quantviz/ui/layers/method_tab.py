@@ -16,7 +16,8 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
-from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.controls import choice_control, show_controls
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.walk import Walk
@@ -37,6 +38,8 @@ from quantviz.ui.layers.sweep_picture import show_sweep
 from quantviz.ui.layers.words import compared, decibels, percent, show_sentence
 from quantviz.ui.shell.words import method_name, plain, say
 
+#: Shares of the outputs below which an error is that of float64 itself.
+_NOISE = 1e-14
 _TABLE = "layers_methods_table"
 _RANKED = "layers_methods_ranked"
 #: CSS pixels of half a laptop's page: the table stands beside the picture.
@@ -83,27 +86,27 @@ def show_method_choice(state: LayerState) -> None:
     from quantviz.layers.methods.chain import offered_chains
     from quantviz.layers.methods.packages import PACKAGE_METHODS, of_chain
 
-    with st.container(key="layers_method", horizontal=True, gap="small", vertical_alignment="bottom"):
-        offered = dict.fromkeys((*offered_chains(), state.method))
-        choose_among(
-            st.selectbox,
-            "layers_method_choice",
-            say("layers.method.choice"),
-            {form: method_name(form) for form in offered},
-            state.method,
-            lambda form: OWNER.change(method=form),
-            help=say("layers.method.choice_help"),
-        )
-        chains = {"": NEAREST} | {each.name: each.chain for each in PACKAGE_METHODS}
-        choose_among(
-            st.selectbox,
-            "layers_method_package",
-            say("layers.method.package"),
-            {name: name or say("layers.method.no_package") for name in chains},
-            next((each.name for each in of_chain(state.method)), ""),
-            lambda name: OWNER.change(method=chains[name]),
-            help=say("layers.method.package_help"),
-        )
+    offered = dict.fromkeys((*offered_chains(), state.method))
+    chains = {"": NEAREST} | {each.name: each.chain for each in PACKAGE_METHODS}
+    method = choice_control(
+        "layers_method_choice",
+        "list",
+        say("layers.method.choice"),
+        {form: method_name(form) for form in offered},
+        state.method,
+        lambda form: OWNER.change(method=form),
+        help=say("layers.method.choice_help"),
+    )
+    package = choice_control(
+        "layers_method_package",
+        "list",
+        say("layers.method.package"),
+        {name: name or say("layers.method.no_package") for name in chains},
+        next((each.name for each in of_chain(state.method)), ""),
+        lambda name: OWNER.change(method=chains[name]),
+        help=say("layers.method.package_help"),
+    )
+    show_controls("layers_method", OWNER, method, package, look="qv-inside")
 
 
 def _lesson(seen: SeenLayer, state: LayerState) -> str:
@@ -124,7 +127,9 @@ def _lesson(seen: SeenLayer, state: LayerState) -> str:
         "bits_before": short_number(nearest.result.effective_bits),
     }
     change = compared(now.held_back, before.held_back)
-    if now == before:
+    if max(now.held_back, before.held_back) < _NOISE:
+        key = "exact"
+    elif now == before:
         key = "same"
     elif change == "less":
         # Without a rounding the weight itself is not what the method improves.

@@ -12,7 +12,8 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.layer_sources import LayerSource, OwnLayer
 from quantviz.lab.layer_state import NEAREST
 from quantviz.sources import SOURCES, Source
-from quantviz.ui.components.choice import show_button, switch
+from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.controls import switch
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.lab.tensor import keep_uploads
 from quantviz.ui.layers.given_inputs import (
@@ -55,7 +56,7 @@ def show_own_layer() -> None:
     if tensor is not None:
         weights = {_LAB: say("layers.own.lab", shape=shape_text(tensor.shape)), **weights}
     weights |= {name: say(f"layers.own.given.{name}") for name in (_FILE, _CAPTURE)}
-    weight = switch("layers_own_weight", say("layers.own.weight"), weights, look="visible")
+    weight = switch("layers_own_weight", say("layers.own.weight"), weights, look="")
     if weight == _CAPTURE:
         show_capture()
         _show_open(lambda: _take(*captured_layer()))
@@ -64,7 +65,7 @@ def show_own_layer() -> None:
         show_weight_file()
     inputs = {name: say(f"layers.own.drawn.{name}") for name in _INPUTS}
     inputs |= {name: say(f"layers.own.given.{name}") for name in GIVEN}
-    chosen = switch("layers_own_inputs", say("layers.own.inputs"), inputs, look="visible")
+    chosen = switch("layers_own_inputs", say("layers.own.inputs"), inputs, look="")
     if chosen in GIVEN:
         GIVEN[chosen].show()
     sizes = _ask_sizes(weight, chosen)

@@ -13,9 +13,8 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.layers.built_in import BuiltInLayer
 from quantviz.models.model_layer import ModelLayer
-from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.controls import show_undo
+from quantviz.ui.components.controls import choose_among, show_undo
 from quantviz.ui.components.door import show_door
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.refusals import show_page_errors
@@ -122,14 +121,13 @@ def _show_stage(scene: Scene) -> None:
     with st.container(key="layers_stage", gap="xsmall"):
         with st.container(key="layers_tabs"):
             tab = choose_among(
-                st.segmented_control,
                 "layers_tab_choice",
+                "row",
                 say("layers.tabs"),
                 {name: say(f"layers.tab.{name}") for name in TABS},
                 scene.state.open_tab,
                 lambda tab: OWNER.change(tab=tab),
-                required=True,
-                label_visibility="collapsed",
+                look="qv-unnamed qv-tabs",
             )
         with st.container(key=f"layers_tab_{tab}", gap="xsmall"):
             TABS[tab](scene)

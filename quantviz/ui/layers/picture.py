@@ -11,8 +11,9 @@ from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import SHOWN, LayerState, Lines
-from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.small_parts import term
 from quantviz.ui.layers.hand import has_hand, show_hand
 from quantviz.ui.layers.state import OWNER
@@ -43,14 +44,13 @@ def show_picture(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
     ends = _ends(seen, picture, state)
     with st.container(key="layers_shown", horizontal=True, vertical_alignment="center", gap="small"):
         choose_among(
-            st.segmented_control,
             "layers_values",
+            "row",
             say("layers.shown"),
             {name: say(f"layers.values.{name}") for name in SHOWN},
             state.shown,
             lambda name: OWNER.change(shown=name),
-            required=True,
-            label_visibility="collapsed",
+            look="qv-unnamed",
         )
         if state.lines is not None:
             show_button(say("layers.whole"), "layers_whole", lambda: OWNER.change(lines=None))

@@ -9,7 +9,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import LayerState
-from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.state import SeenLayer
 from quantviz.ui.layers.words import percent, share_of, show_sentence
@@ -63,8 +63,8 @@ def _show_every(seen: SeenLayer, output: int) -> None:
         st.caption(say_error(problem))
         return
     choose_among(
-        st.select_slider,
         "layers_every_choice",
+        "range",
         say("layers.pictures.rounding.first"),
         {start: str(start) for start in starts},
         first,

@@ -11,7 +11,8 @@ import streamlit as st
 
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
-from quantviz.ui.components.choice import choose_among, show_button, switch
+from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.controls import choose_among, switch
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.dial import curve_plot, decay_plot, mirrored_plot, show_dial, spread_plot
 from quantviz.ui.layers.state import OWNER, SeenLayer, errors_of_chains, seen_layer
@@ -58,8 +59,8 @@ def slide_field(state: LayerState, method: str, field: str, values: Iterable[Any
 
     offered = sorted({*values, now})
     choose_among(
-        st.select_slider,
         f"layers_{method}_{field}",
+        "range",
         say(f"layers.pictures.{method}.{field}"),
         {value: f"{value:g}" for value in offered},
         now,

@@ -10,7 +10,7 @@ import streamlit as st
 
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
-from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.layers.scaling_pictures import (
     MOST_CHANNELS,
     chain_field,
@@ -53,8 +53,8 @@ def _choose(key: str, session: str, offered: Iterable[int]) -> int:
     now = held if held in values else values[0]
     if len(values) > 1:
         choose_among(
-            st.select_slider,
             f"{session}_choice",
+            "range",
             say(f"layers.pictures.{key}"),
             {value: str(value) for value in values},
             now,

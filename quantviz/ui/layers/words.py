@@ -24,7 +24,7 @@ from quantviz.lab.layer_state import (
 from quantviz.schemes.calibration import ManualRange
 from quantviz.schemes.recipes import ALL_RECIPES, as_scheme
 from quantviz.text import text
-from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.small_parts import term
 from quantviz.ui.layers.state import OWNER, SeenLayer
 from quantviz.ui.shell.words import language, method_name, plain, say, sentences, share
@@ -132,7 +132,7 @@ def show_remedy(seen: SeenLayer, state: LayerState) -> None:
     fix = say("layers.remedy.fix", remedy=taken, **numbers)
     some = say("layers.remedy.some", count=found.outputs, all=seen.result.shape[2])
     words = sentences(cause, fix, some if found.outputs < seen.result.shape[2] else "")
-    with st.container(key="layers_look", horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(key="layers_look", horizontal=True, wrap=False, vertical_alignment="center"):
         st.html(f'<p class="qv-finding">{html.escape(unbroken(words))}</p>', width="stretch")
         take = partial(OWNER.change, pair=found.pair, method=found.method)
         show_button(say("layers.remedy.take"), "layers_remedy", take)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from functools import partial
 from typing import cast
 
 import streamlit as st
@@ -13,7 +14,7 @@ from quantviz.teaching.lessons.formulas import HERE
 from quantviz.teaching.lessons.model import Drag, Question
 from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components import in_room
-from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.controls import Control, show_controls
 from quantviz.ui.components.lesson_place import go_on_from
 from quantviz.ui.lessons import hands, questions
 from quantviz.ui.lessons.moving import has_moved, in_hand, scene_in_hand
@@ -112,14 +113,14 @@ def open_question(now: Now, i: int, question: Question) -> None:
     if not on_wall:
         _show_refusal(key)
     # Two buttons alike: the learner chooses how sure they are, and no choice is the default.
-    with st.container(key="lesson_commit", horizontal=True, gap="small"):
-        for name, sure in (("commit", True), ("commit_guess", False)):
-            show_button(
-                say(f"lessons.{name}"), name, _commit, now, i, question, sure, type="primary", width="stretch"
-            )
-            if classroom().projector:
-                # No answers to count before the right one: the room says how sure it is of its own.
-                hands.show_box(say(f"lessons.{name}"), f"{key}_sure_{int(sure)}")
+    controls = []
+    for name, sure in (("commit", True), ("commit_guess", False)):
+        commit = partial(_commit, now, i, question, sure)
+        controls.append(Control(name, "button", say(f"lessons.{name}"), take=commit))
+        if classroom().projector:
+            # No answers to count before the right one: the room says how sure it is of its own.
+            controls.append(hands.box(say(f"lessons.{name}"), f"{key}_sure_{int(sure)}"))
+    show_controls("lesson_commit", None, *controls, look="qv-primary")
 
 
 def offer_votes(now: Now) -> None:
@@ -163,7 +164,7 @@ def _first_try(now: Now, question: Question, answer: Answer, *, short: bool = Fa
     return sentences(say("lessons.wrong"), diagnosis, hint, say("lessons.once_more"))
 
 
-def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
+def _commit(now: Now, i: int, question: Question, sure: bool, _pressed: str) -> None:
     key = answer_key(now, i)
     with errors.caught_beside(key):
         answer = _given(now, question, key)

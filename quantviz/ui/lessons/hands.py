@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import html
 import re
+from functools import partial
+from operator import setitem
 from typing import cast
 
 import streamlit as st
@@ -15,8 +17,8 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.teaching.lessons.formulas import Scenes
 from quantviz.teaching.lessons.model import DIRECTIONS, Choice, Direction, Question
+from quantviz.ui.components.controls import Control, number_control, show_controls
 from quantviz.ui.lessons import questions
-from quantviz.ui.shell import errors, widgets
 from quantviz.ui.shell.words import say
 
 #: The parameter of the address, and a count in it: question, attempt, kind of box, its number, and the hands.
@@ -29,18 +31,10 @@ def _counts() -> dict[str, int]:
     return cast("dict[str, int]", st.session_state.setdefault(_COUNTS, {}))
 
 
-def show_box(name: str, key: str) -> int:
-    """Show a box for the hands that are raised for the answer `name`, and return their count."""
-    shown = widgets.show(key, _counts().get(key, 0))
-    count = st.number_input(
-        name,
-        0,
-        999,
-        key=shown,
-        label_visibility="collapsed",
-        on_change=errors.safely(lambda: _counts().update({key: st.session_state[key]})),
-    )
-    return int(count)
+def box(name: str, key: str) -> Control:
+    """Return a box for the hands that are raised for the answer `name`."""
+    now = _counts().get(key, 0)
+    return number_control(key, name, now, partial(setitem, _counts(), key), lowest=0, highest=999)
 
 
 def written(lesson: str | None, step: int) -> dict[str, str]:
@@ -70,17 +64,14 @@ def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> 
         if not names:
             st.caption(say("lessons.hands_later"))
             return
-        counts = []
-        for i, (name, right) in enumerate(names):
-            label, box = st.columns([3, 1], gap="small", vertical_alignment="center")
-            with box:
-                count = show_box(name, f"{key}_hands_{i}")
-            counts.append((label, name, right, count))
-        total = sum(count for _, _, _, count in counts)
-        for (label, _, right, count), name in zip(
-            counts, questions.lettered(name for name, _ in names), strict=True
-        ):
-            label.html(_bar(name, right, count, total))
+        boxes = [box(name, f"{key}_hands_{i}") for i, (name, _) in enumerate(names)]
+        counts = [int(each.value) for each in boxes]
+        letters = questions.lettered(name for name, _ in names)
+        for each, name, (_, right), count in zip(boxes, letters, names, counts, strict=True):
+            label, beside = st.columns([3, 1], gap="small", vertical_alignment="center")
+            label.html(_bar(name, right, count, sum(counts)))
+            with beside:
+                show_controls(f"{each.field}_box", None, each, look="qv-unnamed")
 
 
 def hand_names(question: Question, scenes: Scenes, revealed: bool) -> list[tuple[str, bool]]:

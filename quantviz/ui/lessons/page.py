@@ -19,7 +19,8 @@ from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.plan import FIRST_HOUR, minutes
 from quantviz.teaching.lessons.progress import asked, reached
 from quantviz.teaching.lessons.thumbnails import thumbnails
-from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.controls import Control, show_controls
 from quantviz.ui.components.lesson_place import PLACE, PROBLEMS, Place, go, show_focus
 from quantviz.ui.components.page_header import show_language, show_title_line, write_title
 from quantviz.ui.lessons import hands
@@ -35,7 +36,7 @@ from quantviz.ui.lessons.progress import (
 )
 from quantviz.ui.lessons.second_look import show_due_at_the_end
 from quantviz.ui.lessons.step import show_step
-from quantviz.ui.shell import address, errors, widgets
+from quantviz.ui.shell import address, errors
 from quantviz.ui.shell.address import keep_place
 from quantviz.ui.shell.classroom import classroom, parameters
 from quantviz.ui.shell.tab import name_tab
@@ -73,13 +74,15 @@ def show_page() -> None:
             # On the page of all lessons these are the cards.
             _show_contents(every, place)
         show_progress(sound_lessons(language()))
-        # A widget whose first value is the last one is another widget after each press.
-        st.toggle(
+        hands_shown = Control(
+            _HANDS,
+            "switch",
             say("lessons.hands"),
-            key=widgets.show(_HANDS, bool(st.session_state.get(HANDS))),
-            on_change=lambda: st.session_state.update({HANDS: st.session_state[_HANDS]}),
-            help=say("lessons.hands_help"),
+            say("lessons.hands_help"),
+            "1" if st.session_state.get(HANDS) else "",
+            take=lambda form: st.session_state.update({HANDS: form == "1"}),
         )
+        show_controls(_HANDS, None, hands_shown)
     words, actions = show_title_line(say("pages.lessons"))
     for wrong in (*errors.page_errors(), *st.session_state.get(PROBLEMS, ()), *filter(None, (unreadable(),))):
         st.warning(say_error(wrong))

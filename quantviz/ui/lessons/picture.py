@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
@@ -19,7 +20,7 @@ from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
 from quantviz.teaching.lessons.model import Cell, Drag
 from quantviz.teaching.lessons.plan import legend_home
 from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_steps
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.lesson_place import LOOK
 from quantviz.ui.components.panels import page_style, show_panels
 from quantviz.ui.components.panels_bridge import PanelsPlace, bridge_width, clicked_cell
@@ -36,7 +37,7 @@ from quantviz.ui.lessons.moving import (
 )
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.wall import has_room_for_plot, height_on_wall, part_places, ruler_larger
-from quantviz.ui.shell import errors, widgets
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import LEAST_DIGIT, LESSON_WIDTH, classroom, enlarge, enlarge_lesson
 from quantviz.ui.shell.words import language, number, plain, say, theme
 
@@ -467,21 +468,17 @@ def show_looks(now: Now) -> None:
         if look not in states:
             look = HERE
         on_wall = classroom().projector
-        control: Callable[..., object] = st.pills
-        if on_wall:
-            control = st.selectbox
-        choose(
-            control,
+        choose_among(
+            "lesson_looks",
+            "list" if on_wall else "row",
             say("lessons.look"),
-            list(states),
-            key=widgets.show(f"look_{now.id}", look if look in states else None),
-            format_func=states.__getitem__,
-            on_change=errors.safely(lambda: _look(now)),
-            label_visibility="collapsed" if on_wall else "visible",
+            states,
+            look if look in states else None,
+            partial(_look, now),
+            look="qv-unnamed" if on_wall else "",
         )
 
 
-def _look(now: Now) -> None:
+def _look(now: Now, chosen: str) -> None:
     """Look at the chosen state; the step's own state is the one in hand as long as nothing was moved."""
-    chosen = st.session_state[f"look_{now.id}"] or IN_HAND
     st.session_state[LOOK] = IN_HAND if chosen == HERE and not _is_moved(now) else chosen

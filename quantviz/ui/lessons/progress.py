@@ -35,7 +35,7 @@ from quantviz.teaching.lessons.progress import (
     revealed,
 )
 from quantviz.ui.components import in_room
-from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell import errors

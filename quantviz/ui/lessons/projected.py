@@ -10,8 +10,9 @@ import html
 import streamlit as st
 
 from quantviz.teaching.lessons.model import Choice, Direction, Question
-from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.class_wall import running
+from quantviz.ui.components.controls import show_controls
 from quantviz.ui.components.small_parts import show_words_with_terms
 from quantviz.ui.lessons import hands, questions
 from quantviz.ui.lessons.answering import answer_key, open_question, show_rule
@@ -95,7 +96,9 @@ def _show_bars(names: list[tuple[str, bool]], key: str) -> None:
     for i, ((name, _), place) in enumerate(zip(names, places, strict=True)):
         with place:
             bars.append(st.empty())
-            counts[i] = hands.show_box(name, f"{key}_hands_{i}")
+            box = hands.box(name, f"{key}_hands_{i}")
+            show_controls(f"{box.field}_box", None, box, look="qv-unnamed")
+            counts[i] = int(box.value)
     most = sum(counts) or 1
     texts = questions.lettered(name for name, _ in names)
     for text, (_, right), bar, count in zip(texts, names, bars, counts, strict=True):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import string
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
+from operator import setitem
 from types import MappingProxyType
 from typing import Any
 
@@ -25,7 +27,7 @@ from quantviz.teaching.lessons.model import (
     Order,
     Question,
 )
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.controls import hold_choice, hold_text, number_control, show_controls
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import number, plain, say, say_error
 
@@ -86,37 +88,35 @@ def ask(question: Question, scenes: Scenes, key: str) -> None:
             st.caption(question.tolerance.say(question.named_scenes(scenes)))
         case Direction():
             names = dict(zip(DIRECTIONS, lettered(texts.values()), strict=True))
-            _choose(st.segmented_control, key, names, label_visibility="collapsed")
+            hold_choice(key, "row", say("lessons.your_answer"), names, look="qv-unnamed")
         case Number():
             label = say("lessons.your_number")
             if question.unit:
                 label = say("lessons.your_number_in", unit=question.unit)
-            st.text_input(label, key=key, max_chars=LONGEST, placeholder=say("lessons.number_example"))
+            hold_text(key, label, LONGEST, example=say("lessons.number_example"))
         case Cell():
             rows, cols = scenes[HERE].state.source.shape
             st.caption(say("lessons.click_a_cell"))
-            with st.container(key="cell_answer", horizontal=True, gap="small", wrap=False):
-                st.number_input(say("cell.row"), 0, rows - 1, value=None, key=f"{key}_row")
-                st.number_input(say("cell.column"), 0, cols - 1, value=None, key=f"{key}_col")
+            controls = (
+                number_control(
+                    f"{key}_{axis}",
+                    say(f"cell.{name}"),
+                    st.session_state.get(f"{key}_{axis}"),
+                    partial(setitem, st.session_state, f"{key}_{axis}"),
+                    lowest=0,
+                    highest=count - 1,
+                )
+                for axis, name, count in (("row", "row", rows), ("col", "column", cols))
+            )
+            show_controls("cell_answer", None, *controls)
         case Choice():
             options = dict(enumerate(lettered(texts.values())))
-            _choose(st.radio, key, options, index=None, label_visibility="collapsed", width="stretch")
+            hold_choice(key, "row", say("lessons.your_answer"), options, look="qv-unnamed qv-below")
         case Order():
             # A list that opens would lie over the button that commits.
-            chosen = _choose(st.pills, key, texts, label="lessons.your_order", selection_mode="multi")
+            chosen = hold_choice(key, "many", say("lessons.your_order"), texts)
             so_far = " < ".join(texts[i] for i in chosen)
             st.caption(so_far or say("lessons.order_smallest"))
-
-
-def _choose(
-    control: Callable[..., Any],
-    key: str,
-    names: Mapping[Any, str],
-    *,
-    label: str = "lessons.your_answer",
-    **look: Any,
-) -> Any:
-    return choose(control, say(label), tuple(names), key=key, format_func=names.__getitem__, **look)
 
 
 def option_texts(question: Question, scenes: Scenes) -> list[str]:

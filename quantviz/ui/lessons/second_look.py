@@ -13,7 +13,7 @@ import streamlit as st
 from quantviz.teaching.lessons import lessons, sound_lessons
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.progress import Answer, asked, reached, still_wrong, surely_wrong
-from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.lesson_place import Place, go
 from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.now import ATTEMPTS, Now

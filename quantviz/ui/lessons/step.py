@@ -17,7 +17,7 @@ from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.teaching.lessons.plan import FIRST_HOUR
-from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.class_wall import running
 from quantviz.ui.components.lesson_place import Place, go, go_on_from, show_focus
 from quantviz.ui.components.page_header import write_title

@@ -4,8 +4,6 @@
 HEAVY_SECONDS = 60
 #: Bytes of memory of one piece of long work.
 HEAVY_BYTES = 3 * 2**30
-#: Bytes of a dropped file from which its tensors are listed as long work.
-LISTED_BYTES = 2**22
 #: Elements from which a search for ranges is long work.
 HEAVY_ELEMENTS = 2**12
 #: Multiplications from which a layer is long work, its rounding and its methods counted in.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TypeVar
 
 from quantviz.budget import Ended
 from quantviz.jobs import SHORT, Cost, runner
+from quantviz.sources.sandbox import READING, read_apart
 from quantviz.streaming.compiling import run_at_once
 from quantviz.ui.shell import streamlit_private
 from quantviz.ui.shell.bounds import HEAVY_BYTES, HEAVY_SECONDS
@@ -21,6 +22,17 @@ def prepare() -> None:
     """Have a process ready for this session's long work, where this process serves sessions."""
     if streamlit_private.has_sessions():
         runner().prepare(ahead().long_work)
+
+
+def read_file(work: Callable[[], T], key: Hashable, file: str, *, cost: Cost = READING) -> T:
+    """Return the result of work that reads a file from outside, for this session: see `read_apart`."""
+    is_wanted, owner = streamlit_private.is_awaited(), streamlit_private.session_id()
+    try:
+        with turns().leave():
+            return read_apart(work, key, file, owner=owner, is_wanted=is_wanted, cost=cost)
+    except Ended as end:
+        streamlit_private.end_if_asked()
+        raise end.problem.again() from None
 
 
 def heavily(

@@ -13,7 +13,7 @@ import streamlit as st
 from quantviz.door import inside
 from quantviz.errors import QuantVizError
 from quantviz.streaming.compiling import at_once
-from quantviz.ui.shell import classroom, session, widgets, words
+from quantviz.ui.shell import classroom, session, words
 from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import say, say_error
 
@@ -58,9 +58,7 @@ def fragment(function: Callable[..., None], run_every: float | None = None) -> C
         classroom.begin()
         words.begin()
         with turns().take(), error_boundary(), at_once(), inside():
-            widgets.begin_run(function.__name__)
             function(*args, **kwargs)
-            widgets.end_run(function.__name__)
         return None
 
     part: Callable[..., None] = st.fragment(run, run_every=run_every)

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,9 +25,7 @@ from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
 from streamlit.runtime.state import SafeSessionState
-from streamlit.runtime.state.common import is_element_id
 from streamlit.runtime.state.session_state import (
-    STREAMLIT_INTERNAL_KEY_PREFIX,
     Serialized,
     SessionState,
     Value,
@@ -39,8 +37,6 @@ MOST_SAID = 2**24
 DEEPEST_SAID = 32
 #: The releases that all of this was tried on: those that the wheel's requirement spans.
 TRIED = ("1.66.1", "1.67.0")
-#: The value of each widget in the browser's last message, by the widget's id.
-_SAID = "browser_said"
 _MESSAGES = "browser_messages"
 
 
@@ -178,16 +174,14 @@ def _messages_of(session: SessionState) -> _Messages:
 
 
 @st.cache_resource(show_spinner=False)
-def take_messages_whole(_is_behind: Callable[[Mapping[str, str]], bool]) -> bool:
+def take_messages_whole() -> bool:
     """Have every callback come to its end, whichever widget calls it, and each message of the browser count
     once, as one action of a person, in the order in which they came.
 
     Streamlit does not run a callback again that it has ended: of two quick clicks, or of a click and a new
     width of the window, the first would be lost, or half of its effect. It makes one message of those that
     wait, in which a choice and an undo have no order, and takes others in threads of their own, of which
-    either may come first. And each message repeats the value of every widget: one that was sent before the
-    answer to the last was on the screen would set back all changes of that answer. `_is_behind` detects such
-    a message, from the texts of its widgets by their keys.
+    either may come first.
     """
     usual = SafeSessionState.on_script_will_rerun
     usual_request = AppSession.request_rerun
@@ -204,38 +198,19 @@ def take_messages_whole(_is_behind: Callable[[Mapping[str, str]], bool]) -> bool
         messages = _messages_of(state._state)
         with messages.lock, uninterrupted():
             while len(messages.waiting) > 1:
-                usual(state, _without_repeats(messages.waiting.popleft(), _is_behind))
+                usual(state, messages.waiting.popleft())
             # Of a message that another thread has taken nothing is left.
             said = messages.waiting.popleft() if messages.waiting else fresh
-            usual(
-                state, _without_repeats(said, _is_behind) if said and said.widgets else said, *args, **kwargs
-            )
+            usual(state, said, *args, **kwargs)
 
     setattr(SafeSessionState, "on_script_will_rerun", whole)  # noqa: B010 (a method of theirs)
     setattr(AppSession, "request_rerun", noted)  # noqa: B010 (a method of theirs)
     return True
 
 
-def _without_repeats(fresh: WidgetStates, is_behind: Callable[[Mapping[str, str]], bool]) -> WidgetStates:
-    """Return the widgets of a message; of one that is behind without those that it repeats."""
-    before = st.session_state.get(_SAID, {})
-    said = {widget.id: widget.SerializeToString() for widget in fresh.widgets}
-    st.session_state[_SAID] = said
-    if not is_behind({_key_of(widget.id): widget.string_value for widget in fresh.widgets}):
-        return fresh
-    news = (each for each in fresh.widgets if _is_event(each) or before.get(each.id) != said[each.id])
-    return WidgetStates(widgets=news)
-
-
 def _key_of(widget_id: str) -> str:
     """Return the key that the app gave a widget; "" or "None" where it gave none."""
     return widget_id.split("-", 2)[-1]
-
-
-def _is_event(widget: WidgetState) -> bool:
-    """Return whether a widget's value is an event, such as a click, and not a state."""
-    kind = widget.WhichOneof("value") or ""
-    return "trigger" in kind or kind == "chat_input_value"
 
 
 @st.cache_resource(show_spinner=False)
@@ -268,40 +243,6 @@ def read_what_widgets_say(_drop: Callable[[str, str, object], None]) -> bool:
         return nothing
 
     setattr(WStates, "__getitem__", readable)  # noqa: B010 (a method of theirs)
-    return True
-
-
-class NamedValues(Mapping[str, Any]):
-    """The values of a session by the app's own keys, each read when it is looked up."""
-
-    def __init__(self, state: SafeSessionState) -> None:
-        self._state = state
-
-    def __getitem__(self, key: str) -> Any:
-        if is_element_id(key) or key.startswith(STREAMLIT_INTERNAL_KEY_PREFIX):
-            raise KeyError(key)
-        with self._state._lock:
-            return self._state._state[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._copied())
-
-    def __len__(self) -> int:
-        return len(self._copied())
-
-    def _copied(self) -> dict[str, Any]:
-        with self._state._lock:
-            return self._state._state.filtered_state
-
-
-@st.cache_resource(show_spinner=False)
-def look_up_own_value() -> bool:
-    """Have widgets read their own value alone.
-
-    Streamlit's lists, radio buttons and numbers copy all values of the session to look at one: a tenth of
-    each run of the Lab.
-    """
-    setattr(SafeSessionState, "filtered_state", property(NamedValues))  # noqa: B010 (a property of theirs)
     return True
 
 

@@ -21,7 +21,7 @@ _TITLE = "tab_title"
 _SPEAK = 'document.documentElement.lang = "{lang}"; window.__quantvizLost = {lost};'
 #: Scripts that a browser fetches once and keeps: with each answer they would be an eighth of it. That of the
 #: history has to be there before the first address is written.
-_KEPT = ("connection", "printing", "drop", "tooltips")
+_KEPT = ("connection", "printing", "drop", "tooltips", "theme", "stage_tabs")
 _FETCH = """{{
   const streamlit = document.querySelector("script[type=module][src]").src;
   for (const address of {addresses}) import(new URL(`../..${{address}}`, streamlit));
@@ -64,8 +64,6 @@ def run_scripts(page: str) -> None:
         read_script("history"),
         _FETCH.format(addresses=json.dumps([script_address(name) for name in _KEPT])),
         read_script("sidebar"),
-        read_script("theme"),
-        read_script("stage_tabs"),
     ):
         st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
 

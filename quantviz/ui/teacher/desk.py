@@ -13,7 +13,7 @@ from quantviz.rooms.room import FEWEST, Room
 from quantviz.rooms.serving import rooms
 from quantviz.teaching.lessons.model import Choice, Direction
 from quantviz.text import templates
-from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.clipboard import qr_image
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.lessons.questions import lettered, option_texts

@@ -24,13 +24,14 @@ from quantviz.lab.share_links import short_link, write_address
 from quantviz.lab.state import LabState, opening
 from quantviz.teaching.lessons import lessons, sound_lessons
 from quantviz.text import languages
-from quantviz.ui.components.choice import choose_among, show_button
+from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.classroom_signs import project
 from quantviz.ui.components.clipboard import app_for_all, copy_button, show_code
+from quantviz.ui.components.controls import Control, choice_control, choose_among, show_controls
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import written
 from quantviz.ui.shell.tab import name_tab
@@ -45,10 +46,10 @@ _LESSONS = "pages/learn/lessons.py"
 
 
 def _segments(
-    name: str, names: Mapping[str, str], now: str, take: Callable[[Any], None], **look: Any
+    name: str, names: Mapping[str, str], now: str, take: Callable[[Any], None], **more: Any
 ) -> None:
     label = say(f"teacher.{name}")
-    choose_among(st.segmented_control, f"teacher_{name}", label, names, now, take, required=True, **look)
+    choose_among(f"teacher_{name}", "row", label, names, now, take, **more)
 
 
 # ---- the page -----------------------------------------------------------------------------------
@@ -109,16 +110,16 @@ def _group(name: str) -> Iterator[None]:
 
 def _show_what(choice: Choice) -> None:
     names = {name: say(f"teacher.open_{name}") for name in OPENS}
-    _segments("opens", names, choice.opens, lambda name: change(opens=name), label_visibility="collapsed")
+    _segments("opens", names, choice.opens, lambda name: change(opens=name), look="qv-unnamed")
     if choice.opens == "scenario":
         choose_among(
-            st.selectbox,
             "teacher_scenario",
+            "list",
             say("sidebar.scenario"),
             {name: say(f"scenarios.{name}.name") for name in SCENARIOS},
             choice.scenario,
             lambda scenario: change(scenario=scenario),
-            label_visibility="collapsed",
+            look="qv-unnamed",
         )
     elif choice.opens == "lesson":
         _show_lessons(choice)
@@ -131,24 +132,24 @@ def _show_lessons(choice: Choice) -> None:
     name = choice.lesson_in(readable)
     steps = readable[name].steps
     numbers = tuple(lessons(language()))
-    left, right = st.columns(2, gap="small")
-    choose_among(
-        left.selectbox,
+    one = choice_control(
         "teacher_lesson",
+        "list",
         say("teacher.lesson"),
         # Numbered from 0, as their list is.
         {each: f"{numbers.index(each)} · {lesson.title}" for each, lesson in readable.items()},
         name,
         lambda lesson: change(lesson=lesson, step=1),
     )
-    choose_among(
-        right.selectbox,
-        f"teacher_step_{name}",  # its own for each lesson: the steps have other names
+    step = choice_control(
+        "teacher_step",
+        "list",
         say("teacher.step"),
         {number: f"{number} · {step.title}" for number, step in enumerate(steps, 1)},
         min(choice.step, len(steps)),
         lambda step: change(step=step),
     )
+    show_controls("teacher_steps", OWNER, one, step, look="qv-pairs")
 
 
 def _show_answers(choice: Choice) -> None:
@@ -168,18 +169,21 @@ def _show_sees(choice: Choice) -> None:
         "predict": say("teacher.predict"),
         "parts": say("teacher.by_parts"),
     }
-    _segments("sees", names, _seen(choice), _see, label_visibility="collapsed")
+    _segments("sees", names, _seen(choice), _see, look="qv-unnamed")
     if _seen(choice) == "parts":
         _show_parts(choice)
     elif _seen(choice) == "predict":
         st.caption(say("teacher.predict_help"))
-    st.text_input(
+    prompt = Control(
+        "teacher_prompt",
+        "text",
         say("teacher.prompt"),
-        key=widgets.show("teacher_prompt", choice.room.prompt),
-        max_chars=LONGEST_PROMPT,
-        placeholder=say("room.predict" if choice.room.asks_to_predict else "teacher.prompt_example"),
-        on_change=errors.safely(lambda: change_room(prompt=read_prompt(st.session_state["teacher_prompt"]))),
+        value=choice.room.prompt,
+        example=say("room.predict" if choice.room.asks_to_predict else "teacher.prompt_example"),
+        limits=("", str(LONGEST_PROMPT)),
+        take=lambda form: change_room(prompt=read_prompt(form)),
     )
+    show_controls("teacher_prompt", OWNER, prompt)
 
 
 def _seen(choice: Choice) -> str:
@@ -207,24 +211,22 @@ def _show_parts(choice: Choice) -> None:
         st.caption(say("teacher.hidden"))
         for group, parts in GROUPS.items():
             choose_among(
-                st.pills,
                 f"teacher_hidden_{group}",
+                "many",
                 say(f"teacher.groups.{group}"),
                 {part: part_name(part) for part in parts},
                 [part for part in parts if part in choice.room.hidden],
                 partial(hide, parts),
-                selection_mode="multi",
             )
         st.caption(say("teacher.locked"))
         choose_among(
-            st.pills,
             "teacher_locked",
+            "many",
             say("teacher.locked"),
             {name: part_name(name) for name in LOCKABLE},
             [name for name in LOCKABLE if name in choice.room.locked],
             lambda locked: change_room(locked=frozenset(locked)),
-            selection_mode="multi",
-            label_visibility="collapsed",
+            look="qv-unnamed",
         )
 
 

@@ -12,8 +12,8 @@ from quantviz.lab.share_links import short_link, write_address
 from quantviz.rooms.plan import OWN, PLANS, WHERE, Plan, Stop
 from quantviz.teaching.golf import HOLES
 from quantviz.teaching.lessons import lessons, sound_lessons
-from quantviz.ui.components.choice import choose_among, show_button
-from quantviz.ui.components.controls import Control, show_controls, show_undo
+from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.controls import Control, hold_choice, show_controls, show_undo
 from quantviz.ui.components.refusals import error_beside, show_error_beside
 from quantviz.ui.layers.state import OWNER as LAYERS
 from quantviz.ui.shell import errors, session
@@ -122,14 +122,7 @@ def _show_adding() -> None:
         for control in controls:
             show_error_beside(f"teacher_{control.field}")
         kinds = {kind: say(f"teacher.plan.own.{kind}") for kind in OWN}
-        kind = choose_among(
-            st.segmented_control,
-            _OWN[0],
-            say("teacher.plan.own.title"),
-            kinds,
-            st.session_state.get(_OWN[0]) or OWN[0],
-            required=True,
-        )
+        kind = hold_choice(_OWN[0], "row", say("teacher.plan.own.title"), kinds, OWN[0])
         st.text_input(say("teacher.plan.own.ask"), key=_OWN[1])
         if kind == "choice":
             st.text_input(

@@ -1,6 +1,5 @@
 """Lessons that a thumb can answer: no goal is finer than a finger, and a hand comes before each question."""
 
-import contextlib
 import itertools
 import math
 import re
@@ -8,18 +7,17 @@ import re
 import pytest
 
 from quantviz.analysis.study import Study
-from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number as as_text
 from quantviz.figures.ruler_data import ruler_of_cell
 from quantviz.lab.moves import hand_choices
 from quantviz.lab.picture_parts import PANEL_PARTS, RULER_STAGES
 from quantviz.teaching.lessons import lessons, model
-from quantviz.teaching.lessons.drags import drag_answer, moved_by
-from quantviz.teaching.lessons.finger import AXES, FINGER, NEAR, axis_of
-from quantviz.teaching.lessons.formulas import HAND, HERE, SOLUTION, as_shown, quantities
+from quantviz.teaching.lessons.drags import drag_answer
+from quantviz.teaching.lessons.finger import AXES, FINGER, axis_of
+from quantviz.teaching.lessons.formulas import HAND, HERE, as_shown, quantities
 from quantviz.teaching.lessons.model import Cell, Drag
 from quantviz.text import languages, text
-from tests.helpers.lessons import read_plainly, words_of
+from tests.helpers.lessons import goal_moved, judged_around, read_plainly, words_of
 
 STEPS = [(name, i, step) for name, lesson in lessons().items() for i, step in enumerate(lesson.steps, 1)]
 DRAGS = [
@@ -33,44 +31,6 @@ SLIDERS = {390: 226, 1366: 240}
 
 
 # ---- how fine a drag is -----------------------------------------------------------------------------
-
-
-def goal_moved(step, question, scenes, end, by):
-    """The answer of a hand that stands `by` pixels of a phone from the goal with one end of what it holds."""
-    start, goal = scenes[HERE], question.named_scenes(scenes)[SOLUTION]
-    lo, hi = axis_of(start, step.move)
-    # A float32 is not exactly where a pixel is.
-    by *= (1 - 1e-5) * (hi - lo) / AXES[390]
-    if "value" in question.solution:
-        message = {"kind": "cell", "cell": list(start.state.cell), "value": goal.why.x + by}
-    elif "scale" in question.solution:
-        # By its last tooth, which takes the scale along least for a pixel.
-        last = float(ruler_of_cell(Study.of_result(goal.result), goal.why).levels[-1]) / goal.why.scale
-        message = {"kind": "given", "scale": goal.why.scale + by / last, "zero_point": 0}
-    else:
-        ends = {name: quantities()[f"range_{name}"](goal) for name in ("lo", "hi")}
-        ends[end] += by
-        if start.state.scheme.mode == "symmetric":
-            ends["lo"] = -ends["hi"]
-        message = {"kind": "range", **ends}
-    return drag_answer(start.state, moved_by(start.state, message, step.move))
-
-
-def judged_around(step, question):
-    """The verdicts by their pixels of a phone from a place on the axis that a drag is to find, for each side
-    of it and each end that a hand can hold; none for a drag of another kind.
-    """
-    if question.pulled or not question.solution.keys() & {"lo", "hi", "value", "scale"}:
-        return []
-    scenes, found = step.scenes(), []
-    for end, side in itertools.product(("lo", "hi") if "lo" in question.solution else ("hi",), (-1, 1)):
-        verdicts = {}
-        with contextlib.suppress(QuantVizError):  # beyond where a hand can go
-            for by in range(2, NEAR + 1, 2):
-                given = goal_moved(step, question, scenes, end, side * by)
-                verdicts[by] = question.judge(given, scenes)
-        found.append(verdicts)
-    return found
 
 
 def windows(step, question, around):

@@ -14,7 +14,7 @@ from quantviz.lab.state import LabState
 from quantviz.lab.typed_numbers import read_number
 from quantviz.schemes.conventions import CHOICES, CONVENTION_GROUPS, CONVENTIONS, FIELDS, Convention
 from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, RECIPES, current_recipe
-from quantviz.ui.components.choice import show_button
+from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.controls import Control, show_controls
 from quantviz.ui.components.refusals import show_error_beside

@@ -17,7 +17,8 @@ from quantviz.schemes.calibration import ManualRange
 from quantviz.schemes.granularity import Flat, Granularity, PerChannel, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
-from quantviz.ui.components.choice import offer, switch
+from quantviz.ui.components.buttons import offer
+from quantviz.ui.components.controls import switch
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import Column, room_beside_ruler, show_table
 from quantviz.ui.components.scheme_words import part_words

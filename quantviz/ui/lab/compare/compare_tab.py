@@ -12,7 +12,7 @@ from quantviz.analysis.better_schemes import gain_db, is_by_inputs
 from quantviz.analysis.recipe_ranking import CURRENT, RecipeRow, answer, best_within, recipe_rows, row_of
 from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES, current_recipe
-from quantviz.ui.components.choice import offer
+from quantviz.ui.components.buttons import offer
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import Column, is_phone, show_table

@@ -19,7 +19,8 @@ from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
 from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.choice import choose_among, offer, show_button, switch, widen_list
+from quantviz.ui.components.buttons import offer, show_button
+from quantviz.ui.components.controls import choose_among, switch
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import Column, show_table
 from quantviz.ui.components.scheme_words import convention_option, part_words
@@ -65,19 +66,15 @@ def show_choices(state: LabState) -> None:
         help=say("contest.full", most=MOST_HELD) if full else say("contest.remember_help"),
     )
     if not full:
-        widen_list(say("contest.add"))
         choose_among(
-            st.selectbox,
             _ADD,
+            "find",
             say("contest.add"),
             {name: _addable_words(name, state) for name in _addable(state)},
             None,
             _add,
-            index=None,
-            placeholder=say("contest.add_placeholder"),
-            filter_mode="contains",
-            label_visibility="collapsed",
-            width=260,
+            example=say("contest.add_placeholder"),
+            look="qv-unnamed",
         )
 
 
@@ -195,7 +192,7 @@ def _show_kept(state: LabState) -> None:
         for k, (form, scheme) in enumerate(held.items())
     }
     label = say("contest.drop_how")
-    choose_among(st.pills, _KEPT, label, words, list(held), _keep, selection_mode="multi")
+    choose_among(_KEPT, "many", label, words, held, _keep)
 
 
 def _keep(forms: list[str]) -> None:

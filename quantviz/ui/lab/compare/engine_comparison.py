@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import math
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
@@ -19,7 +20,8 @@ from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.typed import Typed
 from quantviz.tensors.views import MOST_WHOLE, View
-from quantviz.ui.components.choice import choose, choose_among, show_button
+from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.controls import choose_among, hold_text
 from quantviz.ui.components.scheme_words import engines_found, part_words
 from quantviz.ui.lab.compare.compared_engines import (
     LEFT_OUT,
@@ -31,7 +33,7 @@ from quantviz.ui.lab.compare.compared_engines import (
     rule_name,
 )
 from quantviz.ui.lab.compare.differing_cells import show_difference, show_differing_cells
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number, plain, say, say_error, sentences
@@ -160,28 +162,11 @@ def _choices(shown: Shown) -> None:
     others = [group for group in shown.comparison.groups if shown.present not in group]
     words = {ALL: say("compare.any_two")}
     words |= {group[0]: say("compare.from_one", names=engine_names(group)) for group in others}
-    choose_among(
-        st.selectbox,
-        "compare_with",
-        say("compare.lit"),
-        words,
-        shown.other or ALL,
-        hold_comparison,
-        filter_mode="contains",
-        label_visibility="collapsed",
-        width=310,
-    )
-    choose_among(
-        st.segmented_control,
-        "compare_light",
-        say("compare.light"),
-        {name: say(f"compare.light_{name}") for name in LIGHTS},
-        shown.light,
-        _set_light,
-        required=True,
-        help=say("compare.light"),
-        label_visibility="collapsed",
-    )
+    lit = say("compare.lit")
+    choose_among("compare_with", "list", lit, words, shown.other or ALL, hold_comparison, look="qv-unnamed")
+    lights = {name: say(f"compare.light_{name}") for name in LIGHTS}
+    label = say("compare.light")
+    choose_among("compare_light", "row", label, lights, shown.light, _set_light, look="qv-unnamed")
 
 
 def _set_light(light: str) -> None:
@@ -196,12 +181,12 @@ def _engines(shown: Shown) -> None:
         say("compare.engines", chosen=len(chosen) + 1, offered=len(engines) + 1), key="compare_engines"
     ):
         st.caption(say("compare.engines_label"))
-        wanted = st.text_input(
+        wanted = hold_text(
+            "compare_engines_find",
             say("compare.find_engine"),
-            key="compare_engines_find",
-            placeholder=say("compare.find_engine_example"),
-            label_visibility="collapsed",
-            max_chars=FIND_CHARACTERS,
+            FIND_CHARACTERS,
+            example=say("compare.find_engine_example"),
+            look="qv-unnamed",
         )
         found = engines_found(engines, wanted)
         if not found:
@@ -210,21 +195,14 @@ def _engines(shown: Shown) -> None:
             words = {name: engine_name(name) for name in found if name in group}
             if words:
                 key = f"compare_chosen_{purpose}"
-                choose(
-                    st.pills,
-                    say(f"purposes.{purpose}"),
-                    words,
-                    selection_mode="multi",
-                    key=widgets.show(key, [name for name in words if name in chosen]),
-                    on_change=errors.safely(_leave_out),
-                    args=(key, frozenset(words)),
-                    format_func=words.__getitem__,
-                )
+                kept = [name for name in words if name in chosen]
+                take = partial(_leave_out, frozenset(words))
+                choose_among(key, "many", say(f"purposes.{purpose}"), words, kept, take)
 
 
-def _leave_out(key: str, engines: frozenset[str]) -> None:
+def _leave_out(engines: frozenset[str], kept: list[str]) -> None:
     before = cast("frozenset[str]", st.session_state.get(LEFT_OUT, frozenset()))
-    st.session_state[LEFT_OUT] = (before - engines) | (engines - set(st.session_state[key]))
+    st.session_state[LEFT_OUT] = (before - engines) | (engines - set(kept))
 
 
 def _table(shown: Shown) -> None:

@@ -17,8 +17,8 @@ from quantviz.analysis.recipe_ranking import RecipeRow, priced_at, row_of
 from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.choice import switch
 from quantviz.ui.components.component import clicked_mark
+from quantviz.ui.components.controls import switch
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.scheme_words import format_name
 from quantviz.ui.components.small_parts import show_plot

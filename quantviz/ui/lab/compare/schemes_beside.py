@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
+from functools import partial
+from operator import setitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import streamlit as st
 
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Granularity, PerChannel
-from quantviz.ui.components.choice import choose_among, switch
+from quantviz.ui.components.controls import choose_among, switch
 from quantviz.ui.components.panels import PanelsWords, show_panels
 from quantviz.ui.components.panels_bridge import (
     Picture,
@@ -114,7 +116,8 @@ def choose_beside(names: Sequence[str]) -> tuple[str, tuple[int, ...]]:
     shown = _newest(len(names), MOST_BESIDE)
     letters = {k: string.ascii_uppercase[k] for k in range(len(names))}
     label = say("contest.which", most=MOST_BESIDE)
-    choose_among(st.pills, _WHICH, label, letters, list(shown), selection_mode="multi")
+    take = partial(setitem, st.session_state, _WHICH)
+    choose_among(f"{_WHICH}_choice", "many", label, letters, shown, take)
     return what, shown
 
 

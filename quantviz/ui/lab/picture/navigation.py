@@ -13,7 +13,7 @@ from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.tensors.views import POOLS, View
-from quantviz.ui.components.choice import choose, choose_field, switch
+from quantviz.ui.components.controls import choose_among, choose_field, switch
 from quantviz.ui.components.minimap import minimap_size, show_minimap
 from quantviz.ui.components.phone_tables import PERCENT, clicked_line, number_column, numbers_written
 from quantviz.ui.lab.tensor import kept, stored_of, study_of
@@ -46,16 +46,9 @@ def show_places(study: Study, state: LabState) -> None:
         show_minimap(
             _map(study, state), matrix=matrix, window=(view.top, view.left, *view.size(shape)), key=_MINIMAP
         )
-    # A menu closes when something is chosen: left open, a list would cover the panel that was gone to.
-    choose(
-        st.menu_button,
-        say("places.go"),
-        [name for name in _JUMPS if not _nowhere(name, study, view)],
-        key="go_to",
-        on_click=errors.safely(lambda: _go(st.session_state["go_to"])),
-        format_func=lambda name: _jump_words(name, state),
-        width="stretch",
-    )
+    words = {name: _jump_words(name, state) for name in _JUMPS if not _nowhere(name, study, view)}
+    label = say("places.go")
+    choose_among("go_to", "list", label, words, None, _go, example=label, look="qv-unnamed")
 
 
 def _nowhere(name: str, study: Study, view: View) -> bool:

@@ -13,7 +13,7 @@ from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.lab.state import LabState
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
 from quantviz.ui.components.cell import select
-from quantviz.ui.components.choice import choose_field
+from quantviz.ui.components.controls import choose_field
 from quantviz.ui.components.panels import page_style, show_panels
 from quantviz.ui.components.panels_bridge import (
     PanelsPlace,
@@ -260,7 +260,7 @@ def show_error_choices(state: LabState) -> None:
     elif state.error_view == "seen":
         st.caption(say("error.seen"))
     fixed = _has_fixed_end(state)
-    about = say("error.range_fixed") if fixed else None
+    about = say("error.range_fixed") if fixed else ""
     label = say("error.range")
     choose_field(state, "error_range", label, ERROR_RANGES, "error.ranges", disabled=fixed, help=about)
     if state.sliced:

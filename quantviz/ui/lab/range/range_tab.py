@@ -21,7 +21,8 @@ from quantviz.schemes.calibration import MSE, Calibration, MinMax, Percentile
 from quantviz.schemes.engine_calibrations import EntropyONNXRuntime, EntropyTensorRT, MSETorch
 from quantviz.schemes.formats import MOST_OWN_VALUES
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.choice import offer, switch
+from quantviz.ui.components.buttons import offer
+from quantviz.ui.components.controls import switch
 from quantviz.ui.components.hand import fits_hand
 from quantviz.ui.components.hand_curve import CurveMark, HandCurve, complete_curve
 from quantviz.ui.components.panels_bridge import bridge_width
@@ -377,7 +378,7 @@ def _show_choice(study: Study, why: Any, state: LabState) -> None:
     if study.layout.block_count == 1:
         return
     words = {_WHOLE: say("stage.range.of_tensor"), _BLOCK: _block_words(study, why, state)}
-    switch(_OF, say("stage.range.of"), words, _BLOCK, look="visible")
+    switch(_OF, say("stage.range.of"), words, _BLOCK, look="")
 
 
 def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComparison:

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -17,12 +16,12 @@ from quantviz.sources import LocalTensor, Source
 from quantviz.sources.local import Listing, data_folder, list_files, short
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.controls import hold_choice, hold_text
 from quantviz.ui.components.name_search import finder
 from quantviz.ui.components.refusals import error_beside
 from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
 from quantviz.ui.lab.tensor import catalog_of
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import plain, say, say_error, shape_text
@@ -49,9 +48,9 @@ def show_folder(state: LabState) -> None:
     """Choose a file of the folder and one of its tensors."""
     source = state.source.original
     if isinstance(source, LocalTensor):
-        widgets.show("folder_file", source.file, "folder")
-        widgets.show("folder_tensor", source.name, "folder")
-        widgets.show(_READ_AS, source.read_as, "folder")
+        opened = {"folder_file": source.file, "folder_tensor": source.name, _READ_AS: source.read_as}
+        if "folder" not in errors.input_errors():
+            st.session_state.update(opened)
     try:
         _choose_file(listing(str(data_folder())))
         file = st.session_state.get("folder_file")
@@ -71,68 +70,63 @@ def show_folder(state: LabState) -> None:
     show_error_and_choice("folder")
 
 
-def allow_long_names() -> None:
-    """Let the lists of files and tensors be wider than the sidebar."""
-    st.html(Path(__file__).with_name("long_names.css"))
-
-
 def choose_tensor(
     key: str,
     names: Sequence[str],
     label: Callable[[str], str],
     change: Callable[[], None],
     title: str = "",
-    **look: Any,
+    example: str = "",
 ) -> None:
-    """Show a list of tensors in the widget `key`, under a `title` of its own if there is one. Of many it
-    offers a part, beside a box for a text that the name must contain. `look` is more for `st.selectbox`.
+    """Show a list of tensors, of which the session keeps one under `key`, with a `title` of its own if there
+    is one. Of many it offers a part, beside a box for a text that the name must contain. With an `example`
+    none is chosen at first.
     """
     offered = names
     wanted = ""
     if len(names) > MOST_OFFERED:
-        wanted = st.text_input(
+        wanted = hold_text(
+            f"{key}_filter",
             say("upload.filter"),
-            key=f"{key}_filter",
-            placeholder=say("upload.filter_example"),
+            longest=FIND_CHARACTERS,
+            example=say("upload.filter_example"),
             disabled=locked("tensor"),
-            max_chars=FIND_CHARACTERS,
         )
         offered = list(filter(finder(wanted), names))
         shown = min(len(offered), MOST_OFFERED)
         st.caption(say("upload.offered", shown=shown, fitting=len(offered), count=len(names)))
-    allow_long_names()
     # The chosen one stays in the list for any typed text, or the widget would choose another.
     now: str | None = st.session_state.get(key)
     some = list(offered[:MOST_OFFERED])
     if now is not None and now in names and now not in some:
         some.insert(0, now)
-    choose(
-        st.selectbox,
+    hold_choice(
+        key,
+        "list",
         title or say("upload.tensor"),
-        some,
-        key=key,
-        on_change=errors.safely(change),
-        format_func=label,
-        disabled=locked("tensor"),
-        **look,
+        {name: label(name) for name in some},
+        some[0] if some and not example else None,
+        change,
+        lock="tensor",
+        example=example,
     )
 
 
 def choose_dtype(key: str, catalog: Catalog, name: str | None, change: Callable[[], None]) -> None:
-    """Show the choice of a dtype in the widget `key`, where the file does not contain the chosen array's."""
+    """Show the choice of a dtype, kept under `key`, where the file does not contain the chosen array's."""
     from quantviz.sources.files.npy import dtypes_of
 
     offered = dtypes_of(catalog.info(name).problem) if name is not None and name in catalog else ()
     if offered:
-        choose(
-            st.selectbox,
+        hold_choice(
+            key,
+            "list",
             say("upload.read_as"),
-            ("", *offered),
-            key=key,
-            on_change=errors.safely(change),
-            format_func=lambda dtype: dtype or say("upload.read_as_unknown"),
+            {dtype: dtype or say("upload.read_as_unknown") for dtype in ("", *offered)},
+            "",
+            change,
+            lock="tensor",
             help=say("upload.read_as_help"),
-            disabled=locked("tensor"),
         )
 
 
@@ -180,21 +174,13 @@ def _choose_file(listed: Listing) -> None:
         st.caption(say("folder.cut_short", count=len(listed.files)))
 
 
-def choose_file(key: str, label: str, files: Sequence[str], change: Callable[[], None], **look: Any) -> None:
-    """Show a list of files in the widget `key`; `look` is more for `st.selectbox`."""
-    allow_long_names()
-    choose(
-        st.selectbox,
-        label,
-        files,
-        index=None,
-        key=key,
-        placeholder=say("folder.choose"),
-        on_change=errors.safely(change),
-        format_func=visible,
-        disabled=locked("tensor"),
-        **look,
-    )
+def choose_file(
+    key: str, label: str, files: Sequence[str], change: Callable[[], None], help: str = ""
+) -> None:
+    """Show a list of files, of which the session keeps one under `key`: none at first."""
+    names = {file: visible(file) for file in files}
+    example = say("folder.choose")
+    hold_choice(key, "list", label, names, None, change, lock="tensor", example=example, help=help)
 
 
 def _open_file() -> None:

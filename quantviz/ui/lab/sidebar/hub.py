@@ -14,6 +14,7 @@ from quantviz.sources.hubs.addresses import Place
 from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
+from quantviz.ui.components.controls import hold_text
 from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.lab.sidebar.folder import (
     MOST_OFFERED,
@@ -22,7 +23,7 @@ from quantviz.ui.lab.sidebar.folder import (
     first_readable,
     tensor_label,
 )
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.startup import turns
 from quantviz.ui.shell.words import plain, say, say_error
@@ -37,6 +38,8 @@ _FIRST_ELEMENTS = 2**22
 _FIRST_SIDE = 8
 #: A file that lists the tensors of others, without their dtypes and shapes.
 _INDEX = ".index.json"
+#: Characters of an address.
+_LONGEST = 2000
 #: Characters of a commit that are shown.
 _COMMIT_SHOWN = 7
 #: The model found for the pasted text, and its file whose tensors could be listed.
@@ -58,11 +61,10 @@ def show_hub(state: LabState) -> None:
     try:
         found = _found(source)
         if source and found:
-            widgets.show("hub_address", found.pasted)
-            widgets.show("hub_file", source.file)
+            st.session_state.update(hub_address=found.pasted, hub_file=source.file)
             st.session_state[_LISTED] = (source.revision, source.file)
         # One that could not be opened is not open, and can be chosen again.
-        widgets.show("hub_tensor", source.name if source else None)
+        st.session_state["hub_tensor"] = source.name if source else None
         _show_address()
         if found:
             _choose(found.model)
@@ -84,11 +86,12 @@ def _found(source: HubTensor | None) -> Found | None:
 
 
 def _show_address() -> None:
-    st.text_input(
+    hold_text(
+        "hub_address",
         say("hub.address"),
-        key="hub_address",
-        placeholder=say("hub.example"),
-        on_change=errors.safely(lambda: open_address(st.session_state["hub_address"] or "")),
+        _LONGEST,
+        open_address,
+        example=say("hub.example"),
         help=plain(say("hub.help", hosts=", ".join(Hosts.of_environment().names))),
         disabled=locked("tensor"),
     )
@@ -111,7 +114,7 @@ def _choose(model: Model) -> None:
         def label(name: str) -> str:
             return visible(name) if file.lower().endswith(_INDEX) else tensor_label(name, catalog, name)
 
-        choose_tensor("hub_tensor", catalog.names, label, _load, placeholder=say("hub.choose"))
+        choose_tensor("hub_tensor", catalog.names, label, _load, example=say("hub.choose"))
     show_error_beside("hub_file")
 
 

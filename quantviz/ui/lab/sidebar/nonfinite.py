@@ -15,13 +15,11 @@ from quantviz.errors import Note
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import NONFINITE
 from quantviz.sources import Source
-from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.classroom_signs import show_lock
-from quantviz.ui.components.controls import Control, show_controls
+from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.lab.tensor import facts_of
 from quantviz.ui.shell import errors, session
-from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import say, say_note
 
 if TYPE_CHECKING:
@@ -55,7 +53,7 @@ def show_error_and_choice(field: str) -> None:
 def show_choice(place: str) -> None:
     """Show the choices for NaN and Inf in the waiting tensor, beside the message that it was refused."""
     if errors.waiting() is not None:
-        _radio(f"nonfinite_{place}", "refuse", _choose)
+        _show_choice(f"nonfinite_{place}", "refuse", _choose)
         show_lock("range")
 
 
@@ -90,24 +88,10 @@ def show_nonfinite(state: LabState) -> None:
         if found:
             counts = {"count": found.count, "nan": found.nan, "inf": found.inf, "minus_inf": found.minus_inf}
             st.caption(say("nonfinite.found", **counts, index=found.first))
-        words: dict[str, str] = {
-            name: f"{say(f'nonfinite.{name}.name')}\n{say(f'nonfinite.{name}.help')}" for name in NONFINITE
-        }
-        control = Control(
-            "nonfinite",
-            "row",
-            say("nonfinite.question"),
-            value=state.scheme.nonfinite,
-            choices=words,
-            disabled=locked("range"),
-            take=_set,
-        )
-        show_controls("nonfinite", session.OWNER, control, look="qv-below")
+        _show_choice("nonfinite", state.scheme.nonfinite, _set)
 
 
 def _set(choice: str) -> None:
-    if choice not in NONFINITE:
-        return
     with errors.caught_beside("range"):
         found = found_in(session.state().source)
         if found and choice == "refuse":
@@ -115,8 +99,7 @@ def _set(choice: str) -> None:
         session.put_scheme(nonfinite=choice)
 
 
-def _radio(key: str, value: str, change: Callable[[str], None]) -> None:
-    words = {name: say(f"nonfinite.{name}.name") for name in NONFINITE}
-    captions = [say(f"nonfinite.{name}.help") for name in NONFINITE]
+def _show_choice(key: str, now: str, take: Callable[[str], None]) -> None:
+    words = {name: f"{say(f'nonfinite.{name}.name')}\n{say(f'nonfinite.{name}.help')}" for name in NONFINITE}
     question = say("nonfinite.question")
-    choose_among(st.radio, key, question, words, value, change, lock="range", captions=captions)
+    choose_among(key, "row", question, words, now, take, lock="range", look="qv-below")

@@ -24,9 +24,14 @@ from quantviz.sources.hubs.hosts import hubs_offered
 from quantviz.sources.local import folder_offered
 from quantviz.tensors.views import View
 from quantviz.text import templates
-from quantviz.ui.components.choice import choose_among
 from quantviz.ui.components.classroom_signs import show_lock
-from quantviz.ui.components.controls import Control, show_controls
+from quantviz.ui.components.controls import (
+    Control,
+    choice_control,
+    choose_among,
+    number_control,
+    show_controls,
+)
 from quantviz.ui.components.page_header import show_language
 from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.components.scheme_words import calibration_words
@@ -38,7 +43,7 @@ from quantviz.ui.lab.sidebar.hub import show_hub
 from quantviz.ui.lab.sidebar.nonfinite import heeded, show_nonfinite
 from quantviz.ui.lab.sidebar.typed_input import show_edits, show_typed, start_typing
 from quantviz.ui.lab.sidebar.uploads import show_file, show_image
-from quantviz.ui.shell import errors, session, widgets
+from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import language, plain, say, say_axis, shape_text
 
@@ -104,7 +109,7 @@ def _tensor_choice(
 ) -> None:
     """Show a choice among tensors or their kinds; its label is for screen readers alone."""
     label = say(f"sidebar.{name}")
-    choose_among(st.selectbox, key, label, words, value, change, lock="tensor", label_visibility="collapsed")
+    choose_among(key, "list", label, words, value, change, lock="tensor", look="qv-unnamed")
 
 
 def _set_kind(kind: str) -> None:
@@ -143,29 +148,22 @@ def _random(state: LabState) -> None:
     now = source.id if source.id in words else _RANDOM[0]
     _tensor_choice("distribution", words, "distribution", now, _set_distribution)
     fields = sorted(dataclasses.fields(source), key=lambda field: field.name != "seed")  # type: ignore[arg-type]
-    for start in range(0, len(fields), 2):
-        for column, field in zip(
-            st.columns(2, gap="small", wrap=False), fields[start : start + 2], strict=False
-        ):
-            with column:
-                _random_field(source, field)
+    show_controls("random_fields", None, *(_random_field(source, field) for field in fields), look="qv-pairs")
     show_error_beside("random")
 
 
-def _random_field(source: Any, field: dataclasses.Field[Any]) -> None:
-    whole = "int" in str(field.type)
+def _random_field(source: Any, field: dataclasses.Field[Any]) -> Control:
     limits = source.limits[field.name]
-    kind: Callable[[float], float] = int if whole else float
-    value = getattr(source, field.name)
-    st.number_input(
+    return number_control(
+        f"random_{field.name}",
         say(f"source_fields.{field.name}"),
-        kind(limits.lowest),
-        kind(limits.highest),
-        key=widgets.show(f"random_{field.name}", value if value is None else kind(value), "random"),
-        value=None if value is None else "min",
-        format=None if whole else "%g",
-        on_change=errors.safely(_set_random),
-        disabled=locked("tensor"),
+        getattr(source, field.name),
+        partial(_set_random, field.name),
+        whole="int" in str(field.type),
+        lowest=limits.lowest,
+        highest=limits.highest,
+        lock="tensor",
+        wrong="random" in errors.input_errors(),
     )
 
 
@@ -177,13 +175,20 @@ def _set_distribution(name: str) -> None:
     session.put(session.state().with_source(wanted(**same)))
 
 
-def _set_random() -> None:
+def _typed(place: str, name: str, value: float) -> dict[str, float]:
+    """Return a number that was typed in a `place`, with those beside it that were refused so far."""
+    typed: dict[str, float] = st.session_state.setdefault(f"{place}_typed", {})
+    if place not in errors.input_errors():
+        typed.clear()
+    typed[name] = value
+    return dict(typed)
+
+
+def _set_random(name: str, value: float) -> None:
     now = session.state().source.unedited
-    shown = st.session_state
-    names = (field.name for field in dataclasses.fields(cast(Any, now)))
-    values = {name: shown[f"random_{name}"] for name in names if f"random_{name}" in shown}
+    typed = _typed("random", name, value)
     with errors.caught_beside("random"):
-        new: Source = dataclasses.replace(now, **values)  # type: ignore[type-var]
+        new: Source = dataclasses.replace(cast(Any, now), **typed)
         for problem in new.problems():
             raise problem
         session.put(session.state().with_source(new))
@@ -215,34 +220,42 @@ def _slice(state: LabState) -> None:
     # A tensor of five axes is quantized only as a matrix.
     if 2 < len(state.source.original.shape) < MOST_WEIGHT_AXES:
         choose_among(
-            st.segmented_control,
             "seen_as",
+            "row",
             say("sidebar.seen_as"),
             {name: say(f"sidebar.seen_as_{name}") for name in ("matrix", "axes")},
             "axes" if state.source.original is state.source else "matrix",
             _set_seen_as,
             lock="tensor",
-            required=True,
             help=say("sidebar.seen_as_help"),
         )
     _outputs(state)
     if len(shape) > 2:
-        left, right = st.columns(2, gap="small", wrap=False)
         axes = {axis: say_axis(state.source, axis) for axis in range(len(shape))}
-        for place, name, other in ((left, "rows", "cols"), (right, "cols", "rows")):
-            change = partial(_set_axes, name, other)
-            now = getattr(view, name)
-            choose_among(place.selectbox, f"view_{name}", say(f"sidebar.{name}"), axes, now, change)
-        for axis, words in axes.items():
-            if axis not in (view.rows, view.cols):
-                st.number_input(
-                    words,
-                    0,
-                    shape[axis] - 1,
-                    key=widgets.show(f"view_at_{axis}", view.at[axis]),
-                    on_change=errors.safely(_set_at),
-                    args=(axis,),
-                )
+        shown = [
+            choice_control(
+                f"view_{name}",
+                "list",
+                say(f"sidebar.{name}"),
+                axes,
+                getattr(view, name),
+                partial(_set_axes, name, other),
+            )
+            for name, other in (("rows", "cols"), ("cols", "rows"))
+        ]
+        shown += [
+            number_control(
+                f"view_at_{axis}",
+                words,
+                view.at[axis],
+                partial(_set_at, axis),
+                lowest=0,
+                highest=shape[axis] - 1,
+            )
+            for axis, words in axes.items()
+            if axis not in (view.rows, view.cols)
+        ]
+        show_controls("view_axes", None, *shown, look="qv-pairs")
     _window(state)
 
 
@@ -254,27 +267,26 @@ def _window(state: LabState) -> None:
     size = view.size(shape)
     if max(matrix) <= MOST_CELLS and size == matrix:
         return
-    # A form: all four are taken together, when they are all as they should be.
-    with (
-        st.expander(say("sidebar.window", rows=size[0], cols=size[1]), key="window_expander"),
-        st.form("window_form", border=False),
-    ):
-        for first, count, now, seen, all_of_it in (
-            ("top", "height", view.top, size[0], matrix[0]),
-            ("left", "width", view.left, size[1], matrix[1]),
-        ):
-            if all_of_it > 1:
-                one, other = st.columns(2, gap="small", wrap=False)
-                one.number_input(
-                    say(f"sidebar.{first}"), 0, all_of_it - 1, key=widgets.show(f"view_{first}", now)
-                )
-                other.number_input(
-                    say(f"sidebar.{count}"), 1, all_of_it, key=widgets.show(f"view_{count}", seen)
-                )
-        show_window = errors.safely(_set_window)
-        st.form_submit_button(
-            say("sidebar.show_window"), key="show_window", on_click=show_window, width="stretch"
+    with st.expander(say("sidebar.window", rows=size[0], cols=size[1]), key="window_expander"):
+        fields = (
+            ("top", view.top, 0, matrix[0] - 1),
+            ("height", size[0], 1, matrix[0]),
+            ("left", view.left, 0, matrix[1] - 1),
+            ("width", size[1], 1, matrix[1]),
         )
+        controls = (
+            number_control(
+                f"view_{name}",
+                say(f"sidebar.{name}"),
+                now,
+                partial(_set_window, name),
+                lowest=lowest,
+                highest=highest,
+            )
+            for name, now, lowest, highest in fields
+            if lowest < highest
+        )
+        show_controls("view_window", None, *controls, look="qv-pairs")
 
 
 def _outputs(state: LabState) -> None:
@@ -289,7 +301,7 @@ def _outputs(state: LabState) -> None:
     words = {form: say("sidebar.outputs_axis", axes=form.replace(".", ", ")) for form in (*offered, now.text)}
     label = say("sidebar.outputs")
     about = say("sidebar.outputs_help")
-    choose_among(st.selectbox, "outputs", label, words, now.text, _set_outputs, lock="tensor", help=about)
+    choose_among("outputs", "list", label, words, now.text, _set_outputs, lock="tensor", help=about)
     if now.is_usual and _is_guessed(own):
         st.caption(say("sidebar.outputs_guessed"))
 
@@ -333,20 +345,18 @@ def _set_axes(changed: str, other: str, wanted: int) -> None:
     _look(dataclasses.replace(view, **axes, top=0, left=0, height=None, width=None))
 
 
-def _set_at(axis: int) -> None:
+def _set_at(axis: int, place: int) -> None:
     view = session.state().view
-    at = tuple(st.session_state[f"view_at_{axis}"] if i == axis else n for i, n in enumerate(view.at))
+    at = tuple(place if i == axis else n for i, n in enumerate(view.at))
     _look(dataclasses.replace(view, at=at))
 
 
-def _set_window() -> None:
+def _set_window(name: str, value: int) -> None:
     now = session.state()
     shape = now.source.shape
     rows, cols = now.view.size(shape)
-    asked = {"top": now.view.top, "left": now.view.left, "height": rows, "width": cols}
-    top, left, height, width = (
-        int(st.session_state.get(f"view_{name}", value)) for name, value in asked.items()
-    )
+    asked = {"top": now.view.top, "left": now.view.left, "height": rows, "width": cols, name: value}
+    top, left, height, width = asked.values()
     session.look(now.view.window(top, left, height, width, shape))
 
 
@@ -399,41 +409,41 @@ def show_range(state: LabState) -> None:
         show_controls("calibration", session.OWNER, control, look="qv-unnamed")
         st.caption(plain(say(f"calibrations.{calibration.id}.help")))
         show_lock("range")
-        for field in dataclasses.fields(calibration):  # type: ignore[arg-type]
-            _range_field(state, field)
+        of = dataclasses.fields(calibration)  # type: ignore[arg-type]
+        show_controls("range_fields", None, *(_range_field(state, field) for field in of))
         show_nonfinite(state)
         show_error_beside("range")
         fields = (f"range_{field.name}" for field in dataclasses.fields(calibration))  # type: ignore[arg-type]
         st.caption(learn(*(each for key in ("calibration", *fields) for each in terms_of(key))))
 
 
-def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
+def _range_field(state: LabState, field: dataclasses.Field[Any]) -> Control:
     calibration = state.scheme.calibration
     zero_point = field.name == "zero_point"
     value = getattr(calibration, field.name)
     label = say(f"calibrations.{calibration.id}.fields.{field.name}")
     key = f"range_{field.name}"
+    take = partial(_set_range, field.name)
     if isinstance(value, bool):
-        st.checkbox(
-            label,
-            key=widgets.show(key, value, "range"),
-            on_change=errors.safely(_set_range),
-            disabled=locked("range"),
-        )
-        return
+        fixed = locked("range")
+        shown = "1" if value else ""
+        return Control(key, "switch", label, value=shown, disabled=fixed, take=lambda form: take(form == "1"))
     # A zero point is a code or a value, as the convention has it.
     whole = state.scheme.arithmetic.zero_domain == "code_int" if zero_point else field.type in ("int", int)
     fixed = zero_point and state.scheme.mode == "symmetric"
-    st.number_input(
+    return number_control(
+        key,
         label,
-        # Whole limits make the number whole; the scheme checks all else.
-        -FLOAT32_EXACT_INTEGER if whole else None,
-        FLOAT32_EXACT_INTEGER if whole else None,
-        key=widgets.show(key, int(value) if whole else float(value), "range"),
-        format=None if whole else "%.6g",
-        on_change=errors.safely(_set_range),
+        int(value) if whole else float(value),
+        take,
+        whole=whole,
+        # The scheme checks all else.
+        lowest=-FLOAT32_EXACT_INTEGER if whole else None,
+        highest=FLOAT32_EXACT_INTEGER if whole else None,
+        lock="range",
         disabled=fixed or locked("range"),
-        help=say("calibrations.given.fields.zero_point_symmetric") if fixed else None,
+        help=say("calibrations.given.fields.zero_point_symmetric") if fixed else "",
+        wrong="range" in errors.input_errors(),
     )
 
 
@@ -446,8 +456,10 @@ def _set_calibration(name: str) -> None:
         session.put_scheme(calibration=with_calibration(session.state(), name, known).calibration)
 
 
-def _set_range() -> None:
+def _set_range(name: str, value: float) -> None:
     calibration = session.state().scheme.calibration
-    with errors.caught_beside("range"):
-        values = {f.name: st.session_state[f"range_{f.name}"] for f in dataclasses.fields(calibration)}  # type: ignore[arg-type]
-        session.put_scheme(calibration=type(calibration)(**values))
+    # Not one that was shown with another calibration.
+    if hasattr(calibration, name) and not locked("range"):
+        typed = _typed("range", name, value)
+        with errors.caught_beside("range"):
+            session.put_scheme(calibration=dataclasses.replace(cast(Any, calibration), **typed))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -15,15 +16,16 @@ from quantviz.sources.image import CHANNELS
 from quantviz.sources.matrix import as_opened
 from quantviz.sources.upload import Upload, UploadedFile
 from quantviz.text import visible
-from quantviz.ui.components.choice import choose_among
+from quantviz.ui.components.controls import hold_choice
 from quantviz.ui.lab.sidebar.folder import choose_dtype, choose_tensor, first_readable, label_of
 from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
 from quantviz.ui.lab.tensor import keep_uploads
 from quantviz.ui.shell import errors, session
+from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
-    from quantviz.sources.layouts.decoded import ModelTensors
+    from quantviz.sources.files import Catalog
     from quantviz.tensors.lazy import Stored
 
 #: A file that was dropped on another page; a file in the uploader of its kind goes before it.
@@ -66,10 +68,7 @@ def show_image(state: LabState) -> None:
         help=say("upload.private"),
     )
     words = {name: say(f"upload.channels.{name}") for name in CHANNELS}
-    channel = st.session_state.get("image_channel", next(iter(CHANNELS)))
-    choose_among(
-        st.selectbox, "image_channel", say("upload.channel"), words, channel, lambda _: _read_image()
-    )
+    hold_choice("image_channel", "list", say("upload.channel"), words, next(iter(CHANNELS)), _read_image)
     show_error_and_choice("image")
 
 
@@ -85,7 +84,9 @@ def _read_image() -> None:
     with errors.caught_beside("image"):
         place = UploadedFile(uploaded.name, channel=channel)
         name = f"{uploaded.name} · {say(f'upload.channels.{channel}')}"
-        tensor = InMemory(*read_image(data, channel, filename=uploaded.name))
+        work = partial(read_image, data, channel, filename=uploaded.name)
+        key = "picture", hashlib.sha256(data).digest(), channel, uploaded.name
+        tensor = InMemory(*read_file(work, key, uploaded.name))
         _take(upload_of(data, place, name, tensor.shape), tensor)
 
 
@@ -118,10 +119,7 @@ def show_file(state: LabState) -> None:
 def show_dtype(uploaded: Any, key: str, name: str | None, change: Callable[[], None]) -> None:
     """Show the choice of a tensor's dtype in the widget `key`, where the uploaded file does not have it."""
     if uploaded.name.lower().endswith((".npy", ".npz")):
-        from quantviz.sources.files import open_tensors
-
-        with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
-            choose_dtype(key, catalog, name, change)
+        choose_dtype(key, open_upload(uploaded), name, change)
 
 
 def _open_file() -> None:
@@ -139,22 +137,19 @@ def _open_file() -> None:
         _load(uploaded, first, catalog)
 
 
-def open_upload(uploaded: Any, read_as: str = "") -> ModelTensors:
-    """Return the tensors of an uploaded file, which stays open for weights that are decoded a part at a time.
+def open_upload(uploaded: Any, read_as: str = "") -> Catalog:
+    """Return the tensors of an uploaded file.
 
     Raises:
         QuantVizError: It is no file of tensors.
     """
-    from quantviz.sources.files import catalog_of
-    from quantviz.sources.files.file_data import FileData
-    from quantviz.sources.layouts.decoded import model_tensors
+    from quantviz.sources.sandbox import Held
+    from quantviz.sources.sandboxed import Sandboxed
 
-    opened = FileData(uploaded.getvalue(), uploaded.name)
-    opened.stored_as = read_as
-    return model_tensors(catalog_of(opened))
+    return Sandboxed(Held(uploaded.name, uploaded.getvalue(), read_as), read_file)
 
 
-def tensors_in(uploaded: Any, catalog: ModelTensors) -> tuple[dict[str, str], str]:
+def tensors_in(uploaded: Any, catalog: Catalog) -> tuple[dict[str, str], str]:
     """Return the tensors of an uploaded file with their labels, and the first readable one."""
     listed = {name: label_of(name or uploaded.name, catalog.info(name)) for name in catalog.names}
     return listed, first_readable(catalog)
@@ -167,14 +162,14 @@ def _load_tensor() -> None:
             _load(uploaded, st.session_state["file_tensor"])
 
 
-def _load(uploaded: Any, name: str, catalog: ModelTensors | None = None) -> None:
+def _load(uploaded: Any, name: str, catalog: Catalog | None = None) -> None:
     read_as = st.session_state.get(_READ_AS) or ""
     upload, tensor, orientation = read_upload(uploaded, name, read_as, catalog)
     _take(upload, tensor, orientation)
 
 
 def read_upload(
-    uploaded: Any, name: str, read_as: str = "", catalog: ModelTensors | None = None
+    uploaded: Any, name: str, read_as: str = "", catalog: Catalog | None = None
 ) -> tuple[Upload, Stored, Orientation]:
     """Return a tensor of an uploaded file, its values, and its axes of outputs.
 
