@@ -44,14 +44,10 @@ def show_strip(now: Running) -> None:
             case "scheme":
                 show_board(now, _scored(now))
             case "drag":
-                _show_own_drag(now)
-
-
-def _show_own_drag(now: Running) -> None:
-    """Show where everybody dragged the upper end of the range of the Lab's tensor."""
-    start, _ = LabState.read(now.stop.address[1])
-    places = dragged_places(now, start, lambda scene: quantities()["range_hi"](scene))
-    show_places(now, places, values=start.source.tensor().numpy())
+                # Where everybody dragged the upper end of the range of the Lab's tensor.
+                start, _ = LabState.read(now.stop.address[1])
+                places = dragged_places(now, start, lambda scene: quantities()["range_hi"](scene))
+                show_places(now, places, values=start.source.tensor().numpy())
 
 
 def dragged_places(now: Running, start: LabState, place: Callable[[Scene], float]) -> Mapping[Answer, float]:

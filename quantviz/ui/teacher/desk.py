@@ -52,7 +52,7 @@ def show_desk() -> Room | None:
         show_button(
             say("teacher.open_room"),
             "teacher_open",
-            _open,
+            lambda: _lead(rooms().open(OWNER.state.plan)),
             type="primary",
             help=say("teacher.open_room_help"),
         )
@@ -98,8 +98,7 @@ def _led() -> tuple[Room | None, QuantVizError | None]:
         return None, problem
 
 
-def _open() -> None:
-    room = rooms().open(OWNER.state.plan)
+def _lead(room: Room) -> None:
     st.session_state[_ROOM] = room.code, room.key
 
 
@@ -109,12 +108,10 @@ def _find() -> None:
     if not found:
         return
     try:
-        rooms().lead(found["code"], found["key"])
+        _lead(rooms().lead(found["code"], found["key"]))
     except QuantVizError:
         # It has ended, or is another's: the page is as without it.
         st.session_state[_LOST] = found["code"]
-        return
-    st.session_state[_ROOM] = found["code"], found["key"]
 
 
 def _forget() -> None:

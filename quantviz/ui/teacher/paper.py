@@ -24,11 +24,13 @@ setTimeout(() => window.print(), 600);
 
 def show_print() -> None:
     """Show the button that shows the paper and prints it."""
-    show_button(say("teacher.paper.print"), "teacher_print", _ask, help=say("teacher.paper.help"))
-
-
-def _ask() -> None:
-    st.session_state[_PAPER] = st.session_state.get(_PAPER, 0) + 1
+    turn = st.session_state.get(_PAPER, 0) + 1
+    show_button(
+        say("teacher.paper.print"),
+        "teacher_print",
+        lambda: st.session_state.update({_PAPER: turn}),
+        help=say("teacher.paper.help"),
+    )
 
 
 def show_paper(plan: Plan) -> None:
