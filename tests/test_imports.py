@@ -200,7 +200,8 @@ ALLOWED = {
     " text ui/components ui/lab ui/layers ui/shell whole_files",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
     "ui/gallery": "browser figures lab sources teaching ui/components ui/shell",
-    "ui/teacher": "errors lab teaching text ui/components ui/shell",
+    "ui/teacher": "analysis errors figures lab rooms teaching text ui/components ui/layers ui/lessons"
+    " ui/shell",
     "ui/home": "browser compiled figures lab schemes sources text ui/components ui/lab ui/shell",
     "ui/drop": "checkpoints errors models sources text ui/checkpoints ui/lab ui/shell",
 }

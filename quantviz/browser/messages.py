@@ -237,6 +237,8 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
             "try": Record({"lo": _FLOAT32, "hi": _FLOAT32, "number": Whole()}),
         },
         "letters": {"size": Number(1, 200)},
+        "desk_component": {"found": Record({"code": Text(4), "key": Text(100)}), "ended": Flag()},
+        "wall_component": {"moved": Whole(1)},
         "controls_component": {"chosen": _CHOICES},
         "choices_component": {"missing": Flag(), "opened": Text(40)},
         "ruler_component": {"moved": _HANDLE},

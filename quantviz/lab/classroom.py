@@ -55,7 +55,7 @@ class Classroom:
     projector: bool = False
     #: The teacher's question to those who open the Lab. A parameter of its own: the text form has ids only.
     prompt: str = ""
-    #: The code of the room that a phone is in. A parameter of its own too.
+    #: The code of the room that a phone is in, or a wall follows. A parameter of its own too.
     room: str = ""
 
     @property

@@ -20,8 +20,8 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import read_prompt
 from quantviz.teaching.golf import HOLES
 from quantviz.teaching.lessons import sound_lessons
-from quantviz.teaching.lessons.model import DIRECTIONS, Direction
-from quantviz.text import languages, text
+from quantviz.teaching.lessons.model import DIRECTIONS, Direction, LessonStep, Question
+from quantviz.text import DEFAULT_LANGUAGE, languages, text
 
 #: Kinds of questions of one's own, which stand over the Lab.
 OWN = ("choice", "number", "drag")
@@ -148,19 +148,31 @@ class Stop:
         if self.kind == "hole":
             names = ((each, text(f"golf.holes.{self.at}.name", each)) for each in languages())
             return Asked("scheme", 0, tuple(names))
-        if self.kind != "lesson" or not self._place or not self._place[2]:
+        if self.kind != "lesson" or not self.step(DEFAULT_LANGUAGE)[1]:
             kind = self.kind if self.kind in OWN else ""
             return Asked(kind, len(self.options), tuple((each, self.ask) for each in languages()))
-        name, number, id = self._place
         words = []
         for language in languages():
-            step = sound_lessons(language)[name].steps[number]
-            question = next(each for each in step.questions if each.id == id)
+            step, question = self.step(language)
+            assert question
             words.append((language, question.ask.say(question.named_scenes(step.scenes()))))
+        assert question
         if isinstance(question, Direction):
             return Asked("choice", len(DIRECTIONS), tuple(words))
         options = len(getattr(question, "options", getattr(question, "items", ())))
         return Asked(question.kind, options, tuple(words))
+
+    def step(self, language: str) -> tuple[LessonStep, Question | None]:
+        """Return the step of a lesson that the stop is at, and the question that is asked there.
+
+        Raises:
+            QuantVizError: The stop is at none.
+        """
+        if self.kind != "lesson" or not self._place:
+            raise QuantVizError("rooms.lesson", got=self.at)
+        name, number, id = self._place
+        lesson = sound_lessons(language)[name]
+        return lesson.steps[number], lesson.question(number, id)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import segno
 import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from quantviz.lab.classroom import (
     ANSWERS,
@@ -29,16 +28,14 @@ from quantviz.lab.state import LabState, opening
 from quantviz.sources.typed import Typed
 from quantviz.teaching.lessons import lessons
 from quantviz.text import catalogue, languages
+from quantviz.ui.components.clipboard import qr_image
 from quantviz.ui.shell import server
-from quantviz.ui.teacher.page import qr_image
 from quantviz.ui.teacher.state import Choice
 from tests.helpers import session
 from tests.helpers.controls import choose, controls, value_of, words_of
 from tests.helpers.sample import sample_of
 from tests.helpers.session import act, address, bodies, control, healthy, numbers, turned
-
-NETWORK = "http://192.168.1.20:8501/teacher"
-PAGE = "pages/learn/teacher.py"
+from tests.helpers.teacher import PAGE, qr, teacher
 
 
 def opened(room=None, **params):
@@ -209,24 +206,12 @@ def test_a_bad_class_setting_is_said_on_every_page(page):
 # ---- the page -----------------------------------------------------------------------------------
 
 
-def teacher(url=NETWORK, **params):
-    at = AppTest.from_file("../../app.py", default_timeout=60)
-    at.context["url"] = url
-    at.switch_page(PAGE)
-    at.query_params.update(params)
-    return healthy(at.run())
-
-
 def link(at):
     return at.code[0].value
 
 
 def parameters(link):
     return dict(parse_qsl(urlsplit(link).query))
-
-
-def qr(at):
-    return bodies(at, 'class="qv-qr"')
 
 
 def test_the_link_opens_the_lab_as_it_is_or_an_example():

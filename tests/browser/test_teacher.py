@@ -147,6 +147,8 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
     with server(APP, tmp_path / "log", "0.0.0.0") as local:
         app = f"http://{host}:{urlsplit(local).port}"
         page = opened(new_page(), f"{app}/teacher?lang=zh")
+        unfold = page.locator(".st-key-teacher_link summary")
+        unfold.click()
         page.locator("[data-field=teacher_sees] .qv-segments label").nth(2).click()
         page.locator("[data-field=teacher_hidden_panels] .qv-segments label", has_text="误差").click()
         page.locator("[data-field=teacher_locked] .qv-segments label", has_text="方案").first.click()
@@ -159,6 +161,7 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         page.reload()
         page.wait_for_function(link_shown, arg=link)
         wait_idle(page)
+        unfold.click()
         shot(page, "teacher")
         what_is_hidden_is_struck_out_and_what_is_locked_has_a_lock(page)
         the_code_fills_the_screen(page)

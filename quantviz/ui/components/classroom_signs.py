@@ -8,8 +8,17 @@ from pathlib import Path
 import streamlit as st
 
 from quantviz.lab.classroom import Classroom
+from quantviz.ui.components.class_wall import running, show_wall
 from quantviz.ui.components.component import component, last_message
-from quantviz.ui.shell.classroom import classroom, enter, letters, locked, note_letters, problem
+from quantviz.ui.shell.classroom import (
+    classroom,
+    enter,
+    letters,
+    locked,
+    note_letters,
+    problem,
+    wall,
+)
 from quantviz.ui.shell.words import plain, say, say_error
 
 #: In the session: the classroom before the projector was switched on.
@@ -25,6 +34,13 @@ def show_room() -> None:
         st.warning(say("room.damaged") if damage.key.startswith("link.classroom") else say_error(damage))
     if classroom().projector:
         st.html(Path(__file__).parents[1] / "shell" / "projector.css")
+    if wall():
+        show_wall()
+        if (now := running()) and now.stands_over:
+            from quantviz.ui.components.class_votes import show_strip  # needs torch
+
+            show_strip(now)
+    elif classroom().projector:
         with st.container(key="projector", horizontal=True, width="content"):
             if classroom().hidden:
                 st.button(

@@ -131,15 +131,15 @@ def begin() -> None:
     st.session_state[_SEEN] = seen
     enter(dataclasses.replace(room, prompt=""))  # the question stands above the page
     if seen.room is not None:
-        here = next((i for i in (seen.stop, *range(len(seen.room.turns))) if _is_shown(seen.room, i)), None)
+        here = next((i for i in (seen.stop, *range(len(seen.room.turns))) if is_shown(seen.room, i)), None)
         st.session_state[_SEEN] = dataclasses.replace(seen, stop=seen.stop if here is None else here)
         if here is None:
             _turn(seen.room, seen.stop)
             go_on()
 
 
-def _is_shown(room: Room, stop: int) -> bool:
-    """Return whether a phone may be at a stop, and its page is the address's."""
+def is_shown(room: Room, stop: int) -> bool:
+    """Return whether the class may be at a stop, and the page is the stop's."""
     page, query = room.plan.stops[stop].address
     wanted = {name: value for name, value in query.items() if name != PROMPT and page not in _MOVED}
     there = page == page_shown() and wanted.items() <= st.query_params.to_dict().items()
@@ -175,7 +175,7 @@ def _follow() -> None:
     wanted = message["stop"]
     now = _look(wanted, before)
     st.session_state[_SEEN] = now
-    if now.room and (wanted is not None or now.stop != before.stop or not _is_shown(now.room, now.stop)):
+    if now.room and (wanted is not None or now.stop != before.stop or not is_shown(now.room, now.stop)):
         _turn(now.room, now.stop)
 
 

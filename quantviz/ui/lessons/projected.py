@@ -11,10 +11,12 @@ import streamlit as st
 
 from quantviz.teaching.lessons.model import Choice, Direction, Question
 from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.class_wall import running
 from quantviz.ui.components.controls import show_controls
 from quantviz.ui.components.small_parts import show_words_with_terms
 from quantviz.ui.lessons import hands, questions
 from quantviz.ui.lessons.answering import answer_key, open_question, show_rule
+from quantviz.ui.lessons.class_answers import show_class
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.wall import asked_on_wall
 from quantviz.ui.shell.words import say
@@ -36,6 +38,9 @@ def show_bottom(now: Now) -> None:
     if i is None:
         return
     question = now.step.questions[i]
+    if running():
+        show_class(now, question)
+        return
     if not _is_counted(question) and not now.revealed:
         if now.answers[i] is None:
             open_question(now, i, question)

@@ -184,10 +184,15 @@ def answer_words(question: Question, answer: Any, scenes: Scenes) -> str:
 def _drag_words(state: LabState, question: Drag, scenes: Scenes) -> str:
     """Return the quantities of a dragged state that the solution names, in words."""
     scene = Scene(state.replace(cell=scenes[HERE].state.cell))
-    values = {name: quantities()[_QUANTITIES.get(name, name)](scene) for name in question.solution}
+    values = {name: made(name, scene) for name in question.solution}
     return say("lessons.and").join(
         say(f"lessons.made.{name}", value=number(value)) for name, value in values.items()
     )
+
+
+def made(name: str, scene: Scene) -> float:
+    """Return the quantity of a dragged state that a solution calls `name`."""
+    return float(quantities()[_QUANTITIES.get(name, name)](scene))
 
 
 #: Quantities of a dragged state, by the fields of the solution that have another name.

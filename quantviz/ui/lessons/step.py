@@ -18,6 +18,7 @@ from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.teaching.lessons.plan import FIRST_HOUR
 from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.class_wall import running
 from quantviz.ui.components.lesson_place import Place, go, go_on_from, show_focus
 from quantviz.ui.components.page_header import write_title
 from quantviz.ui.components.small_parts import show_python, show_words_with_terms, term
@@ -57,6 +58,9 @@ def show_step(place: Place, lesson: Lesson, words: Any, actions: Any) -> None:
     restarts = st.session_state.setdefault(ATTEMPTS, {})
     attempt = cast(int, restarts.get(f"{place.lesson}/{place.step}", kept))
     now = Now(place, lesson, step, _scenes(place, step, attempt), attempt)
+    there = running()
+    if there and there.told:
+        now.tell()
     _fill_header(now, words, actions)
     projector = classroom().projector
     offer_votes(now)
@@ -79,9 +83,10 @@ def show_step(place: Place, lesson: Lesson, words: Any, actions: Any) -> None:
                     show_bottom(now)
                 else:
                     show_questions(now)
-            with st.container(key="lesson_below"):
-                _onward(now, said)
-                _below(now)
+            if not there:  # whose pages the lecturer's device turns
+                with st.container(key="lesson_below"):
+                    _onward(now, said)
+                    _below(now)
     except QuantVizError as error:
         # A formula without a value on this tensor must not take the rest of the lessons away.
         st.error(say_error(error))

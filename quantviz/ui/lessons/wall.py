@@ -13,6 +13,7 @@ import streamlit as st
 
 from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.teaching.lessons.model import Cell, Choice, Direction, Drag, Order
+from quantviz.ui.components.class_wall import running
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell.classroom import LEAST_DIGIT, classroom, enlarge_ruler
 
@@ -32,6 +33,10 @@ _SECOND_LINE = 20
 _CONTROL = 33
 _TWO_LINES = 57
 _COMMITTED = 8
+#: The height of the figure of a class's answers, beyond that of bars.
+_CLASS = 68
+#: The height of two lines below it.
+_SAID = 34
 #: The heights of the parts that may stand with the panels: the switch between them, a line of the table, the
 #: plot.
 _SWITCH = 23
@@ -106,6 +111,10 @@ def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) 
 
 def asked_on_wall(now: Now) -> int | None:
     """Return the place of the question on the wall: the open one, else the last; None without any."""
+    if there := running():
+        id = there.stop.at.partition(".")[2]
+        asked = [str(question.id) == id for question in now.step.questions]
+        return asked.index(True) if any(asked) else None
     last = len(now.step.questions) - 1
     still_open = now.answers.index(None) if None in now.answers and not now.revealed else last
     return still_open if now.step.questions else None
@@ -118,6 +127,10 @@ def _height(now: Now) -> float:
     question = now.step.questions[at]
     letters = sum(2 if ord(sign) >= _WIDE else 1 for sign in question.ask.say(now.scenes))
     height = _BELOW_QUESTION - _SECOND_LINE * (letters > _LETTERS)
+    if there := running():
+        if isinstance(question, Choice | Direction) or not there.rows:
+            return height
+        return height - _CLASS - _SAID * (now.revealed and not isinstance(question, Drag))
     if now.revealed:
         return height
     if isinstance(question, Order | Cell):

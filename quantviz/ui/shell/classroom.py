@@ -109,6 +109,11 @@ def parameters() -> dict[str, str]:
     return written(classroom())
 
 
+def wall() -> str:
+    """Return the code of the room that this window shows on the wall; "" for none."""
+    return classroom().room if classroom().projector else ""
+
+
 def written(room: Classroom) -> dict[str, str]:
     """Return the parameters of a classroom: none for usual settings."""
     parts = {PARAMETER: str(room), PROMPT: room.prompt, ROOM: room.room}

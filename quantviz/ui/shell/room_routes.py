@@ -19,8 +19,9 @@ from starlette.routing import Route
 
 from quantviz.browser.messages import Maybe, Record, Text, Unfit, Whole, decoded
 from quantviz.errors import QuantVizError
+from quantviz.lab.classroom import Classroom
 from quantviz.text import DEFAULT_LANGUAGE, languages, text
-from quantviz.ui.shell.classroom import ROOM
+from quantviz.ui.shell.classroom import PARAMETER, ROOM
 
 if TYPE_CHECKING:
     from quantviz.rooms.serving import Rooms
@@ -48,6 +49,10 @@ p {{ min-height: 4.2em; }}
 
 #: The header with the key of a lecturer's device.
 KEY = "x-room-key"
+#: The parameter by which a room's address leads to its wall, and how a wall shows a stop: its answer comes
+#: when the lecturer shows it.
+WALL = "wall"
+ON_WALL = Classroom(answers="withheld", projector=True)
 #: Requests that may wait for a store that does not answer, and the threads that ask it.
 _MOST_WAITING, _THREADS = 200, 8
 #: HTTP's numbers of errors; others are 400.
@@ -171,7 +176,9 @@ class RoomRoutes:
         return JSONResponse({"version": room.version if room else 0})
 
     async def _join(self, base: str, request: Request) -> Response:
-        """Lead to the page of a room's stop; without its code ask for it, as a page that needs no script."""
+        """Lead to the page of a room's stop, as a phone or a wall shows it; without its code ask for it, as a
+        page that needs no script.
+        """
         code = request.query_params.get("c", "")
         if not code:
             return HTMLResponse(_join_page(request))
@@ -180,6 +187,8 @@ class RoomRoutes:
             room = await self._ask(lambda: rooms.find(code))
             page, query = room.plan.stops[room.stop].address
             query[ROOM] = room.code
+            if WALL in request.query_params:
+                query |= {PARAMETER: str(ON_WALL), "lang": _language(request)}
         except QuantVizError as problem:
             return HTMLResponse(_join_page(request, code, problem), _status(problem))
         return RedirectResponse(f"{base}/{page}?{urlencode(query)}", 303)

@@ -1,15 +1,12 @@
-"""The teacher's page: choose the page for a class, and hand it out as a link and a code to scan."""
+"""The teacher's page: a class that runs, its plan, and single links with their code to scan."""
 
 from __future__ import annotations
 
 import contextlib
-import html
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
-import segno
 import streamlit as st
 
 from quantviz.errors import QuantVizError
@@ -23,14 +20,13 @@ from quantviz.lab.classroom import (
 )
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.lab.share_links import LONGEST, app_address, only_here, short_link, write_address
+from quantviz.lab.share_links import short_link, write_address
 from quantviz.lab.state import LabState, opening
 from quantviz.teaching.lessons import lessons, sound_lessons
 from quantviz.text import languages
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.classroom_signs import project
-from quantviz.ui.components.clipboard import copy_button
-from quantviz.ui.components.component import component
+from quantviz.ui.components.clipboard import app_for_all, copy_button, show_code
 from quantviz.ui.components.controls import Control, choice_control, choose_among, show_controls
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.page_header import show_header
@@ -38,13 +34,13 @@ from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import written
-from quantviz.ui.shell.server import command_for_all, is_local_only, network_address
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import language, plain, say, say_error, sentences
+from quantviz.ui.shell.words import language, say, say_error, sentences
+from quantviz.ui.teacher.desk import show_desk, show_ways
+from quantviz.ui.teacher.paper import show_paper, show_print
+from quantviz.ui.teacher.plan import show_plan
 from quantviz.ui.teacher.state import OPENS, OWNER, Choice, change, change_room, hide
 
-#: The app's address until the browser has sent it.
-_UNKNOWN = "http://localhost:8501/"
 _LAB = "pages/lab/playground.py"
 _LESSONS = "pages/learn/lessons.py"
 
@@ -67,24 +63,41 @@ def show_page() -> None:
     choice = OWNER.state
     if OWNER.problems:
         st.warning(say("teacher.damaged"))
+    app = app_for_all()
+    room = show_desk()
     choices, link = st.columns([7, 5], gap="medium")
     with choices, st.container(key="teacher_choices", gap="medium"):
-        with _group("what"):
-            _show_what(choice)
-        with _group("sees"):
-            if choice.opens == "lesson":
-                _show_answers(choice)
-            else:
-                _show_sees(choice)
-            names = {"": say("teacher.own_language")}
-            names |= {name: say(f"languages.{name}") for name in languages()}
-            _segments("language", names, choice.language or "", lambda name: change(language=name or None))
-        with st.container(key="teacher_words", gap="small"):
-            st.markdown(f"## {say('teacher.limits_title')}\n\n{say('teacher.limits')}")
-            st.markdown(f"## {say('teacher.hands_title')}\n\n{say('teacher.hands')}")
+        if room and room.plan != choice.plan:
+            st.caption(say("teacher.plan.running"))
+        show_plan(choice.plan, app)
+        with st.expander(say("teacher.link_title"), key="teacher_link"):
+            _show_choices(choice)
     with link, _group("link"):
-        _show_link(choice)
+        if room:
+            show_code(write_address(app, "join", {"c": room.code}), write_address(app, "join", {}))
+            show_ways(room, app)
+        else:
+            _show_link(choice, app)
+        show_print()
+    show_paper(choice.plan)
     OWNER.show_link(more=session.state().written() if choice.opens == "lab" else {})
+
+
+def _show_choices(choice: Choice) -> None:
+    """Show the choices of a single link, and what such links and a show of hands can do."""
+    with _group("what"):
+        _show_what(choice)
+    with _group("sees"):
+        if choice.opens == "lesson":
+            _show_answers(choice)
+        else:
+            _show_sees(choice)
+        names = {"": say("teacher.own_language")}
+        names |= {name: say(f"languages.{name}") for name in languages()}
+        _segments("language", names, choice.language or "", lambda name: change(language=name or None))
+    with st.container(key="teacher_words", gap="small"):
+        st.markdown(f"## {say('teacher.limits_title')}\n\n{say('teacher.limits')}")
+        st.markdown(f"## {say('teacher.hands_title')}\n\n{say('teacher.hands')}")
 
 
 @contextlib.contextmanager
@@ -239,63 +252,18 @@ def link(choice: Choice, app: str) -> str:
     return write_address(app, "lessons" if choice.opens == "lesson" else "lab", query)
 
 
-def _show_link(choice: Choice) -> None:
-    app = app_address(st.context.url or _UNKNOWN)
-    host = plain(urlsplit(app).hostname)
-    network = network_address(app) if only_here(app) and not is_local_only() else None
-    app = network or app
+def _show_link(choice: Choice, app: str) -> None:
     problem: QuantVizError | None = session.state().source.link_problem() if choice.opens == "lab" else None
     if problem:
         st.warning(sentences(say_error(problem), say("teacher.no_link")))
         return
     opened = link(choice, app)
-    scanned = not only_here(app) and len(opened) <= LONGEST
-    if only_here(app):
-        st.info(say("teacher.only_here" if is_local_only() else "teacher.no_network", host=host))
-        if is_local_only():
-            st.code(command_for_all(), language=None, wrap_lines=True)
-    elif not scanned:
-        st.warning(say("teacher.too_long", length=len(opened), longest=LONGEST))
-    else:
-        with st.container(key="teacher_qr"):
-            st.html(qr_image(opened, say("teacher.qr_alt")))
-        component("quantviz_code", "code_component")(
-            key="teacher_full_screen",
-            data={
-                "label": say("teacher.full_screen"),
-                "alt": say("teacher.qr_alt"),
-                "source": qr_source(opened),
-                "address": opened,
-            },
-            height="content",
-        )
-        if network:
-            st.caption(say("teacher.own_address", host=urlsplit(app).hostname))
+    show_code(opened)
     with st.container(key="teacher_actions", horizontal=True, gap="small", vertical_alignment="center"):
-        show_button(
-            say("teacher.project"),
-            "teacher_project",
-            _project,
-            type="secondary" if scanned else "primary",
-            help=say("teacher.project_help"),
-        )
+        show_button(say("teacher.project"), "teacher_project", _project, help=say("teacher.project_help"))
         st.link_button(say("teacher.preview"), opened, help=say("teacher.preview_help"))
         copy_button("copy_class_link", say("lab.share"), say("lab.copied"), text=opened)
     st.code(opened, language=None, wrap_lines=True)
-
-
-def qr_source(address: str) -> str:
-    """Return the code of an address as an image's address, with its white edge.
-
-    The lowest error correction has the coarsest squares: on a wall nothing is torn or dirty, but far away.
-    """
-    code = segno.make(address, error="l", micro=False)
-    return str(code.svg_data_uri(border=4, dark="#000", light="#fff", omitsize=True))
-
-
-def qr_image(address: str, alt: str) -> str:
-    """Return the code of an address as an HTML image, white around it on a dark page too."""
-    return f'<img class="qv-qr" alt="{html.escape(alt)}" src="{html.escape(qr_source(address))}">'
 
 
 def _project() -> None:

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import ANSWERS, CLOSED, Classroom, read_prompt
-from quantviz.lab.page_state import Codec, PageState, Reading, field, one_of
+from quantviz.lab.page_state import Codec, PageState, Reading, codec, field, one_of
 from quantviz.lab.scenarios import FIRST, SCENARIOS
+from quantviz.rooms.plan import MOST_MINUTES, PLANS, Plan, Stop
 from quantviz.teaching.lessons import sound_lessons
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.text import languages
@@ -51,6 +53,8 @@ class Choice(PageState):
 
     page = "teacher"
 
+    #: The stops of the class.
+    plan: Plan = field(PLANS["single_hour"], link="plan", codec=codec(Plan.parse))
     #: One of `OPENS`.
     opens: str = field(OPENS[0], link="opens", codec=one_of(lambda: OPENS))
     scenario: str = field(FIRST, link="example", codec=_SCENARIO, always=True)
@@ -73,7 +77,34 @@ class Choice(PageState):
 
     def completed(self, reading: Reading[Choice]) -> Choice:
         """Return the choice of a link; one that is damaged hands out nothing that was left out."""
-        return Choice(room=CLOSED) if reading.lost else self
+        return Choice(plan=self.plan, room=CLOSED) if reading.lost else self
+
+    def reached(self, name: str, form: str) -> Choice:
+        """Return the state after a choice: of a plan that comes with the app, or of a part of a stop, whose
+        place from 0 follows an act's name.
+        """
+        act, _, number = name.partition("_stop_")
+        if act == "template":
+            return self.replace(plan=PLANS[form])
+        if not number:
+            return super().reached(name, form)
+        stops = list(self.plan.stops)
+        at = int(number)
+        match act:
+            case "up":
+                stops[at - 1 : at + 1] = stops[at], stops[at - 1]
+            case "remove":
+                del stops[at]
+            case "minutes":
+                minutes = int(form) if form.isascii() and form.isdigit() and len(form) < 4 else 0
+                if not minutes:
+                    raise QuantVizError("rooms.minutes", got=form, most=MOST_MINUTES)
+                stops[at] = dataclasses.replace(stops[at], minutes=minutes)
+            case "where":
+                stops[at] = dataclasses.replace(stops[at], where=form)
+        for stop in stops[at : at + 1]:
+            stop.check()
+        return self.replace(plan=Plan(tuple(stops)))
 
     def lesson_in(self, readable: Mapping[str, Lesson]) -> str:
         """Return the lesson's id among those there are."""
@@ -103,3 +134,9 @@ def change_room(**changes: Any) -> None:
 def hide(parts: Iterable[str], hidden: Iterable[str]) -> None:
     """Leave out those of `parts` that are `hidden`, and no others of them."""
     change_room(hidden=OWNER.state.room.hidden - set(parts) | set(hidden))
+
+
+def add(stop: Stop) -> None:
+    """Add a stop at the end of the plan; `QuantVizError` where there is no such stop."""
+    stop.check()
+    change(plan=Plan((*OWNER.state.plan.stops, stop)))

@@ -1,0 +1,65 @@
+// The corner of a wall that follows a room: its code to scan, and how many have answered. Another stop is
+// another page; a vote that was closed is shown by one run of this one.
+
+import { appAddress, askRoom, keptRoom } from "./room/server.js";
+import { filled } from "./ruler/figures.js";
+
+const EVERY = 1000;
+const STYLE = `
+  figure { margin: 0; display: flex; gap: 0.5rem; align-items: center; padding: 0.15rem; }
+  img { width: 3.4rem; background: #ffffff; }
+  figcaption { display: grid; font-size: var(--qv-12); line-height: 1.15; font-variant-numeric: tabular-nums; }
+  b { font: 700 var(--qv-16)/1.1 ui-monospace, monospace; letter-spacing: 0.06em; }
+`;
+
+class Wall {
+  constructor(parent) {
+    this.root = parent.appendChild(document.createElement("div"));
+    this.root.innerHTML = `<style>${STYLE}</style><figure><img><figcaption><b></b><span></span></figcaption></figure>`;
+    this.look();
+  }
+
+  update(data, send) {
+    Object.assign(this, { data, send });
+    const [image, code] = ["img", "b"].map((name) => this.root.querySelector(name));
+    Object.assign(image, { src: data.source, alt: data.alt });
+    code.textContent = data.code;
+  }
+
+  async look() {
+    this.timer = setTimeout(() => this.look(), EVERY);
+    if (!this.data) return;
+    const { code, version, stop, words, language } = this.data;
+    const kept = keptRoom();
+    const key = kept?.code === code ? kept.key : "";
+    try {
+      const news = await askRoom(`${code}?v=${version}&lang=${language}`, { key });
+      if (!news) return;
+      this.say("here" in news ? filled(words.here, news) : "");
+      if (news.stop !== stop)
+        location.replace(appAddress(`join?${new URLSearchParams({ c: code, wall: 1, lang: language })}`));
+      else if (news.version !== version && news.version !== this.told) this.send("moved", news.version);
+      this.told = news.version;
+    } catch (problem) {
+      this.say(problem.status ? problem.message : words.away);
+    }
+  }
+
+  say(words) {
+    this.root.querySelector("span").textContent = words;
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.root.remove();
+  }
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const wall = (parentElement.quantvizWall ??= new Wall(parentElement));
+  wall.update(data, setTriggerValue);
+  return () => {
+    wall.close();
+    delete parentElement.quantvizWall;
+  };
+}

@@ -1,0 +1,104 @@
+"""The wall of a room: the stop that this window shows, and the class's answers as far as it may see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.share_links import only_here, write_address
+from quantviz.text import templates
+from quantviz.ui.components.clipboard import app_for_all, qr_source
+from quantviz.ui.components.component import component
+from quantviz.ui.components.in_room import is_shown
+from quantviz.ui.shell.classroom import wall
+from quantviz.ui.shell.words import language, say, say_error
+
+if TYPE_CHECKING:
+    from quantviz.rooms.plan import Stop
+    from quantviz.rooms.room import Answer, Counts, Room
+
+#: In the session: the stop that the window was opened at, and how it stands.
+_STOP = "wall_stop"
+_RUNNING = "wall_running"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A room's stop on the wall."""
+
+    room: Room
+    #: The counts of its rounds; without rows those that the class may not see.
+    rounds: tuple[Counts, ...]
+
+    @property
+    def told(self) -> bool:
+        """Return whether the answer is shown."""
+        return self.room.turn.phase == "told"
+
+    @property
+    def rows(self) -> tuple[tuple[Answer, int, int], ...]:
+        """Return each answer of the last round with how many were sure of it and how many guessed."""
+        return self.rounds[-1].rows
+
+    @property
+    def before(self) -> tuple[tuple[Answer, int, int], ...]:
+        """Return the same of the first round, where there was a second one that is over."""
+        return self.rounds[0].rows if len(self.rounds) > 1 and self.rows else ()
+
+    @property
+    def stands_over(self) -> bool:
+        """Return whether its question stands over the Lab or on golf, not in a step of a lesson."""
+        return bool(self.room.asked[self.room.stop].kind) and self.stop.kind != "lesson"
+
+    @property
+    def stop(self) -> Stop:
+        """Return the stop of the plan."""
+        return self.room.plan.stops[self.room.stop]
+
+    @property
+    def few(self) -> bool:
+        """Return whether counts would be shown, but are of too few answers."""
+        return self.room.shows(self.room.stop, self.room.turn.round) and not self.rows
+
+
+def running() -> Running | None:
+    """Return the stop that this window shows on the wall; None where it follows no room."""
+    return cast("Running | None", st.session_state.get(_RUNNING)) if wall() else None
+
+
+def show_wall() -> None:
+    """Show the room's code in the corner, and follow it."""
+    from quantviz.rooms.serving import rooms
+
+    st.html(Path(__file__).with_name("class_wall.css"))
+    try:
+        room = rooms().find(wall())
+    except QuantVizError as problem:
+        st.warning(say_error(problem))
+        return
+    # Each stop is a page of its own: one that the class has left stays as it was until the browser leaves it.
+    if _STOP not in st.session_state and is_shown(room, room.stop):
+        st.session_state[_STOP] = room.stop
+    stop = st.session_state.get(_STOP, -1)
+    if stop == room.stop:
+        rounds = rooms().seen_counts(room, stop, to_lecturer=False)
+        st.session_state[_RUNNING] = Running(room, tuple(rounds))
+    join = write_address(app_for_all(), "join", {"c": room.code})
+    with st.container(key="class_corner"):
+        component("quantviz_wall", "wall_component")(
+            key="wall_sign",
+            data={
+                "code": room.code,
+                "version": room.version,
+                "stop": stop,
+                "language": language(),
+                "words": dict(templates("teacher.desk", language())),
+                "source": "" if only_here(join) else qr_source(join),
+                "alt": say("teacher.join_alt"),
+            },
+            height="content",
+        )

@@ -1,0 +1,137 @@
+"""A class that runs: its room is opened here; after that the browser leads it (`desk_component.js`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.share_links import write_address
+from quantviz.rooms.room import FEWEST, Room
+from quantviz.rooms.serving import rooms
+from quantviz.teaching.lessons.model import Choice, Direction
+from quantviz.text import templates
+from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.clipboard import qr_image
+from quantviz.ui.components.component import component, last_message
+from quantviz.ui.lessons.questions import lettered, option_texts
+from quantviz.ui.shell import errors
+from quantviz.ui.shell.words import language, say, say_error
+from quantviz.ui.teacher.plan import stop_title
+from quantviz.ui.teacher.state import OWNER
+
+_SCRIPT = "desk_component"
+_KEY = "teacher_desk"
+#: In the session: the code and the key of the room that is led, and the code of one that cannot be.
+_ROOM = "teacher_room"
+_LOST = "teacher_room_lost"
+_STOPS = "teacher_room_stops"
+
+
+def show_desk() -> Room | None:
+    """Show the room that this browser leads, and return it; else the button that opens one."""
+    room, problem = _led()
+    if problem:
+        st.warning(say_error(problem))
+    data: dict[str, object] = {"code": "", "lost": st.session_state.get(_LOST, "")}
+    if room:
+        data = {
+            "code": room.code,
+            "key": room.key,
+            "words": dict(templates("teacher.desk", language())),
+            "stops": _stops(room),
+            "fewest": FEWEST,
+            "language": language(),
+        }
+    component("quantviz_desk", _SCRIPT)(
+        key=_KEY, data=data, on_found_change=errors.safely(_find), on_ended_change=errors.safely(_forget)
+    )
+    if not room:
+        show_button(
+            say("teacher.open_room"),
+            "teacher_open",
+            lambda: _lead(rooms().open(OWNER.state.plan)),
+            type="primary",
+            help=say("teacher.open_room_help"),
+        )
+    return room
+
+
+def _stops(room: Room) -> list[dict[str, object]]:
+    """Return the stops of a room for the desk, in the lecturer's language: worked out once for each."""
+    here = room.code, language()
+    kept = st.session_state.get(_STOPS)
+    if kept and kept[0] == here:
+        return cast("list[dict[str, object]]", kept[1])
+    found = []
+    for stop, asked in zip(room.plan.stops, room.asked, strict=True):
+        options: Iterable[str] = stop.options
+        if stop.kind == "lesson":
+            step, question = stop.step(language())
+            options = (
+                option_texts(question, step.scenes()) if isinstance(question, Choice | Direction) else ()
+            )
+        stop_data: dict[str, object] = {
+            "title": stop_title(stop),
+            "minutes": say("lessons.minutes", minutes=stop.minutes),
+            "where": say(f"teacher.plan.{stop.where}"),
+            "kind": asked.kind,
+            "ask": dict(asked.words).get(language(), ""),
+            "options": lettered(options),
+        }
+        found.append(stop_data)
+    st.session_state[_STOPS] = here, found
+    return found
+
+
+def _led() -> tuple[Room | None, QuantVizError | None]:
+    held = st.session_state.get(_ROOM)
+    if not held:
+        return None, None
+    try:
+        return rooms().lead(*held), None
+    except QuantVizError as problem:
+        if problem.key != "rooms.away":
+            _forget()
+        return None, problem
+
+
+def _lead(room: Room) -> None:
+    st.session_state[_ROOM] = room.code, room.key
+
+
+def _find() -> None:
+    """Take the room whose key the browser has: kept from before, or brought to a second device by a link."""
+    found = cast("dict[str, str] | None", last_message(_KEY, _SCRIPT, "found"))
+    if not found:
+        return
+    try:
+        _lead(rooms().lead(found["code"], found["key"]))
+    except QuantVizError:
+        # It has ended, or is another's: the page is as without it.
+        st.session_state[_LOST] = found["code"]
+
+
+def _forget() -> None:
+    st.session_state[_LOST] = (st.session_state.pop(_ROOM, None) or ("",))[0]
+
+
+def show_ways(room: Room, app: str) -> None:
+    """Show the wall's link, the counts as a file, and the link by which a second device leads the room."""
+    wall = write_address(app, "join", {"c": room.code, "wall": "1", "lang": language()})
+    st.link_button(say("teacher.wall"), wall, help=say("teacher.wall_help"))
+    st.download_button(
+        say("teacher.counts"),
+        lambda: rooms().table(rooms().lead(room.code, room.key)),
+        f"quantviz_{room.code}.csv",
+        "text/csv",
+        key="teacher_counts",
+        on_click="ignore",
+    )
+    with st.popover(say("teacher.second"), key="teacher_second"):
+        second = f"{write_address(app, 'teacher', {'lang': language()})}#room={room.code}.{room.key}"
+        st.html(qr_image(second, say("teacher.second_alt")))
+        st.caption(say("teacher.second_help"))
+        st.code(second, language=None, wrap_lines=True)

@@ -1,0 +1,119 @@
+"""A class in a real browser: the lecturer's page with votes by plain HTTP, and the wall beside it."""
+
+import json
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+import pytest
+
+from quantviz.lab.moves import moved
+from quantviz.rooms.plan import Plan, Stop
+from quantviz.teaching.lessons.drags import drag_answer
+from quantviz.teaching.lessons.formulas import HERE
+from quantviz.text import catalogue
+from tests.helpers import ROOT
+from tests.helpers.browser import violations, wait_idle
+from tests.helpers.sample import sample_of
+
+DRAG = Stop("lesson", "rounding_against_clipping.least_error_int4")
+PLAN = Plan((Stop("lesson", "per_channel.which_axis"), Stop("lesson", "range_to_grid.scale"), DRAG))
+KEPT = "() => JSON.parse(localStorage.getItem('quantviz.room.v1'))"
+
+
+@pytest.fixture(scope="module")
+def url(serve):
+    return serve(ROOT / "app.py")
+
+
+def send(address, said):
+    headers = {"content-type": "application/json"}
+    with urlopen(Request(address, json.dumps(said).encode(), headers)) as answer:
+        return answer.status
+
+
+def vote(url, code, stop, answers, round=1):
+    for number, answer in enumerate(answers):
+        said = {
+            "stop": stop,
+            "round": round,
+            "answer": answer,
+            "sure": number % 3 > 0,
+            "device": f"d{number}",
+        }
+        assert send(f"{url}/room/{code}/answer", said) == 204
+
+
+def press(page, act):
+    """Press one of the room's buttons once it is there."""
+    page.locator(f".st-key-teacher_desk [data-act={act}]").click()
+
+
+def numbers(page):
+    return [int(each) for each in page.locator(".st-key-teacher_desk li b").all_inner_texts()]
+
+
+#: Whether a wall is one screen, whose picture and strip lie apart, with nothing beside it.
+FITS = """() => {
+    const main = document.querySelector("[data-testid=stMain]"), { innerHeight, innerWidth } = window;
+    const parts = [".st-key-lesson_picture", ".st-key-lesson_question"].map((part) =>
+        document.querySelector(part).getBoundingClientRect());
+    const whole = [...document.querySelectorAll(".st-key-lesson_question, .st-key-lesson_picture")].every(
+        ({ scrollHeight, clientHeight }) => scrollHeight <= clientHeight + 1);
+    return main.scrollHeight <= innerHeight && document.body.scrollWidth <= innerWidth && whole &&
+        parts[0].bottom <= parts[1].top + 1 && parts[1].bottom <= innerHeight;
+}"""
+
+
+@pytest.mark.parametrize(("language", "theme"), sample_of([("en", "light"), ("zh", "dark")], 1))
+def test_a_class_votes_twice_and_the_wall_follows(new_page, url, shot, language, theme):
+    page = new_page(1366, 768, theme=theme)
+    page.goto(f"{url}/teacher?{urlencode({'plan': str(PLAN), 'lang': language})}")
+    page.locator(".st-key-teacher_open button:visible").click()
+    page.locator("[data-act=close]").wait_for()
+    code = page.evaluate(KEPT)["code"]
+    vote(url, code, 0, [0, 1, 1])
+    page.get_by_text(catalogue(language)["teacher.desk.here"].format(here=0, answered=3)).wait_for()
+    assert numbers(page) == []
+    press(page, "close")
+    page.locator("[data-act=again]").wait_for()
+    assert numbers(page) == [1, 2, 0]
+    press(page, "again")
+    vote(url, code, 0, [1, 1, 1], round=2)
+    press(page, "close")
+    page.locator("[data-act=tell]").wait_for()
+    assert numbers(page) == [0, 3, 0]
+    assert violations(page) == []
+    shot(page, f"class_{language}_{theme}")
+    wall = page.context.new_page()
+    wall.emulate_media(color_scheme=theme)
+    wall.goto(f"{url}/join?c={code}&wall=1&lang={language}")
+    wall.locator(".qv-votes strong").first.wait_for()
+    assert wall.locator(".qv-votes strong").all_inner_texts() == ["0", "3", "0"]
+    assert wall.locator(".qv-right").count() == 0
+    press(page, "tell")
+    wall.locator(".qv-right").wait_for()
+    start = DRAG.step("en")[0].scenes()[HERE].state
+    drags = [
+        drag_answer(start, moved(start, {"kind": "range", "lo": -hi, "hi": hi})) for hi in (2.4, 2.5, 3.9)
+    ]
+    step, question = PLAN.stops[1].step("en")
+    scales = [3.58, *question.mistaken(step.scenes())[:2]]
+    for stop, answers in enumerate([None, scales, drags]):
+        if answers:
+            press(page, "next")
+            wall.wait_for_function(
+                "(step) => location.search.includes(step)", arg=f"l={PLAN.stops[stop].at.partition('.')[0]}"
+            )
+            vote(url, code, stop, answers)
+            press(page, "close")
+            press(page, "tell")
+            wall.locator(".st-key-class_figure .js-plotly-plot .annotation").first.wait_for()
+        for width, height in ((1280, 720), (1920, 1080)):
+            wall.set_viewport_size({"width": width, "height": height})
+            wait_idle(wall)
+            wall.wait_for_function(FITS)
+            shot(wall, f"wall_{stop}_{width}_{language}_{theme}")
+    press(page, "end")
+    press(page, "end")
+    page.locator(".st-key-teacher_open button:visible").wait_for()
+    assert page.evaluate(KEPT) is None
