@@ -120,7 +120,9 @@ class Desk {
     const refused = news.refused ? ` · ${filled(words.refused, { count: news.refused })}` : "";
     this.part(".line span").textContent = filled(words.here, news) + refused;
     this.part(".ask").textContent = stop.ask;
-    const names = stops.map(({ title, minutes, where }, at) => `${at + 1} · ${title} · ${where} · ${minutes}`);
+    const names = stops.map(
+      ({ title, minutes, where }, at) => `${at + 1} · ${title} · ${where} · ${minutes}`,
+    );
     this.choose(".stop", words.stop, news.stop, Object.entries(names));
     const paces = stops.map((_, at) => [at, filled(words.pace, { stop: at + 1 })]).slice(news.stop);
     this.choose(".pace", words.pace_label, news.pace ?? "", [["", words.gather], ...paces]);
@@ -141,7 +143,9 @@ class Desk {
   drawActs(news, stop) {
     const { words, stops } = this.data;
     const on = news.stop + 1 < stops.length;
-    const asked = stop.kind ? ACTS[news.phase].filter((act) => news.round < 2 || act === "close" || act === "tell") : [];
+    const asked = stop.kind
+      ? ACTS[news.phase].filter((act) => news.round < 2 || act === "close" || act === "tell")
+      : [];
     const acts = [...asked, "look", ...(on ? ["next"] : []), "end"];
     const names = { ...words, ...(news.look && { look: words.look_off }) };
     if (this.ending) names.end = words.end_sure;
@@ -152,7 +156,10 @@ class Desk {
     const first = asked[0] ?? (on ? "next" : "end");
     const focused = this.root.getRootNode().activeElement?.dataset.act;
     const buttons = acts.map((act) => {
-      const button = Object.assign(document.createElement("button"), { type: "button", textContent: names[act] });
+      const button = Object.assign(document.createElement("button"), {
+        type: "button",
+        textContent: names[act],
+      });
       Object.assign(button.dataset, { act });
       button.classList.toggle("first", act === first);
       button.addEventListener("click", () => this.press(act));
@@ -178,7 +185,9 @@ class Desk {
     const few = filled(words.few, { answered: rounds.at(-1).answered, fewest: this.data.fewest });
     this.part(".note").textContent = stop.kind && !open && !rows.length ? few : "";
     const all = countOf(rows) || 1;
-    const names = stop.options.length ? rows : rows.toSorted((one, other) => sumOf(other) - sumOf(one)).slice(0, 8);
+    const names = stop.options.length
+      ? rows
+      : rows.toSorted((one, other) => sumOf(other) - sumOf(one)).slice(0, 8);
     this.part("ol").replaceChildren(
       ...names.map((row, at) => {
         const [answer, sure, guessed] = row;
