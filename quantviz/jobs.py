@@ -381,13 +381,15 @@ def _settings() -> dict[str, str]:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes a tensor as the array of its bytes, for torch's own way copies it several times; and read-only
-    mappings, which Python does not write.
+    """Writes a tensor as the array of its bytes, for torch's own way copies it several times; read-only
+    mappings, which Python does not write; and errors as they are, whatever a package has registered for them.
     """
 
     def reducer_override(self, value: Any) -> Any:
         if type(value) is MappingProxyType:
             return _read_only, (dict(value),)
+        if isinstance(value, BaseException):
+            return value.__reduce_ex__(5)
         torch = sys.modules.get("torch")
         if torch is None or type(value) is not torch.Tensor or value.is_quantized:
             return NotImplemented

@@ -15,6 +15,7 @@ from quantviz.schemes.orientation import Orientation
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.catalog import Catalog, Index, LazyInfos, Loaded, TensorInfo
 from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.layouts.decoded import DECODED
 from quantviz.sources.limits import Limits
 from quantviz.sources.sandbox import Place, Read, read_apart
 from quantviz.tensors.lazy import OwnScales, Stored, Values
@@ -99,6 +100,11 @@ class Sandboxed(Catalog):
     def _list(self) -> Mapping[str, TensorInfo]:
         return self._infos
 
+    def info(self, name: str) -> TensorInfo:
+        # Older links have a decoded weight's name with an end.
+        weight = str(name).removesuffix(DECODED)
+        return super().info(name if name in self._listed or weight not in self._listed else weight)
+
     @property
     def model_names(self) -> tuple[str, ...]:
         return self._model_names
@@ -110,6 +116,10 @@ class Sandboxed(Catalog):
 
     def header_texts(self, name: str) -> Mapping[str, str]:
         return self._ask(methodcaller("header_texts", name))
+
+    def stored_bytes(self, name: str) -> int:
+        count: int = self._ask(methodcaller("stored_bytes", name))
+        return count
 
     def read(self, name: str, index: Index | None = None) -> Loaded:
         self._data.check()

@@ -35,20 +35,18 @@ def show_desk() -> Room | None:
     room, problem = _led()
     if problem:
         st.warning(say_error(problem))
-    data: dict[str, object] = {"code": "", "lost": st.session_state.get(_LOST, "")}
     if room:
-        data = {
-            "code": room.code,
-            "key": room.key,
-            "words": dict(templates("teacher.desk", language())),
-            "stops": _stops(room),
-            "fewest": FEWEST,
-            "language": language(),
-        }
-    component("quantviz_desk", _SCRIPT)(
-        key=_KEY, data=data, on_found_change=errors.safely(_find), on_ended_change=errors.safely(_forget)
-    )
-    if not room:
+        _show(
+            {
+                "code": room.code,
+                "key": room.key,
+                "words": dict(templates("teacher.desk", language())),
+                "stops": _stops(room),
+                "fewest": FEWEST,
+                "language": language(),
+            }
+        )
+    else:
         show_button(
             say("teacher.open_room"),
             "teacher_open",
@@ -57,6 +55,17 @@ def show_desk() -> Room | None:
             help=say("teacher.open_room_help"),
         )
     return room
+
+
+def find_room() -> None:
+    """Have the browser say which room it leads; it shows nothing, and stands below what could move."""
+    _show({"code": "", "lost": st.session_state.get(_LOST, "")})
+
+
+def _show(data: dict[str, object]) -> None:
+    component("quantviz_desk", _SCRIPT)(
+        key=_KEY, data=data, on_found_change=errors.safely(_find), on_ended_change=errors.safely(_forget)
+    )
 
 
 def _stops(room: Room) -> list[dict[str, object]]:

@@ -36,7 +36,7 @@ from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import written
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error, sentences
-from quantviz.ui.teacher.desk import show_desk, show_ways
+from quantviz.ui.teacher.desk import find_room, show_desk, show_ways
 from quantviz.ui.teacher.paper import show_paper, show_print
 from quantviz.ui.teacher.plan import show_plan
 from quantviz.ui.teacher.state import OPENS, OWNER, Choice, change, change_room, hide
@@ -80,6 +80,8 @@ def show_page() -> None:
             _show_link(choice, app)
         show_print()
     show_paper(choice.plan)
+    if not room:
+        find_room()
     OWNER.show_link(more=session.state().written() if choice.opens == "lab" else {})
 
 

@@ -68,7 +68,9 @@ def show_plan(plan: Plan, app: str) -> None:
             Control(f"up_stop_{at}", "button", say("teacher.plan.up"), icon="arrow_upward", disabled=not at),
             Control(f"remove_stop_{at}", "button", say("teacher.plan.remove"), icon="close"),
         ]
-    show_controls("teacher_stops", OWNER, *controls, look="qv-plan")
+    st.html(f"<style>.st-key-teacher_stops_room {{ --qv-stops: {len(plan.stops)}; }}</style>")
+    with st.container(key="teacher_stops_room"):
+        show_controls("teacher_stops", OWNER, *controls, look="qv-plan")
     for at in range(len(plan.stops)):
         show_error_beside(f"teacher_minutes_stop_{at}")
         show_error_beside(f"teacher_remove_stop_{at}")
