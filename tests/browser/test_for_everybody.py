@@ -86,7 +86,7 @@ def a_try(page):
 
 def a_choice_under_the_pointer(page):
     """It looks as it does with the focus of a key."""
-    page.locator("[data-field=teacher_opens] label:has(:checked)").hover()
+    page.locator("[data-field=template] label:has(:checked)").hover()
 
 
 STATES = {
