@@ -9,11 +9,11 @@ from typing import Literal
 import streamlit as st
 from starlette.middleware import Middleware
 
-from quantviz.door import inside
+from quantviz.public_calls import inside
 from quantviz.sources.limits import Limits
-from quantviz.streaming.compiling import at_once
+from quantviz.streaming.compiling import without_compiling
 from quantviz.ui.components.classroom_signs import follow_letters, show_room
-from quantviz.ui.components.door import brought, show_anywhere
+from quantviz.ui.components.drop_zone import brought, show_anywhere
 from quantviz.ui.components.in_room import begin, shown
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, dropped, errors, tab, words
@@ -23,7 +23,7 @@ from quantviz.ui.shell.room_routes import room_routes
 from quantviz.ui.shell.runs import error_boundary
 from quantviz.ui.shell.server import Announced, CompiledAhead, ProbeAnswers, Styled, script_routes, starting
 from quantviz.ui.shell.shared_cache import forget_unused
-from quantviz.ui.shell.startup import forget_ended_sessions, turns
+from quantviz.ui.shell.startup import forget_ended_sessions, run_queue
 from quantviz.ui.shell.streamlit_private import (
     forget_parts_left_behind,
     is_asked_for,
@@ -102,7 +102,7 @@ def show_page() -> None:
         errors.safely(take_brought)(files)
     go_on()
     forget_ended_sessions(forget_unused)
-    with turns().take(), error_boundary(), at_once(), inside(), importing(AHEAD):
+    with run_queue().take(), error_boundary(), without_compiling(), inside(), importing(AHEAD):
         Limits.of_environment()  # a setting that is none is said at once
         arrive(page.url_path)
         begin()

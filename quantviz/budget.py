@@ -37,11 +37,11 @@ class Ended(BaseException):
         return str(self.problem)
 
 
-class Spending:
+class TimeBudget:
     """The seconds that one piece of work may take.
 
     >>> now = iter([0.0, 1.0, 3.0])
-    >>> spent = Spending(2.0, clock=lambda: next(now))
+    >>> spent = TimeBudget(2.0, clock=lambda: next(now))
     >>> spent.check()
     >>> spent.check()
     Traceback (most recent call last):
@@ -94,11 +94,11 @@ class Spending:
             raise Ended("work.too_long", seconds=f"{expected:.2g}")
 
 
-_SPENDING: ContextVar[Spending | None] = ContextVar("spending", default=None)
+_SPENDING: ContextVar[TimeBudget | None] = ContextVar("spending", default=None)
 
 
 @contextlib.contextmanager
-def spending(budget: Spending) -> Iterator[None]:
+def spending(budget: TimeBudget) -> Iterator[None]:
     """Charge all work inside the `with` block to a budget."""
     before = _SPENDING.set(budget)
     try:
@@ -131,7 +131,7 @@ def too_long(end: Ended) -> QuantVizError:
     return end.problem
 
 
-class Progress:
+class StepCounter:
     """A counter of the finished steps of a part of the work, checked against the budget at each step.
 
     Args:

@@ -63,7 +63,7 @@ class QuantVizError(ValueError):
             if isinstance(value, QuantVizError):
                 said[name] = value.message(language)
             else:
-                said[name] = _Shown(value, _MOST_LISTED if name in _LISTS else MOST_SHOWN)
+                said[name] = _FormattedValue(value, _MOST_LISTED if name in _LISTS else MOST_SHOWN)
         said |= self._listed(language)
         sentence = text(f"errors.{self.key}", known_language(language), **said)
         similar = self._similar()
@@ -148,7 +148,7 @@ def _of_nearest_number(got: str, names: list[str]) -> str | None:
     return min(others, key=lambda name: abs(math.log2(int(name.removeprefix(stem)) / width)))
 
 
-class _Shown:
+class _FormattedValue:
     """A value in an error's sentence: formatted by its format specification, at most `most` characters."""
 
     def __init__(self, value: object, most: int) -> None:

@@ -37,7 +37,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
-from quantviz.budget import Ended, Spending, spending
+from quantviz.budget import Ended, TimeBudget, spending
 from quantviz.errors import QuantVizError
 
 T = TypeVar("T")
@@ -612,7 +612,7 @@ class _Process:
 # ---- the process itself --------------------------------------------------------------------------
 
 #: Work, what it may take, the server's settings, and what is left of it.
-_Asked: TypeAlias = tuple[Callable[[], object], Cost, dict[str, str], Spending]
+_Asked: TypeAlias = tuple[Callable[[], object], Cost, dict[str, str], TimeBudget]
 
 
 def serve(channel: int, confined: str, *modules: str) -> None:
@@ -665,7 +665,7 @@ def serve(channel: int, confined: str, *modules: str) -> None:
 def _hear(
     requests: queue.SimpleQueue[_Asked], arrays: socket.socket, share: Callable[[float, float], None]
 ) -> None:
-    budget = Spending(0.0)
+    budget = TimeBudget(0.0)
     while True:
         try:
             message = _received(sys.stdin.buffer, arrays)
@@ -681,13 +681,13 @@ def _hear(
         else:
             work, cost, settings = message
             # Processor time of this work alone: earlier work uses up none of it.
-            budget = Spending(cost.seconds, time.process_time, share)
+            budget = TimeBudget(cost.seconds, time.process_time, share)
             requests.put((work, cost, settings, budget))
             # Its operands are let go of where it ends.
             del work, message
 
 
-def _done(work: Callable[[], object], cost: Cost, budget: Spending) -> tuple[str, object]:
+def _done(work: Callable[[], object], cost: Cost, budget: TimeBudget) -> tuple[str, object]:
     try:
         with _limited(cost), spending(budget):
             return _FOUND, work()

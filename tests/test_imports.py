@@ -155,29 +155,30 @@ ALLOWED = {
     "errors": "pickling text",
     "budget": "errors",
     "jobs": "budget errors",
-    "door": "errors",
+    "public_calls": "errors",
     "quoting": "",
     "whole_files": "errors",
-    "schemes": "door errors pickling text",
-    "tensors": "door errors schemes",
-    "sources": "budget door errors jobs schemes tensors text whole_files",
-    "quantization": "budget door errors pickling schemes tensors text",
+    "schemes": "errors pickling public_calls text",
+    "tensors": "errors public_calls schemes",
+    "sources": "budget errors jobs public_calls schemes tensors text whole_files",
+    "quantization": "budget errors pickling public_calls schemes tensors text",
     "evaluation": "errors pickling quantization schemes tensors",
     "compiled": "errors evaluation quantization schemes tensors whole_files",
-    "streaming": "budget compiled door errors evaluation jobs pickling quantization schemes tensors text",
-    "analysis": "budget door errors evaluation quantization schemes streaming tensors",
-    "layers": "analysis budget compiled door errors evaluation pickling quantization schemes sources"
+    "streaming": "budget compiled errors evaluation jobs pickling public_calls quantization schemes tensors"
+    " text",
+    "analysis": "budget errors evaluation public_calls quantization schemes streaming tensors",
+    "layers": "analysis budget compiled errors evaluation pickling public_calls quantization schemes sources"
     " streaming tensors text whole_files",
-    "checkpoints": "analysis budget compiled door errors evaluation jobs layers pickling quantization"
-    " quoting schemes sources streaming tensors text whole_files",
-    "models": "budget checkpoints door errors evaluation layers pickling quantization schemes sources"
-    " streaming tensors text whole_files",
+    "checkpoints": "analysis budget compiled errors evaluation jobs layers pickling public_calls"
+    " quantization quoting schemes sources streaming tensors text whole_files",
+    "models": "budget checkpoints errors evaluation layers pickling public_calls quantization schemes"
+    " sources streaming tensors text whole_files",
     "lab": "errors layers models schemes sources streaming tensors text",
-    "figures": "analysis checkpoints door errors evaluation layers models quantization schemes streaming"
-    " tensors text",
+    "figures": "analysis checkpoints errors evaluation layers models public_calls quantization schemes"
+    " streaming tensors text",
     "browser": "",
-    "export": "checkpoints door errors evaluation figures lab models quantization quoting schemes sources"
-    " tensors text whole_files",
+    "export": "checkpoints errors evaluation figures lab models public_calls quantization quoting schemes"
+    " sources tensors text whole_files",
     "teaching": "analysis errors evaluation export figures lab models quantization schemes sources streaming"
     " tensors text",
     "rooms": "browser errors lab quoting sources teaching text whole_files",
@@ -186,9 +187,10 @@ ALLOWED = {
     "cli": "analysis checkpoints errors evaluation export figures jobs lab layers models quantization"
     " quoting schemes sources streaming tensors text whole_files",
     "__main__": "cli",
-    "ui/shell": "browser budget door errors figures jobs lab rooms schemes sources streaming tensors text",
-    "ui/components": "analysis browser compiled errors evaluation export figures lab quantization rooms"
-    " schemes sources teaching tensors text ui/shell",
+    "ui/shell": "browser budget errors figures jobs lab public_calls rooms schemes sources streaming tensors"
+    " text",
+    "ui/components": "analysis browser compiled errors evaluation export figures lab layers quantization"
+    " rooms schemes sources streaming teaching tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",
     "ui/lab": "analysis checkpoints errors evaluation export figures lab layers quantization schemes sources"
     " streaming teaching tensors text ui/components ui/shell whole_files",
@@ -196,8 +198,8 @@ ALLOWED = {
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
     "ui/layers": "browser checkpoints compiled errors evaluation figures lab layers models schemes sources"
     " tensors text ui/components ui/lab ui/shell",
-    "ui/checkpoints": "checkpoints errors export figures jobs lab layers models quoting schemes sources"
-    " text ui/components ui/lab ui/layers ui/shell whole_files",
+    "ui/checkpoints": "checkpoints errors export figures jobs lab layers models quoting schemes sources text"
+    " ui/components ui/lab ui/layers ui/shell whole_files",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
     "ui/gallery": "browser figures lab sources teaching ui/components ui/shell",
     "ui/teacher": "analysis errors figures lab rooms teaching text ui/components ui/layers ui/lessons"

@@ -22,7 +22,7 @@ from quantviz.analysis.block_costs import block_costs
 from quantviz.analysis.range_error import range_curve
 from quantviz.analysis.scheme_comparison import compare_schemes
 from quantviz.analysis.study import Study, ask_study, search
-from quantviz.budget import Ended, Progress
+from quantviz.budget import Ended, StepCounter
 from quantviz.evaluation.gaussian import gaussian_sqnr_db
 from quantviz.jobs import Cost, Jobs
 from quantviz.schemes.granularity import PerChannel
@@ -57,13 +57,13 @@ def priority():
 
 
 def endless():
-    progress = Progress(10**9, is_whole=True)
+    progress = StepCounter(10**9, is_whole=True)
     while True:
         progress.step()
 
 
 def slow():
-    progress = Progress(80, is_whole=True)
+    progress = StepCounter(80, is_whole=True)
     for _ in range(80):
         progress.step()
         time.sleep(0.01)

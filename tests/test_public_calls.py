@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.door import kinds_of
+from quantviz.public_calls import kinds_of
 from tests.helpers.public_calls import WRONG, X, refused_or_answered, right_calls
 from tests.helpers.sample import sample_of
 

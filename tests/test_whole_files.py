@@ -12,7 +12,7 @@ import quantviz as qv
 from quantviz.checkpoints import example
 from quantviz.cli.output import Output, put
 from quantviz.compiled import kernel_cache
-from quantviz.sources.hubs.kept import Kept
+from quantviz.sources.hubs.byte_cache import ByteCache
 from quantviz.whole_files import put_whole
 from tests.helpers.code import parsed
 
@@ -76,7 +76,7 @@ def of_example(folder):
 
 
 def of_hub(folder):
-    Kept(folder, 1000).put("shelf", "place", b"piece")
+    ByteCache(folder, 1000).put("shelf", "place", b"piece")
 
 
 @pytest.mark.parametrize("write", [of_report, of_command, of_text, of_example, of_hub])

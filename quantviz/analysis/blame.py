@@ -27,10 +27,10 @@ from quantviz.analysis.kept_parts import (
     in_turn,
 )
 from quantviz.analysis.study import Study
-from quantviz.door import checked_fields, public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element, stored_bits
 from quantviz.evaluation.with_pandas import frame_of
+from quantviz.public_calls import checked_fields, public, public_class
 from quantviz.schemes.calibration import ManualRange
 from quantviz.schemes.granularity import Flat, Granularity, PerChannel, PerGroup, Shape
 from quantviz.schemes.recipes import as_scheme

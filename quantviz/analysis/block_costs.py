@@ -11,8 +11,8 @@ import torch
 from quantviz.analysis.counterfactuals import Counterfactuals, LeftOut, decibels
 from quantviz.analysis.kept_parts import largest_first
 from quantviz.analysis.study import Study
-from quantviz.door import public
 from quantviz.evaluation.with_pandas import frame_of
+from quantviz.public_calls import public
 from quantviz.quantization.cells import quantize_cells
 from quantviz.schemes.granularity import Flat, Shape, flat_index
 from quantviz.schemes.recipes import as_scheme

@@ -13,9 +13,9 @@ import torch
 from quantviz.analysis.sampled_part import SampledPart, has_whole_blocks
 from quantviz.analysis.study import Study
 from quantviz.budget import Ended, too_long
-from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
+from quantviz.public_calls import public
 from quantviz.schemes.calibration import (
     CALIBRATIONS,
     Calibration,

@@ -15,9 +15,9 @@ import torch
 
 from quantviz.analysis.range_error import RangeCurve, range_curve, ranges_to_try
 from quantviz.analysis.study import Study
-from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
+from quantviz.public_calls import public
 from quantviz.quantization.code_to_value import value_operations
 from quantviz.quantization.operations import run_operations
 from quantviz.quantization.qparams import params_to_try

@@ -120,11 +120,11 @@ class Rotated(Stored):
         return torch.from_numpy(np.array(self.run(first, last + 1)))[flat - first]
 
 
-class Scaled(Stored):
+class ScaledColumns(Stored):
     """A matrix with each column times a factor.
 
     >>> x = InMemory(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
-    >>> Scaled(x, torch.tensor([1.0, 0.5])).run(1, 4).tolist()
+    >>> ScaledColumns(x, torch.tensor([1.0, 0.5])).run(1, 4).tolist()
     [1.0, 3.0, 2.0]
     """
 
@@ -472,7 +472,7 @@ class Counterfactuals:
     def _scaled_noise(self, factors: torch.Tensor) -> float:
         factors = factors / (factors.max() * factors.min()).sqrt()
         self.made += 1
-        measured = measure(Scaled(self.x, factors), self._own, metrics=("mse",), by_axis=True)
+        measured = measure(ScaledColumns(self.x, factors), self._own, metrics=("mse",), by_axis=True)
         of_columns = measured.axes[1].e2
         assert of_columns is not None
         return float((of_columns / factors.to(torch.float64).square()).sum())

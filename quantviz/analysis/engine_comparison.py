@@ -88,7 +88,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Reason:
+class DifferenceCause:
     """Why two conventions differ in one cell."""
 
     index: Shape
@@ -225,7 +225,7 @@ def ulps(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 # ---- which rule ---------------------------------------------------------------------------------
 
 
-def why(comparison: Comparison, one: str, other: str, index: Shape) -> Reason:
+def why(comparison: Comparison, one: str, other: str, index: Shape) -> DifferenceCause:
     """Return which rule made the conventions `one` and `other` differ in the cell at `index`.
 
     `QuantVizError` where they do not differ there, or one of them was not compared.
@@ -249,7 +249,7 @@ def why(comparison: Comparison, one: str, other: str, index: Shape) -> Reason:
     mine, theirs = (in_effect(result.scheme) for result in results)
     ((fields, _),) = _rules(results[0].x, mine, theirs, torch.tensor([place]))
     instead = quantize(results[0].x, _with(mine, theirs, fields), strict=True)
-    return Reason(
+    return DifferenceCause(
         index=place,
         what="code" if bool(codes[place]) else "value",
         fields=_valued(fields, mine, theirs),
@@ -321,7 +321,7 @@ def _with(scheme: Scheme, other: Scheme, fields: Iterable[str]) -> Scheme:
 
 
 @dataclass(frozen=True, eq=False)
-class _Outcome:
+class _CellResults:
     """The results of some cells, each field a vector over the cells."""
 
     code: torch.Tensor
@@ -329,7 +329,7 @@ class _Outcome:
     before_rounding: torch.Tensor
     scale: torch.Tensor
 
-    def likeness(self, other: _Outcome) -> torch.Tensor:
+    def likeness(self, other: _CellResults) -> torch.Tensor:
         """Return how many fields each cell shares with the other result."""
         same = [
             _equal(getattr(self, field.name), getattr(other, field.name))
@@ -338,7 +338,7 @@ class _Outcome:
         return torch.stack(same).sum(0)
 
 
-def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
+def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _CellResults:
     """Return the results of `quantize` at `places` (cells, axes) alone."""
     shape = tuple(x.shape)
     fmt = scheme.number_format
@@ -361,7 +361,7 @@ def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
     code = code_of(x[at], coded, scheme)
     decoded = {**params, "q": GRIDS[fmt.kind].decode(code, fmt)}
     value = run_operations(value_operations(scheme), decoded)["x_hat"]
-    return _Outcome(code, value, rounded[-1], params["scale"])
+    return _CellResults(code, value, rounded[-1], params["scale"])
 
 
 def _rules(
@@ -384,7 +384,7 @@ def _rules(
             # Half of one engine and half of another need not be any arithmetic: one may read a number that
             # the other never computes.
             return torch.zeros(len(here), dtype=torch.bool), torch.zeros(len(here), dtype=torch.int64)
-        wanted = _Outcome(*(getattr(end, field.name)[here] for field in dataclasses.fields(end)))
+        wanted = _CellResults(*(getattr(end, field.name)[here] for field in dataclasses.fields(end)))
         turned = torch.where(by_code[here], outcome.code == wanted.code, _equal(outcome.value, wanted.value))
         return turned, outcome.likeness(wanted)
 

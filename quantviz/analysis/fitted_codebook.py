@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from quantviz.analysis.source_bounds import Atoms, best_levels
-from quantviz.door import public
 from quantviz.errors import QuantVizError
+from quantviz.public_calls import public
 from quantviz.quantization.quantizer import choose_qparams, quantize
 from quantviz.quantization.scale_search import column_weights
 from quantviz.schemes.calibration import Given

@@ -26,7 +26,7 @@ _BLOCKS = 128
 #: Elements whose rounding is guessed at for one scale.
 _SAMPLE = 2**14
 #: Elements whose largest are looked for at a time.
-_AT_ONCE = 2**19
+_ELEMENTS_PER_CHUNK = 2**19
 #: So many sets are few.
 _FEW_SETS = 256
 #: Above so many parts only some numbers of them are tried.
@@ -67,7 +67,7 @@ def best_sets(
     >>> best_sets(gain, [[0, 1, 2, 3]], [1, 2], 100)
     {1: (0,), 2: (1, 3)}
     """
-    search = _Search(noise, trials)
+    search = _BestSets(noise, trials)
     for size, order in itertools.product(counts, orders):
         search.offer(order[:size], size)
     pool = in_turn(orders)[:POOL]
@@ -79,7 +79,7 @@ def best_sets(
     return search.best
 
 
-class _Search:
+class _BestSets:
     """The best sets so far."""
 
     def __init__(self, noise: Callable[[Numbers], float], trials: int) -> None:
@@ -246,7 +246,7 @@ def _largest_cells(tried: Counterfactuals, most: int) -> tuple[Array, Array]:
     """Return the flat places of the cells of largest finite |x|, the largest first, and those magnitudes."""
     places = np.zeros(0, np.int64)
     sizes = np.zeros(0, np.float32)
-    for start, stop in runs_between(tried.x.count, _AT_ONCE):
+    for start, stop in runs_between(tried.x.count, _ELEMENTS_PER_CHUNK):
         magnitudes = np.abs(tried.x.run(start, stop))
         magnitudes = np.where(np.isfinite(magnitudes), magnitudes, 0)
         at = np.flatnonzero(magnitudes > sizes[-1]) if len(sizes) >= most else np.arange(len(magnitudes))

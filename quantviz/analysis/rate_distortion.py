@@ -25,9 +25,9 @@ from quantviz.analysis.source_bounds import (
     lloyd_max,
     sqnr_db,
 )
-from quantviz.door import checked_fields, public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
+from quantviz.public_calls import checked_fields, public, public_class
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.schemes.recipes import RECIPES, as_scheme

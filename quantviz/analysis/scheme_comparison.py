@@ -12,14 +12,14 @@ import numpy.typing as npt
 import torch
 
 from quantviz.analysis.study import KeptHere, Study
-from quantviz.door import checked_fields, public
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
+from quantviz.public_calls import checked_fields, public
 from quantviz.schemes.granularity import BlockLayout, Flat, Granularity, Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.coding import Coder
-from quantviz.streaming.frames import Frame, Patch
+from quantviz.streaming.frames import Patch, PixelFrame
 from quantviz.streaming.measuring import Measured, measure
 from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.tensor_facts import facts
@@ -41,7 +41,7 @@ MOST_PARTS = 2**22
 TIE = -1
 NOTHING = -2
 #: Cells whose errors are made at a time, of all schemes.
-_AT_ONCE = 2**18
+_CELLS_PER_CHUNK = 2**18
 
 
 @checked_fields
@@ -146,14 +146,14 @@ def compare_schemes(
     stored, _ = as_stored(x)
     if parts is None and pixels is None:
         parts, pixels = (Flat(1), None) if stored.count <= MOST_CELLS else (None, USUAL_PIXELS)
-    return _comparison(stored, chosen, parts, _Parts.of(stored.shape, parts, pixels), metrics)
+    return _comparison(stored, chosen, parts, _ScoredParts.of(stored.shape, parts, pixels), metrics)
 
 
 def _comparison(
     x: Stored,
     schemes: tuple[Scheme, ...],
     granularity: Granularity | None,
-    parts: _Parts,
+    parts: _ScoredParts,
     metrics: Iterable[str] | None,
 ) -> SchemeComparison:
     facts_of_x = facts(x)
@@ -181,7 +181,7 @@ def _comparison(
 
 
 @dataclass(frozen=True, eq=False)
-class _Parts:
+class _ScoredParts:
     """The parts that have a winner each, and the bands of whole rows of a view that they are added up in."""
 
     shape: Shape
@@ -190,7 +190,7 @@ class _Parts:
     col_edges: Array | None = None
 
     @classmethod
-    def of(cls, shape: Shape, parts: Granularity | None, pixels: tuple[int, int] | None) -> _Parts:
+    def of(cls, shape: Shape, parts: Granularity | None, pixels: tuple[int, int] | None) -> _ScoredParts:
         if pixels is None:
             assert parts is not None
             layout = parts.layout(shape, "short")
@@ -199,7 +199,7 @@ class _Parts:
             return cls(shape, layout)
         rows = math.prod(shape[:-1])
         cols = shape[-1]
-        frame = Frame.of((rows, cols), Patch(0, 0, rows, cols), pixels, None)
+        frame = PixelFrame.of((rows, cols), Patch(0, 0, rows, cols), pixels, None)
         grid = len(frame.row_edges) - 1, len(frame.col_edges) - 1
         if math.prod(grid) > MOST_PARTS:
             raise QuantVizError("scheme_comparison.parts", parts=math.prod(grid), most=MOST_PARTS)
@@ -210,7 +210,7 @@ class _Parts:
         """Yield rows of the view, from … to before: whole blocks, or parts of one row of blocks."""
         rows = self.layout.view_shape[0]
         size = self.layout.block_shape[0]
-        most = max(_AT_ONCE // self.row_length, 1)
+        most = max(_CELLS_PER_CHUNK // self.row_length, 1)
         if self.row_edges is not None or most >= size:
             yield from runs_between(rows, max(most // size, 1) * size)
             return
@@ -247,10 +247,10 @@ class _Parts:
 # ---- errors -------------------------------------------------------------------------------------
 
 
-class _Sums:
+class _BandSums:
     """Sums over bands: noise and counted cells of each part, and wins of each scheme."""
 
-    def __init__(self, schemes: int, parts: _Parts) -> None:
+    def __init__(self, schemes: int, parts: _ScoredParts) -> None:
         grid = parts.layout.grid_shape
         self._noise = np.zeros((schemes, *grid))
         self._held = np.zeros(grid)
@@ -270,9 +270,9 @@ class _Sums:
         return np.asarray(np.sqrt(self._noise / held))
 
 
-def _compared(studies: Sequence[Study], parts: _Parts) -> _Sums:
+def _compared(studies: Sequence[Study], parts: _ScoredParts) -> _BandSums:
     """Return the errors of all parts, and how many cells each scheme wins, from one pass."""
-    whole = _Sums(len(studies), parts)
+    whole = _BandSums(len(studies), parts)
     in_order = InOrder(whole.add)
     length = parts.row_length
     errors_of = [_errors_of(study) for study in studies]

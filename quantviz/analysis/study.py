@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from quantviz.streaming.overview import Overview
     from quantviz.streaming.surveying import Survey
     from quantviz.streaming.tensor_facts import Facts
-    from quantviz.streaming.value_distribution import Spread, ValueHistogram
+    from quantviz.streaming.value_distribution import MagnitudeSpread, ValueHistogram
     from quantviz.tensors.conversion import NonFinite
 
 T = TypeVar("T")
@@ -178,9 +178,10 @@ class Study:
         return self.facts.absmax
 
     @property
-    def spread(self) -> Spread:
+    def spread(self) -> MagnitudeSpread:
         return cast(
-            "Spread", self.keep(f"spread {self.scheme.nonfinite}", lambda: value_distribution.spread(self.x))
+            "MagnitudeSpread",
+            self.keep(f"spread {self.scheme.nonfinite}", lambda: value_distribution.spread(self.x)),
         )
 
     @property

@@ -65,7 +65,7 @@ class Items:
 
 
 @dataclass(frozen=True)
-class Row:
+class FixedList:
     """A list of things, each of its own shape."""
 
     of: tuple[Shape, ...]
@@ -110,7 +110,9 @@ class Either:
     of: tuple[Shape, ...]
 
 
-Shape: TypeAlias = Flag | Whole | Number | Text | Word | Items | Row | Named | Record | Kinds | Maybe | Either
+Shape: TypeAlias = (
+    Flag | Whole | Number | Text | Word | Items | FixedList | Named | Record | Kinds | Maybe | Either
+)
 
 
 def decoded(shape: Shape, said: object) -> Any:
@@ -147,7 +149,7 @@ def decoded(shape: Shape, said: object) -> Any:
         case Items(of, least, most):
             if isinstance(said, list | tuple) and least <= len(said) <= most:
                 return [decoded(of, each) for each in said]
-        case Row(shapes):
+        case FixedList(shapes):
             if isinstance(said, list | tuple) and len(said) == len(shapes):
                 return [decoded(each, part) for each, part in zip(shapes, said, strict=True)]
         case Named(of, names, most):
@@ -194,11 +196,11 @@ _CELL = Record({"row": Whole(), "col": Whole()})
 _WINDOW = Record({"top": Whole(), "left": Whole(), "rows": Whole(1), "cols": Whole(1)})
 #: An output of a layer with the input channel of one of its products, and a part of a layer.
 _OUTPUT = Record({"token": Whole(), "output": Whole(), "channel": Maybe(Whole())})
-_LINES = Record(dict.fromkeys(("tokens", "inputs", "outputs"), Row((Whole(), Whole(1)))))
+_LINES = Record(dict.fromkeys(("tokens", "inputs", "outputs"), FixedList((Whole(), Whole(1)))))
 _PARTS = Named(Text(LONGEST_FORM), Text(40), MOST_PARTS)
 _GO = Record({"page": Word(("lab", "lesson")), "parameters": Maybe(_PARTS)})
 #: Choices of hands in their order: a number, the page, the field and the value's form in links.
-_CHOICES = Items(Row((Whole(1), Text(40), Text(80), Text(LONGEST_FORM))), 1, MOST_CHOSEN)
+_CHOICES = Items(FixedList((Whole(1), Text(40), Text(80), Text(LONGEST_FORM))), 1, MOST_CHOSEN)
 #: New place of a ruler's handle: see `quantviz/browser/ruler/handles.js`.
 _HANDLE = Kinds(
     {
@@ -273,7 +275,7 @@ ELEMENTS: Mapping[str, Shape] = MappingProxyType(
             MOST_CHOSEN,
         ),
         "rows": Items(Whole(), 0, MOST_CHOSEN),
-        "cells": Items(Row((Whole(), Text(LONGEST_FORM))), 0, MOST_CHOSEN),
+        "cells": Items(FixedList((Whole(), Text(LONGEST_FORM))), 0, MOST_CHOSEN),
         "edited_rows": Named(Named(Maybe(_MARK), Text(LONGEST_FORM), MOST_WRITTEN), Whole(), MOST_WRITTEN),
     }
 )

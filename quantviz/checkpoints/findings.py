@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from quantviz.checkpoints.model_map import Model, ModelTensor
+from quantviz.checkpoints.model_map import ModelTensor, ScannedModel
 from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.schemes.granularity import PerChannel
 
@@ -23,7 +23,7 @@ _LEAST_GAIN = 0.5
 
 
 @dataclass(frozen=True)
-class Reason:
+class ErrorCause:
     """Cause of a tensor's larger error: an id and its number."""
 
     #: "nonfinite" (how many), "columns" (dB that a scale for each column gains), "loud" (peak over RMS),
@@ -38,7 +38,7 @@ class Finding:
 
     tensor: str
     sqnr_db: float
-    reasons: tuple[Reason, ...]
+    reasons: tuple[ErrorCause, ...]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Fix:
     more_bits: float
 
 
-def worst_tensors(model: Model, recipe: str, count: int = 3) -> tuple[Finding, ...]:
+def worst_tensors(model: ScannedModel, recipe: str, count: int = 3) -> tuple[Finding, ...]:
     """Return the tensors of least SQNR under a recipe, the worst first, with why."""
     measured = [
         (value, tensor)
@@ -65,27 +65,27 @@ def worst_tensors(model: Model, recipe: str, count: int = 3) -> tuple[Finding, .
     )
 
 
-def reasons(model: Model, tensor: ModelTensor, recipe: str) -> tuple[Reason, ...]:
+def reasons(model: ScannedModel, tensor: ModelTensor, recipe: str) -> tuple[ErrorCause, ...]:
     """Return at most two causes of a tensor's error under a recipe, from the numbers of its rows."""
     numbers = {name: tensor.number(recipe, name) for name in ("nan", "inf", "peak_rms", "kurtosis")}
     found = []
     if numbers["nan"] + numbers["inf"] > 0:
-        found.append(Reason("nonfinite", numbers["nan"] + numbers["inf"]))
+        found.append(ErrorCause("nonfinite", numbers["nan"] + numbers["inf"]))
     columns = _column_gain(model, tensor)
     if columns >= _COLUMNS_DB:
-        found.append(Reason("columns", columns))
+        found.append(ErrorCause("columns", columns))
     if numbers["peak_rms"] >= _LOUD:
-        found.append(Reason("loud", numbers["peak_rms"]))
+        found.append(ErrorCause("loud", numbers["peak_rms"]))
     elif numbers["kurtosis"] >= _HEAVY:
-        found.append(Reason("heavy", numbers["kurtosis"]))
+        found.append(ErrorCause("heavy", numbers["kurtosis"]))
     for name, least in (("zeroed", _ZEROED), ("clipped", _CLIPPED)):
         share = tensor.number(recipe, f"{name}_share")
         if share >= least:
-            found.append(Reason(name, share))
-    return tuple(found[:2]) or (Reason("coarse", tensor.number(recipe, "effective_bits")),)
+            found.append(ErrorCause(name, share))
+    return tuple(found[:2]) or (ErrorCause("coarse", tensor.number(recipe, "effective_bits")),)
 
 
-def _column_gain(model: Model, tensor: ModelTensor) -> float:
+def _column_gain(model: ScannedModel, tensor: ModelTensor) -> float:
     """Return the dB that one scale for each column gains over one for each row, where both were measured."""
     best = -math.inf
     if len(tensor.shape) < 2 or tensor.shape[0] < _FEWEST_ROWS:
@@ -109,7 +109,7 @@ def _is_by_column(recipe: str) -> bool:
     return isinstance(granularity, PerChannel) and granularity.axis != 0
 
 
-def first_fix(model: Model, name: str, recipe: str) -> Fix | None:
+def first_fix(model: ScannedModel, name: str, recipe: str) -> Fix | None:
     """Return the recipe to try first on a tensor: the one of fewest bits that brings it to the median of all
     under the recipe that is shown, else the one of most SQNR; none where no recipe is better. One scale for
     each column is no fix: no engine's kernels take it.

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from quantviz.checkpoints.model.tensor_names import Place, place_of_name, short_names, short_stacks
-from quantviz.checkpoints.results.rows import UNREAD, Row
+from quantviz.checkpoints.model.tensor_names import TensorPlace, place_of_name, short_names, short_stacks
+from quantviz.checkpoints.results.rows import UNREAD, ResultRow
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.catalog import is_whole
 
@@ -45,13 +45,13 @@ class ModelTensor:
     shape: Shape
     dtype: str
     file: str
-    place: Place
+    place: TensorPlace
     #: Measurements by recipe; empty as long as it waits.
-    rows: Mapping[str, Row] = field(default_factory=dict)
+    rows: Mapping[str, ResultRow] = field(default_factory=dict)
 
-    def row(self, recipe: str) -> Row:
+    def row(self, recipe: str) -> ResultRow:
         """Return its row under a recipe, one without numbers as long as it waits."""
-        waiting = Row(self.name, recipe, "waiting", shape=self.shape, dtype=self.dtype, file=self.file)
+        waiting = ResultRow(self.name, recipe, "waiting", shape=self.shape, dtype=self.dtype, file=self.file)
         return self.rows.get(recipe, waiting)
 
     def number(self, recipe: str, name: str) -> float:
@@ -79,7 +79,7 @@ class ModelTensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class ScannedModel:
     """The tensors of a scanned checkpoint in its order, and the recipes they were measured under."""
 
     tensors: tuple[ModelTensor, ...]
@@ -120,12 +120,12 @@ class Model:
         return {tensor.name: tensor for tensor in reversed(self.tensors)}
 
     @cached_property
-    def by_place(self) -> Mapping[Place, ModelTensor]:
+    def by_place(self) -> Mapping[TensorPlace, ModelTensor]:
         """Return the tensors by place; of two at one place the first."""
         return {tensor.place: tensor for tensor in reversed(self.tensors)}
 
 
-_WAITING = Row("", "", "waiting")
+_WAITING = ResultRow("", "", "waiting")
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Square:
     #: The layer whose experts it stands for; "" where it is a tensor.
     opens: str = ""
     #: The row of its tensor under the recipe.
-    found: Row = _WAITING
+    found: ResultRow = _WAITING
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,16 +174,16 @@ class ModelMap:
 
 
 def read_model(
-    listed: Iterable[tuple[str, Shape, str, str]], rows: Iterable[Row], recipes: Sequence[str]
-) -> Model:
+    listed: Iterable[tuple[str, Shape, str, str]], rows: Iterable[ResultRow], recipes: Sequence[str]
+) -> ScannedModel:
     """Return a model from its tensors (name, shape, dtype, file) and the rows of a scan so far.
 
     Of a name that is there twice, rows go to the tensor of the same file.
     """
-    rows_by_tensor: dict[tuple[str, str], dict[str, Row]] = {}
+    rows_by_tensor: dict[tuple[str, str], dict[str, ResultRow]] = {}
     for row in rows:
         rows_by_tensor.setdefault((row.tensor, str(row.file)), {})[row.recipe] = row
-    return Model(
+    return ScannedModel(
         tuple(
             ModelTensor(name, shape, dtype, file, place_of_name(name), rows_by_tensor.get((name, file), {}))
             for name, shape, dtype, file in listed
@@ -192,7 +192,7 @@ def read_model(
     )
 
 
-def audited_model(rows: Iterable[Mapping[str, Any]]) -> Model:
+def audited_model(rows: Iterable[Mapping[str, Any]]) -> ScannedModel:
     """Return a model from the rows of an audit, as `Audit.rows` has them.
 
     A tensor of the original alone stands where the quantized file would have it.
@@ -213,11 +213,13 @@ def audited_model(rows: Iterable[Mapping[str, Any]]) -> Model:
         stored = " ".join(str(row[part]) for part in ("layout", "format") if row[part]) or "–"
         status = statuses.get(str(row["coverage"]), "refused")
         shape = tuple(row["shape"] or ())
-        found = Row(name, AUDIT, status, row["reason"], shape=shape, dtype=stored, became=row["coverage"])
+        found = ResultRow(
+            name, AUDIT, status, row["reason"], shape=shape, dtype=stored, became=row["coverage"]
+        )
         if row["sqnr_db"] is not None:
             found = replace(found, numbers={"sqnr_db": row["sqnr_db"]})
         tensors.append(ModelTensor(name, shape, stored, "", place_of_name(name), {AUDIT: found}))
-    return Model(tuple(tensors), (AUDIT,))
+    return ScannedModel(tuple(tensors), (AUDIT,))
 
 
 def _leads(one: str, other: str) -> tuple[str, str]:
@@ -239,7 +241,7 @@ def _leads(one: str, other: str) -> tuple[str, str]:
     return lead(own), lead(others)
 
 
-def value_of(model: Model, tensor: ModelTensor, recipe: str, colour: str) -> float:
+def value_of(model: ScannedModel, tensor: ModelTensor, recipe: str, colour: str) -> float:
     """Return the number of a tensor that a colour stands for; NaN where there is none."""
     if colour == "against_median":
         return tensor.number(recipe, "sqnr_db") - model.medians(recipe).get(tensor.place.kind, math.nan)
@@ -251,7 +253,7 @@ def value_of(model: Model, tensor: ModelTensor, recipe: str, colour: str) -> flo
     return tensor.number(recipe, colour)
 
 
-def winner_of(model: Model, tensor: ModelTensor, recipe: str) -> str:
+def winner_of(model: ScannedModel, tensor: ModelTensor, recipe: str) -> str:
     """Return the recipe of most SQNR among those that take no more bits than `recipe` on this tensor.
 
     It is "" where nothing was measured.
@@ -266,7 +268,7 @@ def winner_of(model: Model, tensor: ModelTensor, recipe: str) -> str:
     return max(contest, key=lambda contender: contender[0])[1] if contest else ""
 
 
-def layers_with_experts(model: Model) -> tuple[str, ...]:
+def layers_with_experts(model: ScannedModel) -> tuple[str, ...]:
     """Return the layers that have experts, as `model_map` takes them."""
     layers = [
         f"{tensor.place.stack}.{tensor.place.layer}" for tensor in model.weights if tensor.place.expert >= 0
@@ -275,12 +277,12 @@ def layers_with_experts(model: Model) -> tuple[str, ...]:
 
 
 def model_map(
-    model: Model,
+    model: ScannedModel,
     recipe: str,
     colour: str = "sqnr_db",
     *,
     layer: str = "",
-    against: tuple[Model, str] | None = None,
+    against: tuple[ScannedModel, str] | None = None,
     choice: Mapping[str, str] | None = None,
 ) -> ModelMap:
     """Return the map of a model under a recipe.
@@ -326,7 +328,7 @@ def model_map(
     )
 
 
-def _mapped(model: Model, layer: str) -> tuple[ModelTensor, ...]:
+def _mapped(model: ScannedModel, layer: str) -> tuple[ModelTensor, ...]:
     """Return the tensors that have a square: weights, and other matrices; of a layer its experts alone."""
     measured = set(model.weights)
     tensors = tuple(tensor for tensor in model.tensors if tensor in measured or tensor.is_matrix_aside)
@@ -340,7 +342,7 @@ def _mapped(model: Model, layer: str) -> tuple[ModelTensor, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Grid:
+class _LayerGrid:
     """Layers, or experts of one, by kinds."""
 
     rows: tuple[str, ...]
@@ -351,7 +353,7 @@ class _Grid:
     crowded: int
 
 
-def _grid(tensors: Sequence[ModelTensor], *, of_experts: bool) -> _Grid:
+def _grid(tensors: Sequence[ModelTensor], *, of_experts: bool) -> _LayerGrid:
     """Return the rows and columns of tensors that belong to layers."""
     stacks = tuple(dict.fromkeys(tensor.place.stack for tensor in tensors))
     order = {stack: k for k, stack in enumerate(stacks)}
@@ -369,7 +371,7 @@ def _grid(tensors: Sequence[ModelTensor], *, of_experts: bool) -> _Grid:
             members.setdefault((rows[row_of(tensor)], columns[tensor.place.kind]), []).append(tensor)
     names = short_stacks(stacks)
     labels = tuple(f"{names[stack]} {number}".strip() for stack, number in rows)
-    return _Grid(labels, kinds, members, len(tensors) - sum(map(len, members.values())))
+    return _LayerGrid(labels, kinds, members, len(tensors) - sum(map(len, members.values())))
 
 
 def _fitting(kinds: tuple[str, ...], counts: Mapping[str, int], rows: int) -> tuple[str, ...]:
@@ -382,10 +384,10 @@ def _fitting(kinds: tuple[str, ...], counts: Mapping[str, int], rows: int) -> tu
 
 
 def _square(
-    model: Model,
+    model: ScannedModel,
     recipe: str,
     colour: str,
-    against: tuple[Model, str] | None,
+    against: tuple[ScannedModel, str] | None,
     at: tuple[int, int],
     tensors: Sequence[ModelTensor],
     inside: bool,
@@ -433,7 +435,7 @@ def _chosen(
     return Square(*at, first.name, len(tensors), status, math.nan, "", "", shown)
 
 
-def difference(tensor: ModelTensor, recipe: str, other: Model, other_recipe: str) -> float:
+def difference(tensor: ModelTensor, recipe: str, other: ScannedModel, other_recipe: str) -> float:
     """Return the SQNR of its twin in another model minus its own, in dB; NaN where one of them has none."""
     twin = other.by_name.get(tensor.name) or other.by_place.get(tensor.place)
     if twin is None:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from quantviz.sources.local import Listing, data_folder, list_files, real_path
+from quantviz.sources.local import FolderListing, data_folder, list_files, real_path
 
 #: Suffix of a file of results.
 RESULTS = ".sqlite"
@@ -28,7 +28,7 @@ WEIGHTS = (
 
 
 @dataclass(frozen=True)
-class Offered:
+class OfferedFiles:
     """Files to choose from, as paths below the folder; a path that ends in "/" is a folder of shards."""
 
     checkpoints: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Offered:
     cut_short: bool = False
 
 
-def offered() -> Offered:
+def offered() -> OfferedFiles:
     """Return the files to choose from in the server's folder; none where no folder is set.
 
     Raises:
@@ -47,17 +47,17 @@ def offered() -> Offered:
     return offered_of(list_files(also=(RESULTS, *IMATRICES)))
 
 
-def offered_of(listing: Listing) -> Offered:
+def offered_of(listing: FolderListing) -> OfferedFiles:
     """Return the files to choose from in a listing: an index stands for its shards, a folder for numbered
     shards without one.
 
     >>> files = ("a/x-00001-of-00002.safetensors", "a/x-00002-of-00002.safetensors", "b.gguf", "r.sqlite")
-    >>> offered_of(Listing(files, False))
-    Offered(checkpoints=('a/', 'b.gguf'), results=('r.sqlite',), imatrices=(), cut_short=False)
-    >>> offered_of(Listing(("a/imatrix.gguf", "b.imatrix"), False)).imatrices
+    >>> offered_of(FolderListing(files, False))
+    OfferedFiles(checkpoints=('a/', 'b.gguf'), results=('r.sqlite',), imatrices=(), cut_short=False)
+    >>> offered_of(FolderListing(("a/imatrix.gguf", "b.imatrix"), False)).imatrices
     ('a/imatrix.gguf', 'b.imatrix')
     >>> files = ("a/x.bin.index.json", "a/x-00001-of-00002.bin", "a/x-00002-of-00002.bin")
-    >>> offered_of(Listing(files, False)).checkpoints
+    >>> offered_of(FolderListing(files, False)).checkpoints
     ('a/x.bin.index.json',)
     """
     indexed = {
@@ -84,7 +84,7 @@ def offered_of(listing: Listing) -> Offered:
         for file, name in names.items()
         if name.endswith(IMATRICES) or (name.endswith(".gguf") and "imatrix" in name)
     )
-    return Offered(tuple(found), results, imatrices, listing.cut_short)
+    return OfferedFiles(tuple(found), results, imatrices, listing.cut_short)
 
 
 def holder_of(file: str, checkpoints: Collection[str]) -> str:

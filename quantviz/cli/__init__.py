@@ -55,7 +55,7 @@ def _language_option() -> click.Option:
     )
 
 
-class _Sentence(click.ClickException):
+class _UserError(click.ClickException):
     """An error that the user can fix: its sentence alone on stderr."""
 
     exit_code = UNUSABLE
@@ -92,7 +92,7 @@ class _Verbs(click.Group):
         try:
             return super().invoke(ctx)
         except QuantVizError as error:
-            raise _Sentence(error.message(ctx.meta.get(LANGUAGE, DEFAULT_LANGUAGE))) from None
+            raise _UserError(error.message(ctx.meta.get(LANGUAGE, DEFAULT_LANGUAGE))) from None
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):

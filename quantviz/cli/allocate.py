@@ -88,7 +88,7 @@ def allocate(**arguments: Any) -> None:
     """
     from quantviz.checkpoints.allocation.allocating import allocate as choose
 
-    request = _Request(**arguments)
+    request = _AllocateArguments(**arguments)
     table, suited = _suited(request)
     fused: str | tuple[()] | None = "engine" if request.fuse else None
     if request.fuse is False and not suited.joins:
@@ -118,7 +118,7 @@ def allocate(**arguments: Any) -> None:
 
 
 @dataclass(frozen=True)
-class _Request:
+class _AllocateArguments:
     """Arguments of the command."""
 
     table: str
@@ -138,7 +138,7 @@ class _Request:
     output: Output
 
 
-def _suited(request: _Request) -> tuple[Any, Suited]:
+def _suited(request: _AllocateArguments) -> tuple[Any, Suited]:
     from quantviz.checkpoints.results.table_files import read_table
     from quantviz.export.allocations import counted_as, suited
 
@@ -155,7 +155,7 @@ def _suited(request: _Request) -> tuple[Any, Suited]:
     return table, suited(table, tool or "json", other_arithmetic=request.other_arithmetic)
 
 
-def _write_choice(request: _Request, allocation: Allocation) -> None:
+def _write_choice(request: _AllocateArguments, allocation: Allocation) -> None:
     """Write the allocation as a tool reads it, its frontier, or the recipe of each tensor."""
     from quantviz.checkpoints.allocation.frontier import frontier_of
     from quantviz.export.allocations import export_allocation

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quantviz.cli.output import FOUND, Bound, Output, language, put, say, summarized, with_output, write
-from quantviz.cli.reporting import ProgressLine, Shown, interrupted, lab_links, say_links, takes_report
+from quantviz.cli.reporting import LabTensor, ProgressLine, interrupted, lab_links, say_links, takes_report
 from quantviz.jobs import keep_memory
 from quantviz.text import text, visible
 
@@ -57,7 +57,7 @@ def compare(**arguments: Any) -> None:
     before of files that have not changed is not read again, so a comparison that was interrupted goes on
     where it was.
     """
-    request = _Request(**arguments)
+    request = _CompareArguments(**arguments)
     keep_memory()
     audit = _compared(request)
     for sentence in audit.messages(language()):
@@ -72,7 +72,7 @@ def compare(**arguments: Any) -> None:
 
 
 @dataclass(frozen=True)
-class _Request:
+class _CompareArguments:
     """Arguments of the command."""
 
     quantized: str
@@ -87,7 +87,7 @@ class _Request:
     output: Output
 
 
-def _compared(request: _Request) -> Audit:
+def _compared(request: _CompareArguments) -> Audit:
     from quantviz.checkpoints.audit.auditing import audit
     from quantviz.checkpoints.results.store import default_results
 
@@ -109,7 +109,7 @@ def _compared(request: _Request) -> Audit:
             raise interrupted() from None
 
 
-def _write_report(request: _Request, audit: Audit) -> None:
+def _write_report(request: _CompareArguments, audit: Audit) -> None:
     output = request.output
     links = {} if request.app is None else lab_links(request.app, _worst(audit))
     say_links(links)
@@ -131,13 +131,13 @@ def _write_report(request: _Request, audit: Audit) -> None:
         write(output, summarized(audit.rows(language()), audit.messages(language())[0]))
 
 
-def _worst(audit: Audit) -> Iterator[Shown]:
+def _worst(audit: Audit) -> Iterator[LabTensor]:
     """Yield the originals of the worst tensors, each under the scheme of its quantized file."""
     from quantviz.export.audit_report import worst_tensors
 
     for each in worst_tensors(audit):
         if each.original_file and each.scheme is not None:
-            yield Shown(each.tensor, each.original_file, each.original, each.scheme)
+            yield LabTensor(each.tensor, each.original_file, each.original, each.scheme)
 
 
 def _name_of(row: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from quantviz.cli.text_table import text_table
 from quantviz.schemes.orientation import Orientation
 
 if TYPE_CHECKING:
-    from quantviz.export.cell_words import Line
+    from quantviz.export.cell_words import DerivationLine
     from quantviz.quantization.explanation import Explanation
 
 
@@ -56,7 +56,7 @@ def explain(
         write(output, [_record(line) for line in lines if line.step])
 
 
-def _table(lines: list[Line], say: Any, width: int | None) -> str:
+def _table(lines: list[DerivationLine], say: Any, width: int | None) -> str:
     """Return the steps as a table, with the sentences between them as lines over its whole width.
 
     Where a terminal is too narrow for the columns, each step has two lines.
@@ -102,7 +102,7 @@ def _facts(why: Explanation) -> dict[str, Any]:
     }
 
 
-def _record(line: Line) -> dict[str, Any]:
+def _record(line: DerivationLine) -> dict[str, Any]:
     if line.step is None:
         return {"words": line.words, "told": line.numbers}
     return {

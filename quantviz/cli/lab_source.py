@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
 
 
-class Offered(NamedTuple):
+class OfferedFolder(NamedTuple):
     """The folder that an app must offer to open a file."""
 
     folder: Path
@@ -25,7 +25,7 @@ class Offered(NamedTuple):
     known: bool
 
 
-def offered(path: Path) -> Offered:
+def offered(path: Path) -> OfferedFolder:
     """Return the folder that an app must offer to open a file, or all files of a folder.
 
     It is that of the file, unless the file lies below the one that the environment names. Of a model in a
@@ -42,12 +42,12 @@ def offered(path: Path) -> Offered:
         if known and own.is_relative_to(known) and real.is_relative_to(known):
             below = own.relative_to(known)
             if not any(part.startswith(".") for part in below.parts):
-                return Offered(known, below.as_posix(), True)
+                return OfferedFolder(known, below.as_posix(), True)
     of_model = _model_of_cache(linked)
     if of_model:
-        return Offered(of_model, linked.relative_to(of_model).as_posix(), False)
+        return OfferedFolder(of_model, linked.relative_to(of_model).as_posix(), False)
     folder = real if path.is_dir() else real.parent
-    return Offered(folder, real.relative_to(folder).as_posix(), False)
+    return OfferedFolder(folder, real.relative_to(folder).as_posix(), False)
 
 
 def _model_of_cache(path: Path) -> Path | None:

@@ -70,14 +70,14 @@ def layer(**arguments: Any) -> None:
     --imatrix. rel_out is the squared error as a share of the squared outputs, on the tokens used for scales
     and on those held back.
     """
-    request = _Request(**arguments)
+    request = _LayerArguments(**arguments)
     name, rel_out, silent = _answered(request)
     if say_bound(name, rel_out, request.fail_over, silent):
         raise click.exceptions.Exit(FOUND)
 
 
 @dataclass(frozen=True)
-class _Request:
+class _LayerArguments:
     """Arguments of the command."""
 
     capture: str | None
@@ -95,7 +95,7 @@ class _Request:
     output: Output
 
 
-def _answered(request: _Request) -> tuple[str, float, Note | None]:
+def _answered(request: _LayerArguments) -> tuple[str, float, Note | None]:
     """Write the answer; return the layer's name, its error, and the note where that measures nothing.
 
     Raises:
@@ -125,7 +125,7 @@ def _answered(request: _Request) -> tuple[str, float, Note | None]:
     return chosen.name, result.rel_out.held_back, record["reason"]
 
 
-def _source_of(request: _Request, name: str) -> Found:
+def _source_of(request: _LayerArguments, name: str) -> Found:
     """Return the layer as links name it, and the folders that the app must offer."""
     from quantviz.lab.layer_sources import OwnLayer, parse_layer
 

@@ -118,13 +118,13 @@ def captured_source(file: str, name: str) -> Found:
 
 def say_address(app: str, found: Found, result: LayerResult, cell: tuple[int, int]) -> None:
     """Print the address of the page of layers in an app, on stderr."""
-    from quantviz.lab.layer_state import AS_IT_IS, LayerState, Pair
+    from quantviz.lab.layer_state import AS_IT_IS, LayerState, SchemePair
     from quantviz.lab.share_links import write_address
 
     source, folders = found
     weights = str(result.weights.scheme or AS_IT_IS)
     inputs = str(result.inputs.scheme or AS_IT_IS)
-    pair = Pair(weights, inputs, result.static)
+    pair = SchemePair(weights, inputs, result.static)
     state = LayerState(source, pair, str(result.method), result.seed, cell)
     parameters = state.written()
     if language() != DEFAULT_LANGUAGE:

@@ -13,7 +13,7 @@ import click
 from quantviz.cli.layer_arguments import open_layers, say_bound, scheme_named, takes_layer_schemes
 from quantviz.cli.output import FOUND, Output, language, put, say, with_output, write
 from quantviz.errors import QuantVizError
-from quantviz.export.scan_gate import Case, junit
+from quantviz.export.scan_gate import GateCase, junit
 from quantviz.layers.methods.packages import help_table
 from quantviz.schemes.text_form import split_outside_parentheses
 from quantviz.text import text
@@ -52,7 +52,7 @@ def layers(**arguments: Any) -> None:
     its error on those held back, and how many times less that is than by rounding to nearest, are no part of
     the choice.
     """
-    request = _Request(**arguments)
+    request = _LayersArguments(**arguments)
     rows = _measured(request)
     missing = [row for row in rows if row["status"] != "ok"]
     if len(missing) == len(rows):
@@ -71,7 +71,7 @@ def layers(**arguments: Any) -> None:
 
 
 @dataclass(frozen=True)
-class _Request:
+class _LayersArguments:
     """Arguments of the command."""
 
     capture: str
@@ -85,7 +85,7 @@ class _Request:
     output: Output
 
 
-def _measured(request: _Request) -> list[dict[str, Any]]:
+def _measured(request: _LayersArguments) -> list[dict[str, Any]]:
     """Return the record of each layer.
 
     Raises:
@@ -111,13 +111,13 @@ def _measured(request: _Request) -> list[dict[str, Any]]:
     return [*best_of_all(wanted, weights, inputs, chains, static=static), *missing]
 
 
-def _case(row: dict[str, Any], schemes: str, most: float | None) -> Case:
+def _case(row: dict[str, Any], schemes: str, most: float | None) -> GateCase:
     """Print the sentence on a layer that the bound does not pass, and return its outcome under the gate."""
     if row["status"] != "ok":
-        return Case(schemes, row["layer"], row["reason"].message(language()))
+        return GateCase(schemes, row["layer"], row["reason"].message(language()))
     rel_out = row["rel_out_held_back"]
     failure = say_bound(row["layer"], rel_out, most, row["reason"])
-    return Case(schemes, row["layer"], failure, text("cli.layers.measured", language(), rel_out=rel_out))
+    return GateCase(schemes, row["layer"], failure, text("cli.layers.measured", language(), rel_out=rel_out))
 
 
 def _put_layers(output: Output, rows: list[dict[str, Any]], title: str) -> None:

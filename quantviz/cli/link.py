@@ -125,8 +125,8 @@ def _check(scheme: Any, source: Source) -> None:
 
 
 def _read(address: str, output: Output) -> None:
-    from quantviz.lab.state import LabState, has_state, mended, weight_codec
-    from quantviz.schemes.mended import AboutTensor
+    from quantviz.lab.state import LabState, change_notes, has_state, weight_codec
+    from quantviz.schemes.arithmetic_changes import TensorTraits
 
     parts = urlsplit(address)
     parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -142,7 +142,7 @@ def _read(address: str, output: Output) -> None:
     write(output, facts)
     for problem in problems:
         complain(problem)
-    for note in mended(parameters, state, AboutTensor(finite=state.source.finite)):
+    for note in change_notes(parameters, state, TensorTraits(finite=state.source.finite)):
         complain(note)
     if problems:
         raise click.exceptions.Exit(FOUND)

@@ -79,7 +79,7 @@ def interrupted() -> click.exceptions.Exit:
     return click.exceptions.Exit(INTERRUPTED)
 
 
-class Shown(NamedTuple):
+class LabTensor(NamedTuple):
     """A tensor as the Lab is to show it."""
 
     #: Its name in the report.
@@ -93,7 +93,7 @@ class Shown(NamedTuple):
     cell: str | None = None
 
 
-def lab_links(app: str, tensors: Iterable[Shown]) -> dict[str, str]:
+def lab_links(app: str, tensors: Iterable[LabTensor]) -> dict[str, str]:
     """Return the Lab's addresses of tensors by their names in a report; of those that the app opens, because
     their files lie in its folder of data.
 

@@ -13,7 +13,7 @@ from quantviz.cli.reporting import ProgressLine, takes_progress
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results.rows import Row
+    from quantviz.checkpoints.results.rows import ResultRow
     from quantviz.models.runs import RunComparison
 
 #: Columns of the table for people; all other forms have every column.
@@ -52,7 +52,7 @@ def runs(**arguments: Any) -> None:
     stdout; .html is a page with the worst tensor of each run in pictures. The status is 1 unless every tensor
     of the reference was compared.
     """
-    request = _Request(**arguments)
+    request = _RunsArguments(**arguments)
     comparison = _compared(request)
     for sentence in comparison.messages(language()):
         click.echo(visible(sentence), err=True)
@@ -62,7 +62,7 @@ def runs(**arguments: Any) -> None:
 
 
 @dataclass(frozen=True)
-class _Request:
+class _RunsArguments:
     """Arguments of the command."""
 
     reference: str
@@ -75,7 +75,7 @@ class _Request:
     output: Output
 
 
-def _compared(request: _Request) -> RunComparison:
+def _compared(request: _RunsArguments) -> RunComparison:
     from quantviz.models.runs import LOGITS, compare_runs
 
     with ProgressLine(request.progress) as line:
@@ -89,7 +89,7 @@ def _compared(request: _Request) -> RunComparison:
         )
 
 
-def _write_comparison(request: _Request, comparison: RunComparison) -> None:
+def _write_comparison(request: _RunsArguments, comparison: RunComparison) -> None:
     output = request.output
     rows = comparison.rows(language())
     if output.format == "html":
@@ -114,7 +114,7 @@ def _side_by_side(comparison: RunComparison) -> list[dict[str, Any]]:
     return [{name: record.get(name) for name in columns} for record in found.values()]
 
 
-def _is_found(request: _Request, comparison: RunComparison) -> bool:
+def _is_found(request: _RunsArguments, comparison: RunComparison) -> bool:
     """Write JUnit, and return whether a tensor fails."""
     from quantviz.export.scan_gate import Gate, cases_of, junit
 
@@ -129,11 +129,11 @@ def _is_found(request: _Request, comparison: RunComparison) -> bool:
     return any(gate.failure(case) for case in cases)
 
 
-def _case(request: _Request, row: dict[str, Any]) -> Row:
+def _case(request: _RunsArguments, row: dict[str, Any]) -> ResultRow:
     """Return a row as the gate of a scan takes it: without numbers a tensor is not read, or refused."""
-    from quantviz.checkpoints.results.rows import Row
+    from quantviz.checkpoints.results.rows import ResultRow
 
     status = "ok" if row["status"] == "compared" else "not_read"
     if row["status"] in ("missing", "shape") and request.allow_missing:
         status = "refused"
-    return Row(row["tensor"], row["run"], status, row["reason"], numbers={"sqnr_db": row["sqnr_db"]})
+    return ResultRow(row["tensor"], row["run"], status, row["reason"], numbers={"sqnr_db": row["sqnr_db"]})

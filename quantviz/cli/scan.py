@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quantviz.cli.output import FOUND, Bound, Output, language, put, say, summarized, with_output, write
-from quantviz.cli.reporting import ProgressLine, Shown, interrupted, lab_links, say_links, takes_report
+from quantviz.cli.reporting import LabTensor, ProgressLine, interrupted, lab_links, say_links, takes_report
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results.rows import Row
-    from quantviz.checkpoints.results.stored_rows import Progress, Scan
+    from quantviz.checkpoints.results.rows import ResultRow
+    from quantviz.checkpoints.results.stored_rows import Scan, ScanProgress
     from quantviz.export.scan_summary import ScanSummary
 
 
@@ -100,7 +100,7 @@ def scan(**arguments: Any) -> None:
     read. What was
     measured before is not measured again, so a scan that was interrupted goes on where it was.
     """
-    request = _Request(**arguments)
+    request = _ScanArguments(**arguments)
     scanned, rows = _measured(request)
     for note in (scanned.coverage, *scanned.notes):
         click.echo(visible(note[language()]), err=True)
@@ -112,7 +112,7 @@ def scan(**arguments: Any) -> None:
 
 
 @dataclass(frozen=True)
-class _Request:
+class _ScanArguments:
     """Arguments of the command."""
 
     path: str
@@ -134,7 +134,7 @@ class _Request:
     output: Output
 
 
-def _measured(request: _Request) -> tuple[Scan, list[Row]]:
+def _measured(request: _ScanArguments) -> tuple[Scan, list[ResultRow]]:
     from quantviz.checkpoints.results.store import Results
     from quantviz.checkpoints.scan.scanning import Execution, run_scan, selection_of
 
@@ -163,7 +163,7 @@ def _measured(request: _Request) -> tuple[Scan, list[Row]]:
         return results.scan(number), list(results.rows(number, language()))
 
 
-def _write_report(request: _Request, scanned: Scan, rows: list[Row]) -> None:
+def _write_report(request: _ScanArguments, scanned: Scan, rows: list[ResultRow]) -> None:
     from quantviz.checkpoints.results.stored_rows import frame_of
     from quantviz.export.report import report
     from quantviz.export.scan_summary import summary_of
@@ -183,7 +183,7 @@ def _write_report(request: _Request, scanned: Scan, rows: list[Row]) -> None:
     say_links(links)
 
 
-def _say_oddities(rows: list[Row]) -> bool:
+def _say_oddities(rows: list[ResultRow]) -> bool:
     """Name the tensors that are constant or not finite; return whether there are some."""
     from quantviz.export.scan_summary import is_constant
 
@@ -198,7 +198,7 @@ def _say_oddities(rows: list[Row]) -> bool:
     return bool(constant or not_finite)
 
 
-def _say_failures(request: _Request, rows: list[Row]) -> bool:
+def _say_failures(request: _ScanArguments, rows: list[ResultRow]) -> bool:
     """Print the numbers of tensors by outcome, and write JUnit; return whether a tensor failed."""
     from quantviz.export.scan_gate import Gate, cases_of, counts_of, junit
 
@@ -227,7 +227,7 @@ def _say_failures(request: _Request, rows: list[Row]) -> bool:
     return bool(empty) or any(count.failed for count in counts)
 
 
-def _worst_first(rows: list[Row]) -> list[Row]:
+def _worst_first(rows: list[ResultRow]) -> list[ResultRow]:
     """Return the rows for people: tensors without a number, then those of lowest SQNR.
 
     Tensors that are left aside are most of a model's; the last line counts them.
@@ -247,13 +247,13 @@ def _say_worst(summary: ScanSummary) -> None:
             say("cli.scan.worst", recipe=recipe.recipe, names=names)
 
 
-def _worst(summary: ScanSummary) -> Iterator[Shown]:
+def _worst(summary: ScanSummary) -> Iterator[LabTensor]:
     """Yield the worst tensors under the first recipe, each at its largest error."""
     from quantviz.export.report import WORST
 
     for row in summary.worst(summary.recipes[0].recipe, WORST):
         cell = ",".join(map(str, row.max_error_at or ()))
-        yield Shown(row.tensor, str(row.file), row.tensor, str(row.scheme), cell)
+        yield LabTensor(row.tensor, str(row.file), row.tensor, str(row.scheme), cell)
 
 
 class _Cancelling:
@@ -281,7 +281,7 @@ class _Cancelling:
         self.requested.set()
 
 
-def _progress_words(progress: Progress) -> str:
+def _progress_words(progress: ScanProgress) -> str:
     words = text("cli.progress", language(), done=progress.tensors_done, all=progress.tensors)
     rate = progress.bytes_per_second
     left = progress.seconds_left

@@ -24,7 +24,7 @@ _LINE = 64
 _BATCH = 11
 
 
-class _Writing(Loops):
+class _ButterflyWriter(Loops):
     """Writes the loops over numbers of the factor's kind, at addresses that are given by name."""
 
     def __init__(self, builder: Any, given: dict[str, Any]) -> None:
@@ -156,15 +156,17 @@ def _across(value: Lanes) -> Lanes:
     return value
 
 
-def _loops(names: str, write: Callable[[_Writing], None]) -> Any:
+def _loops(names: str, write: Callable[[_ButterflyWriter], None]) -> Any:
     """Return a function of numba's that takes a number of the arrays' kind, and then these."""
-    return written_loops(("factor", *names.split()), lambda builder, given: write(_Writing(builder, given)))
+    return written_loops(
+        ("factor", *names.split()), lambda builder, given: write(_ButterflyWriter(builder, given))
+    )
 
 
 _turn_long = _loops("given out count", lambda loops: loops.turn_neighbours(4))
 _turn_short = _loops("given out count", lambda loops: loops.turn_neighbours(1))
-_turn_pairs = _loops("out count half", _Writing.turn_pairs)
-_turn_fours = _loops("out count half", _Writing.turn_fours)
+_turn_pairs = _loops("out count half", _ButterflyWriter.turn_pairs)
+_turn_fours = _loops("out count half", _ButterflyWriter.turn_fours)
 _long_fours = _loops("given sums size groups", lambda loops: loops.add_fours(4))
 _short_fours = _loops("given sums size groups", lambda loops: loops.add_fours(1))
 _ROWS = "sums places signs of_row out size rows groups done"

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from quantviz.compiled.javascript_lines import Lines, needed
-from quantviz.compiled.traced_values import FUNCTIONS, TYPES, Cell, Trace, Untraceable, looked_up
-from quantviz.compiled.tracing import Ends, trace_cell, words_of
+from quantviz.compiled.javascript_lines import FunctionLines, needed
+from quantviz.compiled.traced_values import FUNCTIONS, TYPES, Trace, TracedValue, Untraceable, looked_up
+from quantviz.compiled.tracing import TracedEnds, trace_cell, words_of
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.quantization.calibrating import calibrated
 from quantviz.quantization.code_to_value import block_names, value_operations
@@ -33,7 +33,7 @@ from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import dtype_name, torch_dtype
 
-#: Kind of each type for `Lines`.
+#: Kind of each type for `FunctionLines`.
 _KIND = MappingProxyType({"f4": "f", "f8": "f", "i4": "i", "i8": "i", "b1": "b"})
 #: Beyond it a whole number has no float64 of its own, and is packed as its digits.
 _EXACT = 2**53
@@ -49,7 +49,7 @@ _MOST_LISTED = 2**12
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class JavaScriptProgram:
     """Some arithmetic as JavaScript, and the numbers it reads."""
 
     #: A function expression: from the runtime and the numbers to the parts of the arithmetic.
@@ -77,7 +77,7 @@ class Program:
         }
 
 
-def packed_together(programs: Iterable[Program]) -> dict[str, Any]:
+def packed_together(programs: Iterable[JavaScriptProgram]) -> dict[str, Any]:
     """Return several programs as plain values, each text among them once; `unpacked` of the browser takes
     them apart.
 
@@ -107,7 +107,7 @@ def layout_spec(layout: BlockLayout, shape: Shape) -> dict[str, Any]:
     }
 
 
-def write_program(scheme: Scheme) -> Program:
+def write_program(scheme: Scheme) -> JavaScriptProgram:
     """Return a scheme's arithmetic as JavaScript: from the values of a block to its scale, from a cell to its
     code, its value and its error, and from a code to its value.
 
@@ -136,27 +136,28 @@ class _Sort:
 
 
 @lru_cache(maxsize=256)
-def _written_program(sort: _Sort) -> Program:
+def _written_program(sort: _Sort) -> JavaScriptProgram:
     return _SchemeWriter(sort.scheme).program()
 
 
 @lru_cache(maxsize=1)
-def write_metrics() -> Program:
+def write_metrics() -> JavaScriptProgram:
     """Return the formulas of all metrics as JavaScript, each from moments and the bits of an element at
     stored size.
 
     >>> "max_abs_error" in write_metrics().text
     True
     """
-    numbers = _Numbers()
+    numbers = _ProgramNumbers()
     parts = []
     for name, metric in METRICS.items():
         trace = numbers.trace()
         known = {
-            field: Cell(trace, field, torch.float64, field in _OF_CODES) for field in sorted(metric.reads)
+            field: TracedValue(trace, field, torch.float64, field in _OF_CODES)
+            for field in sorted(metric.reads)
         }
-        moments: Any = _Known(known)
-        made: Any = metric.formula(moments, Cell(trace, "bits", torch.float64, False))
+        moments: Any = _NamedMoments(known)
+        made: Any = metric.formula(moments, TracedValue(trace, "bits", torch.float64, False))
         parts.append(f"{name}: {_formula(trace, made.name, known)}")
     return numbers.program(parts, {"metrics": list(METRICS)})
 
@@ -166,16 +167,16 @@ _OF_CODES = ("codes_seen", "code_counts")
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class _NamedMoments:
     """Moments by name."""
 
-    known: Mapping[str, Cell]
+    known: Mapping[str, TracedValue]
 
-    def __getattr__(self, name: str) -> Cell:
+    def __getattr__(self, name: str) -> TracedValue:
         return self.known[name]
 
 
-def _formula(trace: Trace, result: str, known: Mapping[str, Cell]) -> str:
+def _formula(trace: Trace, result: str, known: Mapping[str, TracedValue]) -> str:
     """Return the text of a metric's function: lines before, lines of each code, and lines on their sums."""
     sums = {line.partition(" = ")[0]: line for line in trace.of_block if " = total(" in line}
     late = set(sums)
@@ -184,7 +185,7 @@ def _formula(trace: Trace, result: str, known: Mapping[str, Cell]) -> str:
             late.add(line.partition(" = ")[0])
     before = [line for line in trace.of_block if line.partition(" = ")[0] not in late]
     after = [line for line in trace.of_block if line not in before and line not in sums.values()]
-    writer = Lines(dict.fromkeys([*known, "bits"], "f"))
+    writer = FunctionLines(dict.fromkeys([*known, "bits"], "f"))
     vectors = [n for n in known if known[n].of_cell]
     read = [f"{name}: {name}_" if name in vectors else name for name in known]
     code = [f"const {{ {', '.join(read)} }} = m;"] if known else []
@@ -201,7 +202,7 @@ def _formula(trace: Trace, result: str, known: Mapping[str, Cell]) -> str:
     return "(m, bits) => {\n" + "\n".join([*code, *writer.write(after), f"return {result};"]) + "\n}"
 
 
-class _Numbers:
+class _ProgramNumbers:
     """The numbers that the parts of one program share."""
 
     def __init__(self, **functions: Callable[..., Any]) -> None:
@@ -220,7 +221,7 @@ class _Numbers:
             floats=self.floats, integers=self.integers, tables=self.tables, functions=self._functions
         )
 
-    def program(self, parts: Iterable[str], facts: Mapping[str, Any]) -> Program:
+    def program(self, parts: Iterable[str], facts: Mapping[str, Any]) -> JavaScriptProgram:
         """Return the parts as one function."""
         body = ",\n".join(parts)
         used = words_of(body)
@@ -230,31 +231,31 @@ class _Numbers:
         text += "const { rint, copysign, fusedSum, toHalf, toBrain, twoTo, exponentOf, floatOfCode } = R;\n"
         text += f"return {{\n{body}\n}};\n}}"
         tables = torch.cat(self.tables).tolist() if self.tables else ()
-        return Program(
+        return JavaScriptProgram(
             text, tuple(self.floats), tuple(self.integers), tuple(tables), MappingProxyType(dict(facts))
         )
 
 
-def _function(name: str) -> Callable[[Cell], Cell]:
-    def run(x: Cell) -> Cell:
+def _function(name: str) -> Callable[[TracedValue], TracedValue]:
+    def run(x: TracedValue) -> TracedValue:
         return x.trace.line(f"{TYPES[x.dtype]}({name}({x.name}))", x.dtype, (x,))
 
     return run
 
 
-def _sign_bit(x: Cell) -> Any:
+def _sign_bit(x: TracedValue) -> Any:
     """Return whether the sign of a number is set; of the input also where it is NaN."""
     if x.name == "x":
         return x.trace.line("sign_bit(x)", torch.bool, (x,))
     return FUNCTIONS["signbit"](x)
 
 
-def _total(x: Cell, _axis: int) -> Cell:
+def _total(x: TracedValue, _axis: int) -> TracedValue:
     """Return the sum over all codes: it is a number of the whole."""
     return x.trace.line(f"total({x.name})", x.dtype, ())
 
 
-class _CalibrationInputs(Ends):
+class _CalibrationInputs(TracedEnds):
     """The numbers of a block that a calibration reads, each by a name; the runtime computes them."""
 
     def __init__(self, trace: Trace, dtype: torch.dtype, asks: list[dict[str, Any]], sizes: bool) -> None:
@@ -288,10 +289,10 @@ class _SchemeWriter:
 
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
-        self._numbers = _Numbers(__getitem__=self._value_of_code, signbit=_sign_bit)
+        self._numbers = _ProgramNumbers(__getitem__=self._value_of_code, signbit=_sign_bit)
         self._dtype = torch_dtype(scheme.range_dtype)
 
-    def program(self) -> Program:
+    def program(self) -> JavaScriptProgram:
         scheme = self._scheme
         convention = self._scheme.arithmetic
         fmt = self._scheme.number_format
@@ -332,7 +333,7 @@ class _SchemeWriter:
         }
         return self._numbers.program(parts, facts)
 
-    def _value_of_code(self, values: torch.Tensor, x: Cell) -> Cell:
+    def _value_of_code(self, values: torch.Tensor, x: TracedValue) -> TracedValue:
         """Return a list's entry; a long list of a float format's values by arithmetic instead."""
         fmt = self._scheme.number_format
         if fmt.kind != "float" or len(values) < _MOST_LISTED:
@@ -364,7 +365,9 @@ class _SchemeWriter:
         scheme = self._scheme
         of_tensor = dict.fromkeys(("tensor_absmax", "short"), torch.float32)
         inputs = {**known, **of_tensor}
-        values: dict[str, Any] = {name: Cell(trace, name, dtype, True) for name, dtype in inputs.items()}
+        values: dict[str, Any] = {
+            name: TracedValue(trace, name, dtype, True) for name, dtype in inputs.items()
+        }
         made: dict[str, Any] = run_operations(operations, values)
         zero = made["zero_point"]
         # A zero point too large for int32 is refused by its float.
@@ -416,10 +419,10 @@ class _SchemeWriter:
         trace = self._numbers.trace()
         inputs = {"x": torch.float32, **params}
         values: dict[str, Any] = {
-            name: Cell(trace, name, dtype, name == "x") for name, dtype in inputs.items()
+            name: TracedValue(trace, name, dtype, name == "x") for name, dtype in inputs.items()
         }
         if scheme.arithmetic.ties == "stochastic":
-            values["index"] = Cell(trace, "index", torch.int64, True)
+            values["index"] = TracedValue(trace, "index", torch.int64, True)
         results = set[str]()
         steps = list[str]()
 
@@ -455,7 +458,7 @@ class _SchemeWriter:
         """
         fmt = self._scheme.number_format
         trace = self._numbers.trace()
-        y: Any = Cell(trace, "y", torch.float64, True)
+        y: Any = TracedValue(trace, "y", torch.float64, True)
         below, above = neighbours(y, fmt)
         coordinate: Any = GRIDS[fmt.kind].coordinate(y, fmt)
         results: dict[str, Any] = {
@@ -466,7 +469,7 @@ class _SchemeWriter:
         parts = [f"around: {self._returned(trace, 'y', results)}"]
         if fmt.kind != "integer":
             trace = self._numbers.trace()
-            code: Any = Cell(trace, "code", torch_dtype(fmt.code_dtype), True)
+            code: Any = TracedValue(trace, "code", torch_dtype(fmt.code_dtype), True)
             parts.append(
                 f"unscaled: {self._returned(trace, 'code', {'value': GRIDS[fmt.kind].decode(code, fmt)})}"
             )
@@ -478,7 +481,9 @@ class _SchemeWriter:
         """
         trace = self._numbers.trace()
         inputs = {**named, **dict.fromkeys(("tensor_absmax", "short"), torch.float32)}
-        values: dict[str, Any] = {name: Cell(trace, name, dtype, True) for name, dtype in inputs.items()}
+        values: dict[str, Any] = {
+            name: TracedValue(trace, name, dtype, True) for name, dtype in inputs.items()
+        }
         clamp: dict[str, Any] = {}
 
         def record(operation: Operation, before: NamedTensors, result: Any) -> None:
@@ -501,9 +506,9 @@ class _SchemeWriter:
         trace = self._numbers.trace()
         fmt = self._scheme.number_format
         params_by_name: dict[str, Any] = {
-            name: Cell(trace, name, dtype, False) for name, dtype in params.items()
+            name: TracedValue(trace, name, dtype, False) for name, dtype in params.items()
         }
-        code: Any = Cell(trace, "code", torch_dtype(fmt.code_dtype), True)
+        code: Any = TracedValue(trace, "code", torch_dtype(fmt.code_dtype), True)
         made: dict[str, Any] = run_operations(
             value_operations(self._scheme), {**params_by_name, "q": GRIDS[fmt.kind].decode(code, fmt)}
         )
@@ -526,7 +531,7 @@ class _SchemeWriter:
 
 def write_operations(
     operations: Operations, of_block: Mapping[str, torch.dtype], of_cell: Mapping[str, torch.dtype], name: str
-) -> Program:
+) -> JavaScriptProgram:
     """Return a list of operations as JavaScript: the part from the numbers of a block and of its cells to the
     cells' value called `name`, and the part to the results of all operations on one cell.
 
@@ -539,14 +544,16 @@ def write_operations(
     Raises:
         Untraceable: An operation cannot be written down.
     """
-    numbers = _Numbers()
+    numbers = _ProgramNumbers()
     trace = numbers.trace()
     values: dict[str, Any] = {
-        **{value_name: Cell(trace, value_name, dtype, False) for value_name, dtype in of_block.items()},
-        **{value_name: Cell(trace, value_name, dtype, True) for value_name, dtype in of_cell.items()},
+        **{
+            value_name: TracedValue(trace, value_name, dtype, False) for value_name, dtype in of_block.items()
+        },
+        **{value_name: TracedValue(trace, value_name, dtype, True) for value_name, dtype in of_cell.items()},
     }
     steps = list[dict[str, Any]]()
-    made = list[Cell]()
+    made = list[TracedValue]()
 
     def record(operation: Operation, before: NamedTensors, result: Any) -> None:
         step: dict[str, Any] = {"key": operation.key, "name": operation.name, "line": operation.line}
@@ -572,7 +579,7 @@ def write_operations(
     return numbers.program([f"cells: {cells}", f"steps: {of_steps}"], {"steps": steps})
 
 
-def _float_of_code(code: Cell, fmt: NumberFormat) -> Cell:
+def _float_of_code(code: TracedValue, fmt: NumberFormat) -> TracedValue:
     layout = fmt.float_bits
     assert layout
     numbers = [
@@ -600,7 +607,7 @@ def _written(
     """Return the declarations that depend on numbers alone, on the block, and on the cell."""
     known = set(names)
     kept = needed([*trace.of_block, *trace.of_cell], results)
-    writer = Lines({**dict.fromkeys(known, "f"), "index": "big", "code": "i", **(kinds or {})})
+    writer = FunctionLines({**dict.fromkeys(known, "f"), "index": "big", "code": "i", **(kinds or {})})
     fixed = list[str]()
     block = list[str]()
     cell = list[str]()

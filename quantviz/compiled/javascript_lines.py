@@ -74,10 +74,10 @@ _WHOLE: Mapping[str, Callable[[str, str], str]] = MappingProxyType(
 )
 
 
-class Lines:
+class FunctionLines:
     """Lines of one function; each name's kind is known once its line was written.
 
-    >>> lines = Lines({"x": "f", "scale": "f"})
+    >>> lines = FunctionLines({"x": "f", "scale": "f"})
     >>> lines.write(["t0 = f4(x / scale)", "t1 = rint(t0)", "t2 = t1 != t0"])
     ['const t0 = fround(x / scale);', 'const t1 = rint(t0);', 'const t2 = t1 !== t0;']
     >>> sorted(lines.called)

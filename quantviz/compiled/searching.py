@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from quantviz.compiled.traced_values import Cell, Trace
+from quantviz.compiled.traced_values import Trace, TracedValue
 from quantviz.compiled.tracing import words_of
 from quantviz.compiled.vector_searches import GIVEN_TO_SEARCH
 from quantviz.quantization.scale_search import find_by
@@ -46,7 +46,7 @@ def trace_search(search: ScaleSearch, fmt: NumberFormat, size: int, *, weighted:
     """
     trace = _SearchTrace()
     steps = _Recorded(trace, size)
-    x, weights = (Cell(trace, name, torch.float32, True) for name in ("x_", "w_"))
+    x, weights = (TracedValue(trace, name, torch.float32, True) for name in ("x_", "w_"))
     results = find_by(steps, x, weights if weighted else None, search, fmt)
     return SearchCode(
         tuple(trace.steps),
@@ -78,7 +78,7 @@ class _SearchTrace(Trace):
         self._count += 1
         return f"t{self._count - 1}"
 
-    def line(self, expression: str, dtype: torch.dtype, inputs: tuple[Cell, ...]) -> Cell:
+    def line(self, expression: str, dtype: torch.dtype, inputs: tuple[TracedValue, ...]) -> TracedValue:
         of_cell = any(cell.of_cell for cell in inputs) and not self._in_turn
         name = self._known.get(expression)
         if name is None:
@@ -88,7 +88,7 @@ class _SearchTrace(Trace):
                 self.of_elements[name] = expression
             else:
                 self.steps.append(("line", f"{name} = {expression}"))
-        return Cell(self, name, dtype, name in self.of_elements)
+        return TracedValue(self, name, dtype, name in self.of_elements)
 
     @contextmanager
     def inside(self, *, in_turn: bool = False) -> Any:
@@ -133,33 +133,36 @@ class _Recorded:
         self._trace = trace
         self._size = size
 
-    def count(self, x: Cell) -> Cell:
+    def count(self, x: TracedValue) -> TracedValue:
         return self._trace.number(self._size, torch.float32)
 
-    def sums(self, *terms: Cell) -> tuple[Cell, ...]:
+    def sums(self, *terms: TracedValue) -> tuple[TracedValue, ...]:
         return self._folded("sum", *terms)
 
-    def least(self, values: Cell) -> Cell:
+    def least(self, values: TracedValue) -> TracedValue:
         return self._folded("least", values)[0]
 
-    def most(self, values: Cell) -> Cell:
+    def most(self, values: TracedValue) -> TracedValue:
         return self._folded("most", values)[0]
 
-    def extreme(self, values: Cell) -> Cell:
+    def extreme(self, values: TracedValue) -> TracedValue:
         return self._folded("extreme", values)[0]
 
-    def level(self, x: Cell, share: float) -> Cell:
+    def level(self, x: TracedValue, share: float) -> TracedValue:
         self._trace.reads_level = True
         return self._of_block("level")
 
-    def kept(self, values: Cell) -> Cell:
+    def kept(self, values: TracedValue) -> TracedValue:
         if values.name in self._trace.of_elements:
             self._trace.slots.setdefault(values.name, len(set(self._trace.slots.values())))
         return values
 
     def tried(
-        self, numbers: Sequence[float], state: tuple[Cell, ...], attempt: Callable[..., tuple[Cell, ...]]
-    ) -> tuple[Cell, ...]:
+        self,
+        numbers: Sequence[float],
+        state: tuple[TracedValue, ...],
+        attempt: Callable[..., tuple[TracedValue, ...]],
+    ) -> tuple[TracedValue, ...]:
         trace = self._trace
         first = len(trace.floats)
         number = trace.name()
@@ -176,11 +179,11 @@ class _Recorded:
     def in_turn(
         self,
         rounds: int,
-        values: tuple[Cell, ...],
-        codes: Cell,
-        state: tuple[Cell, ...],
-        move: Callable[..., tuple[Cell, ...]],
-    ) -> tuple[Cell, ...]:
+        values: tuple[TracedValue, ...],
+        codes: TracedValue,
+        state: tuple[TracedValue, ...],
+        move: Callable[..., tuple[TracedValue, ...]],
+    ) -> tuple[TracedValue, ...]:
         trace = self._trace
         slot = trace.slots[codes.name]
         code = trace.name()
@@ -201,12 +204,12 @@ class _Recorded:
         trace.of_elements[moved] = codes.name
         trace.slots[moved] = slot
         trace.stored.add(moved)
-        return Cell(trace, moved, torch.float32, True), *map(self._of_block, names)
+        return TracedValue(trace, moved, torch.float32, True), *map(self._of_block, names)
 
-    def _of_block(self, name: str) -> Cell:
-        return Cell(self._trace, name, torch.float32, False)
+    def _of_block(self, name: str) -> TracedValue:
+        return TracedValue(self._trace, name, torch.float32, False)
 
-    def _folded(self, kind: str, *terms: Cell) -> tuple[Cell, ...]:
+    def _folded(self, kind: str, *terms: TracedValue) -> tuple[TracedValue, ...]:
         lines, reads, puts = self._trace.read_by(cell.name for cell in terms)
         results = [self._trace.name() for _ in terms]
         folds = tuple((name, kind, cell.name) for name, cell in zip(results, terms, strict=True))
@@ -214,11 +217,11 @@ class _Recorded:
         return tuple(map(self._of_block, results))
 
 
-def _masked(x: Cell, mask: Cell, value: float) -> Any:
+def _masked(x: TracedValue, mask: TracedValue, value: float) -> Any:
     return torch.where(mask, value, x)  # type: ignore[call-overload]
 
 
-def _bits_of(x: Cell, dtype: torch.dtype) -> Cell:
+def _bits_of(x: TracedValue, dtype: torch.dtype) -> TracedValue:
     return x.trace.line(f"bits({x.name})", dtype, (x,))
 
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import torch
 
-from quantviz.compiled.traced_values import Cell, Trace, Untraceable
+from quantviz.compiled.traced_values import Trace, TracedValue, Untraceable
 from quantviz.compiled.tracing import CellCode, words_of
 from quantviz.quantization.code_to_value import error_operations, value_operations
 from quantviz.quantization.grids import GRIDS, TIES, nearest
@@ -55,8 +55,8 @@ def short_cell(scheme: Scheme, params: Mapping[str, torch.dtype], code: CellCode
     grid = short(trace, fmt)
     # A NaN stays NaN up to the error, where it is recognized: lines need no test for it.
     trace.functions = {"nearest": grid.nearest, "isnan": _never}
-    known: dict[str, Any] = {name: Cell(trace, name, dtype, False) for name, dtype in params.items()}
-    x: Any = Cell(trace, "x", torch.float32, True)
+    known: dict[str, Any] = {name: TracedValue(trace, name, dtype, False) for name, dtype in params.items()}
+    x: Any = TracedValue(trace, "x", torch.float32, True)
     plain: list[Any] = []
     if "short" in known:
         plain.append(known["short"] == 0)
@@ -99,31 +99,31 @@ def short_cell(scheme: Scheme, params: Mapping[str, torch.dtype], code: CellCode
     )
 
 
-def _never(x: Cell) -> Any:
-    return Cell(x.trace, "False", torch.bool, False)
+def _never(x: TracedValue) -> Any:
+    return TracedValue(x.trace, "False", torch.bool, False)
 
 
-class _Zero(Cell):
+class _Zero(TracedValue):
     """A parameter that is 0 in all blocks but a few, which are left to the full lines."""
 
     def __ne__(self, other: object) -> Any:
-        return Cell(self.trace, "False", torch.bool, False)
+        return TracedValue(self.trace, "False", torch.bool, False)
 
-    __hash__ = Cell.__hash__
+    __hash__ = TracedValue.__hash__
 
 
-class _PowerOfTwo(Cell):
+class _PowerOfTwo(TracedValue):
     """A scale whose inverse is exact: to multiply by it is to divide, and takes a third of the time."""
 
     def __rtruediv__(self, other: Any) -> Any:
         one: Any = self.trace.number(1.0, self.dtype)
-        return other * (one / Cell(self.trace, self.name, self.dtype, self.of_cell))
+        return other * (one / TracedValue(self.trace, self.name, self.dtype, self.of_cell))
 
 
 def _short_of(fmt: NumberFormat) -> Any:
     """Return the short form of a format's grid; None where it has none."""
     if fmt.kind == "codebook":
-        return _Compared if len(fmt.finite) <= _MOST_COMPARED else None
+        return _ThresholdList if len(fmt.finite) <= _MOST_COMPARED else None
     layout = fmt.float_bits
     if fmt.kind != "float" or layout is None:
         return None
@@ -170,7 +170,7 @@ class _OfBits:
         return _of_bits((2 * _BIAS + self._mantissa << _FRACTION) - power)
 
 
-class _Compared:
+class _ThresholdList:
     """A list of few values: a code is found by comparing with each place where it changes."""
 
     def __init__(self, trace: Trace, fmt: NumberFormat) -> None:

@@ -59,7 +59,7 @@ class Trace:
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     _known: dict[str, str] = field(default_factory=dict)
 
-    def line(self, expression: str, dtype: torch.dtype, inputs: tuple[Cell, ...]) -> Cell:
+    def line(self, expression: str, dtype: torch.dtype, inputs: tuple[TracedValue, ...]) -> TracedValue:
         """Return a new value; the same expression again is the same value."""
         of_cell = any(cell.of_cell for cell in inputs)
         name = self._known.get(expression)
@@ -67,12 +67,12 @@ class Trace:
             name = f"t{len(self._known)}"
             self._known[expression] = name
             (self.of_cell if of_cell else self.of_block).append(f"{name} = {expression}")
-        return Cell(self, name, dtype, of_cell)
+        return TracedValue(self, name, dtype, of_cell)
 
-    def number(self, value: float, dtype: torch.dtype) -> Cell:
+    def number(self, value: float, dtype: torch.dtype) -> TracedValue:
         """Return a number of a dtype."""
         if dtype == torch.bool:
-            return Cell(self, str(bool(value)), dtype, False)
+            return TracedValue(self, str(bool(value)), dtype, False)
         if dtype.is_floating_point:
             self.floats.append(float(torch.tensor(value, dtype=torch.float64).to(dtype)))
             return self.line(f"{TYPES[dtype]}(load_f8(floats, {len(self.floats) - 1}))", dtype, ())
@@ -92,14 +92,14 @@ class Trace:
 
 def _promoted(*values: Any) -> torch.dtype:
     """Return the dtype that torch computes in: numbers count only where they are of a higher kind."""
-    dtypes = [value.dtype for value in values if isinstance(value, Cell)]
+    dtypes = [value.dtype for value in values if isinstance(value, TracedValue)]
     floats = [dtype for dtype in dtypes if dtype.is_floating_point]
     if floats:
         widest = floats[0]
         for dtype in floats[1:]:
             widest = torch.promote_types(widest, dtype)
         return widest
-    numbers = [value for value in values if not isinstance(value, Cell)]
+    numbers = [value for value in values if not isinstance(value, TracedValue)]
     if any(isinstance(value, float) for value in numbers):
         return torch.float32
     whole = max(dtypes, key=_INTEGERS.index) if dtypes else torch.int64
@@ -112,22 +112,22 @@ def _promoted(*values: Any) -> torch.dtype:
     )
 
 
-def _as(trace: Trace, value: Any, dtype: torch.dtype) -> Cell:
+def _as(trace: Trace, value: Any, dtype: torch.dtype) -> TracedValue:
     if isinstance(value, torch.Tensor):
         if value.numel() != 1:
             raise Untraceable("a tensor")
         value = value.item()
-    cell: Cell = value.to(dtype) if isinstance(value, Cell) else trace.number(value, dtype)
+    cell: TracedValue = value.to(dtype) if isinstance(value, TracedValue) else trace.number(value, dtype)
     return cell
 
 
-def _joined(*values: Any, scaled: bool = False) -> tuple[Trace, torch.dtype, list[Cell]]:
+def _joined(*values: Any, scaled: bool = False) -> tuple[Trace, torch.dtype, list[TracedValue]]:
     """Return the dtype of some values together, and each in it.
 
     A number that half precision is multiplied or divided by, which is `scaled`, stays float32, as it does in
     torch.
     """
-    trace = next(value.trace for value in values if isinstance(value, Cell))
+    trace = next(value.trace for value in values if isinstance(value, TracedValue))
     dtype = _promoted(
         *(
             value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
@@ -136,14 +136,14 @@ def _joined(*values: Any, scaled: bool = False) -> tuple[Trace, torch.dtype, lis
     )
     if scaled and dtype in _HALVES:
         values = tuple(
-            value if isinstance(value, Cell) else _as(trace, value, torch.float32) for value in values
+            value if isinstance(value, TracedValue) else _as(trace, value, torch.float32) for value in values
         )
         return trace, dtype, [value if value.dtype == torch.float32 else value.to(dtype) for value in values]
     return trace, dtype, [_as(trace, value, dtype) for value in values]
 
 
-def _binary(sign: str, swapped: bool = False) -> Callable[[Any, Any], Cell]:
-    def run(a: Any, b: Any) -> Cell:
+def _binary(sign: str, swapped: bool = False) -> Callable[[Any, Any], TracedValue]:
+    def run(a: Any, b: Any) -> TracedValue:
         trace, dtype, (left, right) = _joined(*((b, a) if swapped else (a, b)), scaled=sign in "*/")
         if sign == "/" and not dtype.is_floating_point:
             dtype = torch.float32
@@ -151,23 +151,25 @@ def _binary(sign: str, swapped: bool = False) -> Callable[[Any, Any], Cell]:
             right = right.to(dtype)
         made = trace.line(f"{TYPES[dtype]}({left.name} {sign} {right.name})", dtype, (left, right))
         # Half precision is computed in float32 and rounded.
-        return Cell(trace, made.name, torch.float32, made.of_cell).to(dtype) if dtype in _HALVES else made
+        return (
+            TracedValue(trace, made.name, torch.float32, made.of_cell).to(dtype) if dtype in _HALVES else made
+        )
 
     return run
 
 
-def _comparison(sign: str) -> Callable[[Any, Any], Cell]:
-    def run(a: Any, b: Any) -> Cell:
+def _comparison(sign: str) -> Callable[[Any, Any], TracedValue]:
+    def run(a: Any, b: Any) -> TracedValue:
         trace, _, (left, right) = _joined(a, b)
         return trace.line(f"{left.name} {sign} {right.name}", torch.bool, (left, right))
 
     return run
 
 
-def _logic(sign: str, swapped: bool = False) -> Callable[[Any, Any], Cell]:
+def _logic(sign: str, swapped: bool = False) -> Callable[[Any, Any], TracedValue]:
     """Return an operator of truth values, or of the bits of whole numbers."""
 
-    def run(a: Any, b: Any) -> Cell:
+    def run(a: Any, b: Any) -> TracedValue:
         trace, dtype, (left, right) = _joined(*((b, a) if swapped else (a, b)))
         if dtype == torch.bool:
             for one, other in ((left, right), (right, left)):
@@ -187,11 +189,11 @@ def _logic(sign: str, swapped: bool = False) -> Callable[[Any, Any], Cell]:
     return run
 
 
-def _binary_logic(sign: str, left: Cell, right: Cell) -> Cell:
+def _binary_logic(sign: str, left: TracedValue, right: TracedValue) -> TracedValue:
     return left.trace.line(f"{left.name} {sign} {right.name}", torch.bool, (left, right))
 
 
-class Cell:
+class TracedValue:
     """A name that behaves as a tensor does, and writes down each call as a line."""
 
     def __init__(self, trace: Trace, name: str, dtype: torch.dtype, of_cell: bool) -> None:
@@ -205,13 +207,13 @@ class Cell:
         cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = getattr(function, "__name__", "")
-        trace = next((cell.trace for cell in args if isinstance(cell, Cell)), None)
+        trace = next((cell.trace for cell in args if isinstance(cell, TracedValue)), None)
         run = (trace.functions if trace else {}).get(name) or FUNCTIONS.get(name)
         if run is None:
             raise Untraceable(name)
         return run(*args, **(kwargs or {}))
 
-    def to(self, dtype: torch.dtype) -> Cell:
+    def to(self, dtype: torch.dtype) -> TracedValue:
         if dtype == self.dtype:
             return self
         if dtype in _HALVES:
@@ -220,35 +222,35 @@ class Cell:
                 f"{'half' if dtype == torch.float16 else 'brain'}({single.name})", dtype, (single,)
             )
         if {self.dtype, dtype} <= {torch.float32, *_HALVES}:
-            return Cell(self.trace, self.name, dtype, self.of_cell)
+            return TracedValue(self.trace, self.name, dtype, self.of_cell)
         if dtype == torch.bool:
             return self != 0
         inner = f"select({self.name}, i4(1), i4(0))" if self.dtype == torch.bool else self.name
         return self.trace.line(f"{TYPES[dtype]}({inner})", dtype, (self,))
 
-    def view(self, dtype: torch.dtype) -> Cell:
+    def view(self, dtype: torch.dtype) -> TracedValue:
         """Return the bits read as int64, or the result of the trace's own `view`."""
         if "view" in self.trace.functions:
-            viewed: Cell = self.trace.functions["view"](self, dtype)
+            viewed: TracedValue = self.trace.functions["view"](self, dtype)
             return viewed
         if (self.dtype, dtype) != (torch.float64, torch.int64):
             raise Untraceable("view")
         return self.trace.line(f"bits({self.name})", dtype, (self,))
 
-    def contiguous(self) -> Cell:
+    def contiguous(self) -> TracedValue:
         return self
 
-    def abs(self) -> Cell:
+    def abs(self) -> TracedValue:
         return unary("fabs")(self)
 
-    def sub(self, other: Any) -> Cell:
-        difference: Cell = self - other
+    def sub(self, other: Any) -> TracedValue:
+        difference: TracedValue = self - other
         return difference
 
-    def square(self) -> Cell:
+    def square(self) -> TracedValue:
         return self * self
 
-    def clamp(self, min: Any = None, max: Any = None) -> Cell:
+    def clamp(self, min: Any = None, max: Any = None) -> TracedValue:
         """Limit the value, with NaN left as NaN and a value equal to an end left as it was."""
         value = self
         if min is not None:
@@ -259,13 +261,15 @@ class Cell:
             value = _where(value > high, high, value)
         return value
 
-    def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Cell:
+    def nan_to_num(
+        self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    ) -> TracedValue:
         largest = torch.finfo(self.dtype).max
         value = _where(self == math.inf, largest if posinf is None else posinf, self)
         value = _where(value == -math.inf, -largest if neginf is None else neginf, value)
         return _where(_isnan(self), nan, value)
 
-    def __neg__(self) -> Cell:
+    def __neg__(self) -> TracedValue:
         return self.trace.line(f"{TYPES[self.dtype]}(-{self.name})", self.dtype, (self,))
 
     __add__ = _binary("+")
@@ -288,7 +292,7 @@ class Cell:
     __rlshift__ = _logic("<<", True)
     __rshift__ = _logic(">>")
 
-    def __invert__(self) -> Cell:
+    def __invert__(self) -> TracedValue:
         if self.name in ("True", "False"):
             return self.trace.number(self.name == "False", torch.bool)
         return self.trace.line(f"{self.name} ^ True", torch.bool, (self,))
@@ -311,30 +315,30 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _MantissaExponent:
     """The result of `torch.frexp`: mantissa and exponent."""
 
-    exponent: Cell
-    _x: Cell
+    exponent: TracedValue
+    _x: TracedValue
 
     @property
-    def mantissa(self) -> Cell:
+    def mantissa(self) -> TracedValue:
         wide = self._x.to(torch.float64)
         power = (-self.exponent).to(torch.float64)
         back = self._x.trace.line(f"two_to({power.name})", torch.float64, (power,))
         return (wide * back).to(self._x.dtype)
 
 
-def unary(name: str) -> Callable[[Any], Cell]:
+def unary(name: str) -> Callable[[Any], TracedValue]:
     """Return the writer of the lines of a function of one value, in that value's dtype."""
 
-    def run(x: Cell) -> Cell:
+    def run(x: TracedValue) -> TracedValue:
         return x.trace.line(f"{name}({x.name})", x.dtype, (x,))
 
     return run
 
 
-def _where(condition: Cell, a: Any, b: Any) -> Cell:
+def _where(condition: TracedValue, a: Any, b: Any) -> TracedValue:
     trace = condition.trace
     values = [
         value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value for value in (a, b)
@@ -346,24 +350,24 @@ def _where(condition: Cell, a: Any, b: Any) -> Cell:
     return trace.line(f"select({condition.name}, {left.name}, {right.name})", dtype, (condition, left, right))
 
 
-def _isnan(x: Cell) -> Cell:
+def _isnan(x: TracedValue) -> TracedValue:
     return x.trace.line(f"{x.name} != {x.name}", torch.bool, (x,))
 
 
-def _sign(x: Cell) -> Cell:
+def _sign(x: TracedValue) -> TracedValue:
     return _where(x > 0, 1, _where(x < 0, -1, _like(x, 0.0)))
 
 
-def _like(x: Cell, value: float, dtype: torch.dtype | None = None) -> Cell:
+def _like(x: TracedValue, value: float, dtype: torch.dtype | None = None) -> TracedValue:
     return x.trace.number(value, dtype or x.dtype)
 
 
-def _copysign(a: Cell, b: Cell) -> Cell:
+def _copysign(a: TracedValue, b: TracedValue) -> TracedValue:
     trace, dtype, (left, right) = _joined(a, b)
     return trace.line(f"copysign({left.name}, {right.name})", dtype, (left, right))
 
 
-def _searchsorted(values: torch.Tensor, x: Cell, right: bool = False) -> Cell:
+def _searchsorted(values: torch.Tensor, x: TracedValue, right: bool = False) -> TracedValue:
     wide = x.to(torch.float64)
     # A search in steps of halved size without branches, so that it can be vectorised. NaN is beyond all, as
     # it is for torch.
@@ -386,18 +390,18 @@ def _searchsorted(values: torch.Tensor, x: Cell, right: bool = False) -> Cell:
     return place
 
 
-def looked_up(values: torch.Tensor, x: Cell) -> Cell:
+def looked_up(values: torch.Tensor, x: TracedValue) -> TracedValue:
     """Return the entry of a list at a place."""
     entry = x.trace.line(f"load_f8(tables, {x.trace.table(values)} + {x.name})", torch.float64, (x,))
     return entry.to(values.dtype)
 
 
-def _frexp(x: Cell) -> _Parts:
+def _frexp(x: TracedValue) -> _MantissaExponent:
     wide = x.to(torch.float64)
-    return _Parts(x.trace.line(f"exponent({wide.name})", torch.int32, (wide,)), x)
+    return _MantissaExponent(x.trace.line(f"exponent({wide.name})", torch.int32, (wide,)), x)
 
 
-def _fma(x: Cell, y: Any, z: Any) -> Cell:
+def _fma(x: TracedValue, y: Any, z: Any) -> TracedValue:
     single = [_as(x.trace, value, torch.float32) for value in (x, y, z)]
     return x.trace.line(f"fma({', '.join(cell.name for cell in single)})", torch.float32, tuple(single))
 
@@ -431,7 +435,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "fma": _fma,
         "nearest": nearest_by_coordinate,
         "floor_of_log2": log2_floored,
-        # Operators of a tensor with a `Cell` on its right.
+        # Operators of a tensor with a `TracedValue` on its right.
         **{
             name: _binary(sign)
             for name, sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("true_divide", "/"))

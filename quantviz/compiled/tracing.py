@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from quantviz.compiled.traced_values import TYPES, Cell, Trace, Untraceable, looked_up
+from quantviz.compiled.traced_values import TYPES, Trace, TracedValue, Untraceable, looked_up
 from quantviz.quantization.calibrating import calibrated
 from quantviz.quantization.code_to_value import error_operations, value_operations
 from quantviz.quantization.grids import GRIDS, local_step
@@ -50,7 +50,7 @@ class BlockCode:
         return frozenset().union(*map(words_of, (*self.lines, *self.results.values())))
 
 
-class Ends:
+class TracedEnds:
     """The numbers of a block that a calibration reads, as names: its ends, which every pass finds. A
     calibration that reads others cannot be written down.
     """
@@ -60,7 +60,7 @@ class Ends:
         self._dtype = dtype
 
     def _named(self, name: str) -> Any:
-        return Cell(self._trace, name, self._dtype, True)
+        return TracedValue(self._trace, name, self._dtype, True)
 
     def min_max(self) -> tuple[Any, Any]:
         return self._named("lo"), self._named("hi")
@@ -125,9 +125,9 @@ def trace_block(scheme: Scheme, names: tuple[str, ...]) -> BlockCode:
     dtype = torch_dtype(scheme.range_dtype)
     if not scheme.calibration.of_values:
         raise Untraceable("more than the block's values")
-    found: Any = calibrated(Ends(trace, dtype), scheme, _untried)
+    found: Any = calibrated(TracedEnds(trace, dtype), scheme, _untried)
     values: dict[str, Any] = {"lo": found.lo, "hi": found.hi, "extreme": found.extreme}
-    values["tensor_absmax"] = Cell(trace, "tensor_absmax", torch.float32, True)
+    values["tensor_absmax"] = TracedValue(trace, "tensor_absmax", torch.float32, True)
     # Such lines are for blocks that fill up.
     values["short"] = trace.number(0.0, torch.float32)
     made: dict[str, Any] = run_operations((*range_operations(scheme), *store_operations(scheme)), values)
@@ -180,10 +180,12 @@ def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype], trace: Trace |
     """
     trace = Trace() if trace is None else trace
     fmt = scheme.number_format
-    known: dict[str, Any] = {name: Cell(trace, name, dtype, False) for name, dtype in params.items()}
-    x = Cell(trace, "x", torch.float32, True)
+    known: dict[str, Any] = {name: TracedValue(trace, name, dtype, False) for name, dtype in params.items()}
+    x = TracedValue(trace, "x", torch.float32, True)
     index = (
-        {"index": Cell(trace, "index", torch.int64, True)} if scheme.arithmetic.ties == "stochastic" else {}
+        {"index": TracedValue(trace, "index", torch.int64, True)}
+        if scheme.arithmetic.ties == "stochastic"
+        else {}
     )
     coded: dict[str, Any] = run_operations(code_operations(scheme), {"x": x, **index, **known})  # type: ignore[dict-item]
     q: Any = code_of(x, coded, scheme)  # type: ignore[arg-type]

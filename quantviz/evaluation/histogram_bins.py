@@ -36,7 +36,7 @@ _WIDEST_CODES = 2.0**40
 
 
 @dataclass(frozen=True, eq=False)
-class Bars:
+class SplitHistogram:
     """A histogram whose bars are split into `PARTS`."""
 
     #: n + 1 ascending ends of the n bins.
@@ -60,9 +60,9 @@ class HistogramData:
 
     #: Of x, in its units. With one block of integer codes the bins are those of its codes, aligned to where
     #: rounding changes its mind.
-    values: Bars
+    values: SplitHistogram
     #: Of the error in steps. The first and the last bin hold all clipped cells, whatever their error.
-    errors: Bars
+    errors: SplitHistogram
     #: How many cells were counted.
     cells: int
     #: How many blocks the tensor has.
@@ -80,7 +80,7 @@ class ValueBins:
     edges: Array
     #: The smallest float32 of each bin but the first, n - 1: exact bounds, found by the arithmetic itself.
     cuts: Array
-    #: As in `Bars`.
+    #: As in `SplitHistogram`.
     codes: Array | None = None
     codes_per_bin: int = 1
 
@@ -101,9 +101,11 @@ class ValueBins:
         """Return the bin of each value."""
         return np.searchsorted(self.cuts, x, side="right")
 
-    def bars(self, counts: Array) -> Bars:
+    def bars(self, counts: Array) -> SplitHistogram:
         """Return the bars of these bins; `counts` are cells, int64 (3, n), one row for each of the parts."""
-        return Bars(self.edges, dict(zip(PARTS, counts, strict=True)), self.codes, self.codes_per_bin)
+        return SplitHistogram(
+            self.edges, dict(zip(PARTS, counts, strict=True)), self.codes, self.codes_per_bin
+        )
 
 
 def error_places(steps: Array, parts: Array) -> Array:
@@ -134,7 +136,7 @@ def histograms(
     cells = int(error_counts.sum())
     return HistogramData(
         values=values.bars(value_counts),
-        errors=Bars(
+        errors=SplitHistogram(
             np.linspace(-0.5 - width, 0.5 + width, ERROR_BINS + 3),
             dict(zip(PARTS, error_counts, strict=True)),
         ),

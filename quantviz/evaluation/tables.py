@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Within:
+class PartPosition:
     """Where a part lies in a tensor of `shape`: at `index`, one number or slice for each axis."""
 
     index: Window
     shape: Shape
 
 
-def as_npz(result: QuantResult, *, within: Within | None = None) -> bytes:
+def as_npz(result: QuantResult, *, within: PartPosition | None = None) -> bytes:
     """Return the result as a .npz file: `x`, `codes`, `x_hat`, `error`, `scale`, `zero_point`, `scheme`.
 
     The first four have the tensor's shape, scale and zero point one value a block. Where the scale has a
@@ -59,7 +59,7 @@ def as_npz(result: QuantResult, *, within: Within | None = None) -> bytes:
     return buffer.getvalue()
 
 
-def _part_arrays(result: QuantResult, within: Within) -> dict[str, Any]:
+def _part_arrays(result: QuantResult, within: PartPosition) -> dict[str, Any]:
     """Return where a part begins, and the block of each of its cells."""
     import numpy as np
 
@@ -67,7 +67,7 @@ def _part_arrays(result: QuantResult, within: Within) -> dict[str, Any]:
     return {"first": first, "block": _places(result, within)[1]}
 
 
-def _places(result: QuantResult, within: Within) -> tuple[Any, Any]:
+def _places(result: QuantResult, within: PartPosition) -> tuple[Any, Any]:
     """Return each cell's index, one array an axis, and its block's number, in the whole tensor."""
     import numpy as np
 
@@ -87,7 +87,7 @@ def _levels(qparams: QParams) -> dict[str, Any]:
     return {name: values for name, values in levels.items() if values is not None}
 
 
-def as_csv(result: QuantResult, *, within: Within | None = None) -> str:
+def as_csv(result: QuantResult, *, within: PartPosition | None = None) -> str:
     r"""Return one line a cell: its place, x, q, x_hat, error, block, scale, zero point and cause.
 
     Places count from 0, one column an axis; `block` counts the blocks row by row. Of a part `within` a larger

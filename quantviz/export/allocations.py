@@ -22,8 +22,8 @@ from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.checkpoints.profiles.siblings import fused_groups
 from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.checkpoints.scan.selection import kept_by
-from quantviz.door import public
 from quantviz.errors import QuantVizError
+from quantviz.public_calls import public
 from quantviz.quoting import wildcard, yaml_text
 from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup, PerTensor
 from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, as_scheme

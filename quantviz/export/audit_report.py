@@ -26,7 +26,7 @@ _SIDES: tuple[Side, ...] = ("quantized", "original")
 
 
 @dataclass(frozen=True)
-class _Table:
+class _ReportTable:
     """A table under its heading, and how many rows it leaves out."""
 
     id: str
@@ -106,12 +106,12 @@ def worst_tensors(audit: Audit) -> list[TensorAudit]:
     return [tensor for _, tensor in order[:_WORST]]
 
 
-def _tables(audit: Audit, language: str, links: Mapping[str, str]) -> Iterator[_Table]:
+def _tables(audit: Audit, language: str, links: Mapping[str, str]) -> Iterator[_ReportTable]:
     yield _coverage(audit, language)
     rows = audit.rows(language)
     unread = [row for row in rows if row["coverage"] == "not_read"]
     if unread:
-        yield _Table(
+        yield _ReportTable(
             "not_read",
             ("tensor", "original", "reason"),
             tuple(
@@ -122,7 +122,7 @@ def _tables(audit: Audit, language: str, links: Mapping[str, str]) -> Iterator[_
         )
     worst = worst_tensors(audit)
     if worst:
-        yield _Table(
+        yield _ReportTable(
             "worst",
             ("tensor", "original", "layout", "format", "bits", "sqnr", "cosine", "rounding"),
             tuple(
@@ -143,7 +143,7 @@ def _tables(audit: Audit, language: str, links: Mapping[str, str]) -> Iterator[_
         )
 
 
-def _coverage(audit: Audit, language: str) -> _Table:
+def _coverage(audit: Audit, language: str) -> _ReportTable:
     """Return the table of the tensors of both sides by outcome, with shares of values and bytes."""
     rows = []
     for side in _SIDES:
@@ -162,7 +162,7 @@ def _coverage(audit: Audit, language: str) -> _Table:
                     percent(coverage.share(became, "size")),
                 )
             )
-    return _Table("coverage", ("side", "became", "tensors", "weights", "values", "bytes"), tuple(rows))
+    return _ReportTable("coverage", ("side", "became", "tensors", "weights", "values", "bytes"), tuple(rows))
 
 
 def _words(value: object) -> str:

@@ -21,7 +21,7 @@ Say = Callable[..., str]
 
 
 @dataclass(frozen=True)
-class Line:
+class DerivationLine:
     """One line of a derivation: a step, or between the steps a fact of the block, the grid or the code."""
 
     #: The step's or the fact's name.
@@ -34,7 +34,7 @@ class Line:
     gives: str
 
 
-def derivation(why: Explanation, say: Say) -> Iterator[Line]:
+def derivation(why: Explanation, say: Say) -> Iterator[DerivationLine]:
     """Yield every line of a cell, from its block's range to its error."""
     last = {place: i for i, step in enumerate(why.steps) for place in _FACTS if step.key.startswith(place)}
     yield _fact("block", _block_words(why, say), say)
@@ -45,16 +45,16 @@ def derivation(why: Explanation, say: Say) -> Iterator[Line]:
                 yield _fact(name, words, say)
 
 
-def _line(step: Step, why: Explanation, say: Say) -> Line:
+def _line(step: Step, why: Explanation, say: Say) -> DerivationLine:
     # If codes are no numbers, the arithmetic divides and rounds their values.
     of_codes = why.scheme.number_format.kind == "integer" or step.key not in _OF_VALUES
     words = say(f"{'steps' if of_codes else 'steps_of_values'}.{step.key}")
     numbers = ", ".join(f"{name} = {_exact(value)}" for name, value in step.inputs.items())
-    return Line(words, step, numbers, _exact(step.output))
+    return DerivationLine(words, step, numbers, _exact(step.output))
 
 
-def _fact(name: str, words: str, say: Say) -> Line:
-    return Line(say(f"cell.facts.{name}"), None, words, "")
+def _fact(name: str, words: str, say: Say) -> DerivationLine:
+    return DerivationLine(say(f"cell.facts.{name}"), None, words, "")
 
 
 def sentence(why: Explanation, say: Say) -> str:

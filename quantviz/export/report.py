@@ -9,13 +9,13 @@ from pathlib import PurePath
 from typing import Any
 
 from quantviz.checkpoints.model.tensor_names import KindMap, kind_map
-from quantviz.checkpoints.results.rows import Row
-from quantviz.door import public
+from quantviz.checkpoints.results.rows import ResultRow
 from quantviz.errors import QuantVizError, known_language
 from quantviz.export.audit_report import audit_html
 from quantviz.export.html_page import MapCell, breakable, fixed, html_page, linked, shortly
 from quantviz.export.scan_summary import ScanSummary, summary_of
 from quantviz.figures.numbers import number
+from quantviz.public_calls import public
 from quantviz.text import DEFAULT_LANGUAGE, text
 from quantviz.whole_files import write_file
 
@@ -90,7 +90,7 @@ def report(
     names = [recipe_summary.recipe for recipe_summary in summary.recipes]
     if recipe is not None and recipe not in names:
         raise QuantVizError("unknown_recipe", got=recipe, known=", ".join(names))
-    return _put(_Page(summary, recipe or names[0], language, links or {}).written(title), path)
+    return _put(_ReportPage(summary, recipe or names[0], language, links or {}).written(title), path)
 
 
 def _put(page: str, path: str | PurePath | None) -> str:
@@ -99,7 +99,7 @@ def _put(page: str, path: str | PurePath | None) -> str:
     return page
 
 
-class _Page:
+class _ReportPage:
     """The parts of one report, as text."""
 
     def __init__(self, summary: ScanSummary, recipe: str, language: str, links: Mapping[str, str]) -> None:
@@ -175,10 +175,10 @@ class _Page:
             )
         return self.say("report.sentence_gap").join(filter(None, sentences))
 
-    def named(self, row: Row) -> str:
+    def named(self, row: ResultRow) -> str:
         return self.say("report.named", tensor=row.tensor, sqnr_db=fixed(row.sqnr_db))
 
-    def why(self, row: Row) -> str:
+    def why(self, row: ResultRow) -> str:
         """Return a sentence with the reason for a tensor's low SQNR, or "" if its numbers give none."""
         if (clipped := row.number("clipped_share") or 0.0) >= _CLIPPED:
             return self.say("report.why_clipped", tensor=row.tensor, percent=number(100 * clipped, 3))
@@ -200,7 +200,7 @@ class _Page:
         for recipe in names[: max(1, _CELLS // len(kinds.tensors))]:
             by_name = self.summary.under(recipe)
             middle = next(summary.median for summary in self.summary.recipes if summary.recipe == recipe)
-            by_row: dict[tuple[int, ...], dict[int, Row | None]] = {}
+            by_row: dict[tuple[int, ...], dict[int, ResultRow | None]] = {}
             for (numbers, kind), name in kinds.tensors.items():
                 by_row.setdefault(numbers, {})[columns[kind]] = by_name.get(name)
             rows = [
@@ -210,7 +210,9 @@ class _Page:
             others = (by_name[name] for name in kinds.others if name in by_name)
             yield recipe, rows, [self.named(row) for row in others if row.sqnr_db is not None]
 
-    def cells(self, row: Mapping[int, Row | None], columns: int, middle: float | None) -> Iterator[MapCell]:
+    def cells(
+        self, row: Mapping[int, ResultRow | None], columns: int, middle: float | None
+    ) -> Iterator[MapCell]:
         """Yield a row of the map from its tensors by column; a gap between two is one cell."""
         at = 0
         for column in sorted(row):
@@ -221,7 +223,7 @@ class _Page:
         if columns > at:
             yield MapCell(columns=columns - at)
 
-    def cell(self, row: Row | None, middle: float | None) -> MapCell:
+    def cell(self, row: ResultRow | None, middle: float | None) -> MapCell:
         """Return a cell of the map: its SQNR, the more coloured the farther from the median."""
         if row is None:
             return MapCell()

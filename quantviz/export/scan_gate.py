@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 from quantviz.text import DEFAULT_LANGUAGE, text, visible
 
 if TYPE_CHECKING:
-    from quantviz.checkpoints.results.rows import Row
+    from quantviz.checkpoints.results.rows import ResultRow
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Gate:
     #: Whether a recipe may not fit a tensor.
     allow_refused: bool = False
 
-    def failure(self, row: Row, language: str = DEFAULT_LANGUAGE) -> str:
+    def failure(self, row: ResultRow, language: str = DEFAULT_LANGUAGE) -> str:
         """Return why a row fails; "" where it does not."""
         has_bound = self.least is not None
         if row.is_unread or (row.status == "refused" and has_bound and not self.allow_refused):
@@ -50,15 +50,15 @@ class Counts:
     failed: int
 
 
-def counts_of(rows: Iterable[Row], gate: Gate) -> tuple[Counts, ...]:
+def counts_of(rows: Iterable[ResultRow], gate: Gate) -> tuple[Counts, ...]:
     """Return the numbers of tensors by outcome, for each recipe of a scan.
 
-    >>> from quantviz.checkpoints.results.rows import Row
-    >>> row = Row("a", "q4_k", "refused", "384")
+    >>> from quantviz.checkpoints.results.rows import ResultRow
+    >>> row = ResultRow("a", "q4_k", "refused", "384")
     >>> counts_of([row], Gate())[0].failed, counts_of([row], Gate(20.0))[0].failed
     (0, 1)
     """
-    by_recipe: dict[str, list[Row]] = {}
+    by_recipe: dict[str, list[ResultRow]] = {}
     for row in rows:
         by_recipe.setdefault(row.recipe, []).append(row)
     return tuple(
@@ -75,7 +75,7 @@ def counts_of(rows: Iterable[Row], gate: Gate) -> tuple[Counts, ...]:
 
 
 @dataclass(frozen=True)
-class Case:
+class GateCase:
     """Outcome of one tensor, or of one layer, in a gate."""
 
     #: The recipe, the run or the layers' schemes that its bound is for.
@@ -89,7 +89,7 @@ class Case:
     skipped: str = ""
 
 
-def cases_of(rows: Iterable[Row], gate: Gate, language: str = DEFAULT_LANGUAGE) -> list[Case]:
+def cases_of(rows: Iterable[ResultRow], gate: Gate, language: str = DEFAULT_LANGUAGE) -> list[GateCase]:
     """Return the outcome of each row of a scan that is not left aside."""
     cases = []
     for row in rows:
@@ -98,18 +98,18 @@ def cases_of(rows: Iterable[Row], gate: Gate, language: str = DEFAULT_LANGUAGE) 
         failure = gate.failure(row, language)
         skipped = str(row.reason) if row.status == "refused" else ""
         number = text("report.named", language, tensor=row.recipe, sqnr_db=f"{_decibels(row):.4g}")
-        cases.append(Case(row.recipe, row.tensor, failure, number, skipped))
+        cases.append(GateCase(row.recipe, row.tensor, failure, number, skipped))
     return cases
 
 
-def _decibels(row: Row) -> float:
+def _decibels(row: ResultRow) -> float:
     """Return the SQNR of a row in dB; NaN where it has none."""
     return math.nan if row.sqnr_db is None else row.sqnr_db
 
 
-def junit(cases: Iterable[Case]) -> str:
+def junit(cases: Iterable[GateCase]) -> str:
     """Return the outcomes of a gate as JUnit's XML: a suite for each recipe, a case for each tensor."""
-    by_suite: dict[str, list[Case]] = {}
+    by_suite: dict[str, list[GateCase]] = {}
     for case in cases:
         by_suite.setdefault(case.suite, []).append(case)
     suites = []
@@ -123,7 +123,7 @@ def junit(cases: Iterable[Case]) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>{"".join(suites)}</testsuites>\n'
 
 
-def _written(case: Case) -> str:
+def _written(case: GateCase) -> str:
     opening = f"<testcase classname={_quoted(case.suite)} name={_quoted(case.name)}"
     if case.failure:
         return f"{opening}><failure message={_quoted(case.failure)}/></testcase>"

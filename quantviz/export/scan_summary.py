@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quantviz.checkpoints.model.account import counts_as_weight
-from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.rows import ResultRow
 from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.errors import QuantVizError
 from quantviz.text import DEFAULT_LANGUAGE
@@ -40,7 +40,7 @@ class RecipeSummary:
 class ScanSummary:
     """A scan's table, summed up."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
     recipes: tuple[RecipeSummary, ...]
     #: Names of all tensors in the table's order.
     tensors: tuple[str, ...]
@@ -64,16 +64,16 @@ class ScanSummary:
         """Return the matrices whose values are all equal."""
         return tuple(dict.fromkeys(row.tensor for row in self.rows if is_constant(row)))
 
-    def under(self, recipe: str) -> dict[str, Row]:
+    def under(self, recipe: str) -> dict[str, ResultRow]:
         """Return the rows of a recipe by tensor."""
         return {row.tensor: row for row in self.rows if row.recipe == recipe}
 
-    def worst(self, recipe: str, most: int) -> list[Row]:
+    def worst(self, recipe: str, most: int) -> list[ResultRow]:
         """Return the tensors of lowest SQNR under a recipe, the worst first."""
         found = [row for row in self.under(recipe).values() if row.sqnr_db is not None]
         return sorted(found, key=lambda row: row.sqnr_db or 0.0)[:most]
 
-    def better(self, row: Row) -> Row | None:
+    def better(self, row: ResultRow) -> ResultRow | None:
         """Return the recipe of fewest bits among those that give a tensor 6 dB more: half the error."""
         found = [
             each
@@ -109,7 +109,7 @@ def summary_of(table: Any, language: str = DEFAULT_LANGUAGE) -> ScanSummary:
     if not read.rows:
         raise QuantVizError("report.empty")
     rows = tuple(row.told(language) for row in read.rows)
-    by_recipe: dict[str, list[Row]] = {}
+    by_recipe: dict[str, list[ResultRow]] = {}
     for row in rows:
         by_recipe.setdefault(row.recipe, []).append(row)
     coverage = getattr(table, "attrs", {}).get("coverage")
@@ -122,17 +122,17 @@ def summary_of(table: Any, language: str = DEFAULT_LANGUAGE) -> ScanSummary:
     )
 
 
-def is_constant(row: Row) -> bool:
+def is_constant(row: ResultRow) -> bool:
     """Return whether a row is one of a matrix whose values are all equal, which no recipe can harm.
 
-    >>> is_constant(Row("a", "int8", shape=(8, 8), numbers={"low": 0.0, "high": 0.0}))
+    >>> is_constant(ResultRow("a", "int8", shape=(8, 8), numbers={"low": 0.0, "high": 0.0}))
     True
     """
     low = row.number("low")
     return low is not None and low == row.number("high") and counts_as_weight(row.tensor, row.shape or ())
 
 
-def _recipe(name: str, rows: Sequence[Row]) -> RecipeSummary:
+def _recipe(name: str, rows: Sequence[ResultRow]) -> RecipeSummary:
     counts = Counter(row.status for row in rows)
     found = [row.sqnr_db for row in rows if row.sqnr_db is not None]
     stored = {row.content or row.tensor: row for row in rows if row.status == "ok" and row.bits is not None}

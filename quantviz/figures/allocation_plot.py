@@ -9,7 +9,7 @@ from typing import Any
 
 from quantviz.checkpoints.allocation.frontier import Frontier, FrontierPoint
 from quantviz.figures.numbers import number
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.small_plots import (
     bare_layout,
     label_sides,
@@ -81,7 +81,7 @@ def allocation_plot_figure(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
     height: int = HEIGHT,
-) -> Drawn:
+) -> UncheckedFigure:
     """Return size (x) against SQNR (y): a line of the smallest weight error, a point for each recipe given to
     all tensors, and a dot for the `chosen` point.
     """
@@ -94,7 +94,7 @@ def allocation_plot_figure(
         layout[axis] |= {"range": list(ends), "nticks": 7, "title": {"text": words, "standoff": 6}}
     layout["annotations"] = _names(data, colours, language, height)
     traces = [_line(data, colours, language), *_points(data, colours, language)]
-    return Drawn({"data": traces, "layout": layout})
+    return UncheckedFigure({"data": traces, "layout": layout})
 
 
 def _line(data: AllocationPlotData, theme: Theme, language: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quantviz.figures.numbers import number
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.small_plots import NO_TICKS, bare_layout, note, scatter
 from quantviz.figures.theme import THEMES, Theme, translucent
 
@@ -41,7 +41,7 @@ def places_figure(
     truth: float | None = None,
     mistakes: Mapping[str, float] | None = None,
     values: npt.NDArray[Any] | None = None,
-) -> Drawn:
+) -> UncheckedFigure:
     """Return every vote as a dot: full where it was sure, open where it was a guess.
 
     Args:
@@ -88,7 +88,7 @@ def places_figure(
     layout["xaxis"] |= {"range": [float(edges[0]), float(edges[-1])], "showgrid": False}
     layout["yaxis"] |= {**NO_TICKS, "range": [0, tallest + 0.5]}
     layout |= _lines(marks, truth, colours)
-    return Drawn({"data": traces, "layout": layout})
+    return UncheckedFigure({"data": traces, "layout": layout})
 
 
 def _lines(marks: Mapping[str, float], truth: float | None, colours: Theme) -> dict[str, Any]:
@@ -116,7 +116,9 @@ def _middles(edges: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return np.asarray((edges[:-1] + edges[1:]) / 2, dtype=np.float64)
 
 
-def cells_figure(counts: npt.NDArray[np.int64], theme: str, right: Sequence[tuple[int, int]] = ()) -> Drawn:
+def cells_figure(
+    counts: npt.NDArray[np.int64], theme: str, right: Sequence[tuple[int, int]] = ()
+) -> UncheckedFigure:
     """Return the clicks on each cell of a matrix as heat; the `right` cells are framed."""
     colours = THEMES[theme]
     rows, cols = counts.shape
@@ -136,4 +138,6 @@ def cells_figure(counts: npt.NDArray[np.int64], theme: str, right: Sequence[tupl
         }
         for row, col in right
     ]
-    return Drawn({"data": [heat | {"zmin": 0, "zmax": max(int(counts.max()), 1)}], "layout": layout})
+    return UncheckedFigure(
+        {"data": [heat | {"zmin": 0, "zmax": max(int(counts.max()), 1)}], "layout": layout}
+    )

@@ -12,7 +12,7 @@ import numpy as np
 from quantviz.figures.colour_ranges import Array
 from quantviz.figures.format_line import row_paint
 from quantviz.figures.numbers import number
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.small_plots import bare_layout, scatter
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.quantization.format_facts import gap_at, gap_steps
@@ -76,7 +76,7 @@ def gap_figure(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
     height: int = GAPS_HEIGHT,
-) -> Drawn:
+) -> UncheckedFigure:
     """Return the staircases on two logarithmic axes, x marked on each."""
     colours = THEMES[theme]
     layout = bare_layout(colours, height, (52, 10, 8, 40))
@@ -105,7 +105,7 @@ def gap_figure(
             "ticks": "outside", "ticklen": 3, "tickvals": ticks,
             "ticktext": [number(tick) for tick in ticks], "tickfont": {"size": 12},
         }  # fmt: skip
-    return Drawn({"data": list(_gap_traces(data, colours, language)), "layout": layout})
+    return UncheckedFigure({"data": list(_gap_traces(data, colours, language)), "layout": layout})
 
 
 def _gap_traces(data: GapData, theme: Theme, language: str) -> Iterator[dict[str, Any]]:

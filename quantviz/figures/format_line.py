@@ -21,7 +21,7 @@ from quantviz.figures.format_values import (
     half_width,
 )
 from quantviz.figures.numbers import columns, number
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.small_plots import bare_layout, scatter
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.quantization.format_facts import RoundedNumber, finite_values
@@ -49,7 +49,7 @@ def formats_figure(
     theme: str = "light",
     height: int | None = None,
     enlarge: float = 1.0,
-) -> Drawn:
+) -> UncheckedFigure:
     """Return the line. Points of the traces named "values" carry the value they stand for as `customdata`."""
     colours = THEMES[theme]
     two = len(data.rows) > 1
@@ -62,7 +62,7 @@ def formats_figure(
     drawing = _LinePainter(data, colours, language, enlarge)
     layout["shapes"] = list(drawing.shapes())
     layout["annotations"] = list(drawing.words())
-    return Drawn({"data": list(drawing.traces()), "layout": layout})
+    return UncheckedFigure({"data": list(drawing.traces()), "layout": layout})
 
 
 def row_colour(theme: str, row: int) -> str:

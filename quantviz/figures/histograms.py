@@ -16,15 +16,15 @@ from quantviz.evaluation.histogram_bins import (
     ERROR_BINS,
     PART_OF_CAUSE,
     PARTS,
-    Bars,
     HistogramData,
+    SplitHistogram,
     ValueBins,
     counted,
     error_places,
     histograms,
 )
 from quantviz.figures.numbers import number
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout
 from quantviz.figures.theme import THEMES, Theme, translucent
 from quantviz.quantization.explanation import causes
@@ -75,7 +75,7 @@ def histogram_figure(
     theme: str = "light",
     log_counts: bool = False,
     height: int = HEIGHT,
-) -> Drawn:
+) -> UncheckedFigure:
     """Return one of the two histograms: "values" of x, with a strip below the bars where codes reach, or
     "errors" in steps.
 
@@ -94,11 +94,13 @@ def histogram_figure(
             "tickvals": [-0.5, -0.25, 0, 0.25, 0.5],
             "ticktext": ["−½", "−¼", "0", "¼", "½"],
         }
-    return Drawn({"data": _traces(bars, words(bars, language), colours, language), "layout": layout})
+    return UncheckedFigure(
+        {"data": _traces(bars, words(bars, language), colours, language), "layout": layout}
+    )
 
 
 def _layout(
-    which: str, bars: Bars, theme: Theme, language: str, log_counts: bool, height: int
+    which: str, bars: SplitHistogram, theme: Theme, language: str, log_counts: bool, height: int
 ) -> dict[str, Any]:
     layout = bare_layout(theme, height, _MARGIN)
     layout["xaxis"] |= {
@@ -134,7 +136,7 @@ def _title(name: str, language: str) -> dict[str, Any]:
     return {"text": text(f"histogram.{name}", language), "standoff": 4, "font": {"size": 12}}
 
 
-def _traces(bars: Bars, words: list[str], theme: Theme, language: str) -> list[dict[str, Any]]:
+def _traces(bars: SplitHistogram, words: list[str], theme: Theme, language: str) -> list[dict[str, Any]]:
     """Return one set of bars a part that has any cells."""
     colours = {"kept": theme.values[1], "zeroed": theme.values[3], "clipped": theme.errors[3]}
     shown = [part for part in PARTS if bars.counts[part].any()]
@@ -185,7 +187,7 @@ def _strip(reach: tuple[float, float], colour: str) -> dict[str, Any]:
     }
 
 
-def _value_words(bars: Bars, language: str) -> list[str]:
+def _value_words(bars: SplitHistogram, language: str) -> list[str]:
     """Return the codes and the range of x of each bar in words, shown on hover."""
     spans = [
         text("histogram.span", language, low=number(low), high=number(high))
@@ -204,7 +206,7 @@ def _value_words(bars: Bars, language: str) -> list[str]:
     ]
 
 
-def _error_words(bars: Bars, language: str) -> list[str]:
+def _error_words(bars: SplitHistogram, language: str) -> list[str]:
     inner = [
         text("histogram.step_span", language, low=number(low, 3), high=number(high, 3))
         for low, high in zip(bars.edges[1:-2].round(6), bars.edges[2:-1].round(6), strict=True)

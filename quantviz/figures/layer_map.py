@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from quantviz.checkpoints.model.tensor_names import KindMap, kind_map
 from quantviz.figures.numbers import decibels, short_number
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.small_plots import bare_layout, scatter
 from quantviz.figures.theme import THEMES, one_sided, rgb, translucent
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -53,7 +53,7 @@ class LayerSquare:
 
 def layer_map(
     squares: Sequence[LayerSquare], *, language: str = DEFAULT_LANGUAGE, theme: str = "light"
-) -> Drawn:
+) -> UncheckedFigure:
     """Return the map of layers, layers by kinds; a square's data is its place in `squares`.
 
     Layers whose names have no number stand in rows of their own below the others.
@@ -103,12 +103,12 @@ def layer_map(
         if square.strength is None
         for row, column in (at[square.name],)
     ]
-    return Drawn({"data": [heat, points], "layout": layout})
+    return UncheckedFigure({"data": [heat, points], "layout": layout})
 
 
 def error_maps(
     rows: Sequence[Mapping[str, Any]], *, language: str = DEFAULT_LANGUAGE, theme: str = "light"
-) -> tuple[Drawn, Drawn]:
+) -> tuple[UncheckedFigure, UncheckedFigure]:
     """Return two maps of some layers in the same colours: SQNR of their weights, and of their outputs.
 
     Args:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quantviz.figures.numbers import short_number
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.small_plots import NO_TICKS, axis_title, bare_layout, note, scatter
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -51,7 +51,7 @@ def channels_figure(
     height: int,
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
-) -> Drawn:
+) -> UncheckedFigure:
     """Return mirrored bars of the input channels.
 
     Args:
@@ -92,7 +92,7 @@ def channels_figure(
             note(str(order[at]), at, 0.86 if step else 1.0, colours.text, "bottom left", xref="x", yref="y")
             for step, at in enumerate(_apart(places, count))
         ]
-    return Drawn({"data": traces, "layout": layout})
+    return UncheckedFigure({"data": traces, "layout": layout})
 
 
 def _channels_layout(order: Sequence[int], height: int, theme: Theme, title: str) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def pairs_figure(
     height: int,
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
-) -> Drawn:
+) -> UncheckedFigure:
     """Return a dot for each pair: the SQNR of its weight against that of its outputs, and the diagonal.
 
     A dot's data is its place among the points.
@@ -255,4 +255,4 @@ def pairs_figure(
             "range": [low, high],
             "title": axis_title(text(f"layer_plots.{name}", language)),
         }
-    return Drawn({"data": [diagonal, dots], "layout": layout})
+    return UncheckedFigure({"data": [diagonal, dots], "layout": layout})

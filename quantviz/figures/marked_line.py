@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.small_plots import bare_layout
 from quantviz.figures.theme import THEMES
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -26,7 +26,7 @@ def marked_line_figure(
     theme: str,
     language: str = DEFAULT_LANGUAGE,
     enlarge: float = 1.0,
-) -> Drawn:
+) -> UncheckedFigure:
     """Return the plot of counts and SQNR in dB; the point with `marked` of them is larger.
 
     `counted` is the key of the words for the count, and `theme` one of `THEMES`. `enlarge` makes text so many
@@ -58,4 +58,4 @@ def marked_line_figure(
         },
         "hovertemplate": "%{x} · %{y:.3g} dB<extra></extra>",
     }
-    return Drawn({"data": [line], "layout": layout})
+    return UncheckedFigure({"data": [line], "layout": layout})

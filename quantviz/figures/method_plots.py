@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from quantviz.figures.numbers import short_number
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.small_plots import NO_TICKS, axis_title, bare_layout, note, scatter
 from quantviz.figures.theme import THEMES, Theme, translucent
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -40,7 +40,7 @@ class Mirrored:
 
 
 @dataclass(frozen=True)
-class Bars:
+class ErrorBars:
     """A few errors side by side, with those before as an outline."""
 
     #: The name of each bar, below it; none of many bars has room for its own.
@@ -74,7 +74,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Ends:
+class GridEnds:
     """The values of a block over its scale, once for each end of the grid that its largest may become."""
 
     #: The magnitude that the largest value becomes, 6 and 4.
@@ -98,31 +98,31 @@ class Likeness:
     channels: tuple[int, ...]
 
 
-Shown: TypeAlias = Mirrored | Bars | Histogram | Ends | Likeness
+Shown: TypeAlias = Mirrored | ErrorBars | Histogram | GridEnds | Likeness
 
 
 def method_figure(
     shown: Shown, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
-) -> Drawn:
+) -> UncheckedFigure:
     """Return the picture of a kind of series, `height` CSS pixels high."""
-    page = _Page(THEMES[theme], language)
+    page = _MethodFigure(THEMES[theme], language)
     page.layout |= bare_layout(page.colours, height, (10, 12 if isinstance(shown, Histogram) else 10, 8, 36))
     match shown:
         case Mirrored():
             page.mirrored(shown)
-        case Bars():
+        case ErrorBars():
             page.bars(shown)
         case Histogram():
             page.histogram(shown)
-        case Ends():
+        case GridEnds():
             page.ends(shown)
         case Likeness():
             page.likeness(shown)
-    return Drawn({"data": page.traces, "layout": page.layout})
+    return UncheckedFigure({"data": page.traces, "layout": page.layout})
 
 
 @dataclass
-class _Page:
+class _MethodFigure:
     """A picture while it is drawn."""
 
     colours: Theme
@@ -189,7 +189,7 @@ class _Page:
             "line": {"width": 0},
         }
 
-    def bars(self, shown: Bars) -> None:
+    def bars(self, shown: ErrorBars) -> None:
         """Draw the bars from 0 up, with the outline of those before."""
         colours = self.colours
         places = list(range(len(shown.values)))
@@ -276,7 +276,7 @@ class _Page:
         below = {"type": "line", "line": line, "y0": 0, "y1": 0.12, "yref": "paper"}
         self.layout["shapes"] = [{**below, "x0": value, "x1": value} for value in shown.grid]
 
-    def ends(self, shown: Ends) -> None:
+    def ends(self, shown: GridEnds) -> None:
         """Draw a line for each end: its grid, and above it the block's values, each tied to its code."""
         colours = self.colours
         grid = sorted({sign * value for value in shown.grid for sign in (-1, 1)})

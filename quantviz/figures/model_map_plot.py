@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from quantviz.checkpoints.model.tensor_names import place_of_name
-from quantviz.checkpoints.model_map import AUDIT, CHOICE, Model, ModelMap, Square
+from quantviz.checkpoints.model_map import AUDIT, CHOICE, ModelMap, ScannedModel, Square
 from quantviz.figures.numbers import decibels, number
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.small_plots import bare_layout, scatter
 from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, rgb, translucent
 from quantviz.schemes.recipes import ALL_RECIPES, recipe_name
@@ -152,7 +152,7 @@ def model_map_figure(
     theme: str = "light",
     scale: Scale | None = None,
     worst: Sequence[str] = (),
-) -> Drawn:
+) -> UncheckedFigure:
     """Return the map. Each square's point has the square's number in `data.squares` as `customdata`.
 
     Args:
@@ -170,7 +170,7 @@ def model_map_figure(
         layout["annotations"] = [_rank(square, rank, colours) for square, rank in outlined]
     look = _Look(data, colours, theme, language, scale or scale_of(data))
     traces = [trace for of_strip in (False, True) for trace in _traces(look, of_strip)]
-    return Drawn({"data": traces, "layout": layout})
+    return UncheckedFigure({"data": traces, "layout": layout})
 
 
 @dataclass(frozen=True, eq=False)
@@ -526,12 +526,12 @@ def recipe_words(name: str, language: str = DEFAULT_LANGUAGE) -> str:
 
 
 def distribution_figure(
-    model: Model,
+    model: ScannedModel,
     recipe: str,
     *,
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
-) -> Drawn:
+) -> UncheckedFigure:
     """Return the SQNR of every weight as a dot in the row of its kind, and the median of each kind as a
     line: the same range for all recipes.
     """
@@ -568,11 +568,11 @@ def distribution_figure(
         ),
     ]
     labels = list(map(_named, short_names(kinds)))
-    return Drawn({"data": traces, "layout": _distribution_layout(model, labels, colours, language)})
+    return UncheckedFigure({"data": traces, "layout": _distribution_layout(model, labels, colours, language)})
 
 
 def _distribution_layout(
-    model: Model, labels: Sequence[str], colours: Theme, language: str
+    model: ScannedModel, labels: Sequence[str], colours: Theme, language: str
 ) -> dict[str, Any]:
     """Return the layout of the rows of dots, with the labels of the rows."""
     every = [

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from quantviz.checkpoints.model.tensor_names import place_of_name, short_names
 from quantviz.figures.layer_map import LayerSquare, layer_map
 from quantviz.figures.numbers import decibels, short_number
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.small_plots import bare_layout, scatter
 from quantviz.figures.theme import THEMES, one_sided
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -35,7 +35,7 @@ _TICKS = 3
 
 def effects_figure(
     effects: Sequence[LayerEffect], colour: str, *, language: str = DEFAULT_LANGUAGE, theme: str = "light"
-) -> Drawn:
+) -> UncheckedFigure:
     """Return the map of a model's linear layers, layers by kinds; a square's data is its place in `effects`.
 
     Args:
@@ -52,7 +52,9 @@ def effects_figure(
     return layer_map(squares, language=language, theme=theme)
 
 
-def bits_figure(bits: Mapping[str, int], *, language: str = DEFAULT_LANGUAGE, theme: str = "light") -> Drawn:
+def bits_figure(
+    bits: Mapping[str, int], *, language: str = DEFAULT_LANGUAGE, theme: str = "light"
+) -> UncheckedFigure:
     """Return the map of the bits that each linear layer gets: more bits are stronger."""
     squares = [
         LayerSquare(name, (each - _FEWEST) / (_MOST - _FEWEST), str(each), f"<b>{name}</b><br>{each}")
@@ -68,7 +70,7 @@ def predictions_figure(
     height: int,
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
-) -> Drawn:
+) -> UncheckedFigure:
     """Return a dot for each layer: a cheap number of it, a field of its effect, against the KL divergence
     where it alone is rounded. A dot's data is its place in `effects`.
     """
@@ -99,7 +101,7 @@ def predictions_figure(
     layout["yaxis"] |= _titled(text("model_plots.kl_alone", language)) | _logarithmic(
         [effect.kl_alone for effect in effects]
     )
-    return Drawn({"data": traces, "layout": layout})
+    return UncheckedFigure({"data": traces, "layout": layout})
 
 
 def kinds_of(effects: Sequence[LayerEffect]) -> dict[str, str]:
@@ -119,7 +121,7 @@ def depth_figure(
     height: int,
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
-) -> Drawn:
+) -> UncheckedFigure:
     """Return a line for each run, by its name: the error of the residual stream, by place in the network."""
     colours = THEMES[theme]
     traces = []
@@ -147,7 +149,7 @@ def depth_figure(
     layout["yaxis"] |= _titled(text("model_plots.stream", language)) | _logarithmic(
         [error for errors in runs.values() for error in errors.values()]
     )
-    return Drawn({"data": traces, "layout": layout})
+    return UncheckedFigure({"data": traces, "layout": layout})
 
 
 def matrix_figure(
@@ -159,7 +161,7 @@ def matrix_figure(
     most: float | None = None,
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
-) -> Drawn:
+) -> UncheckedFigure:
     """Return a matrix of values from 0 on as colours.
 
     Args:
@@ -198,7 +200,7 @@ def matrix_figure(
         }
         for part in range(1, parts)
     ]
-    return Drawn({"data": [heat], "layout": layout})
+    return UncheckedFigure({"data": [heat], "layout": layout})
 
 
 def place_words(name: str, language: str) -> str:

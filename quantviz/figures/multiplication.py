@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quantviz.figures.numbers import short_number
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.small_plots import bare_layout
 from quantviz.figures.theme import THEMES, Theme, stops
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
-    from quantviz.layers.layer_picture import LayerPicture, Pixels
+    from quantviz.layers.layer_picture import LayerPicture, MatrixPixels
 
 #: The parts, in the order of their axes: x and y, x2 and y2, x3 and y3.
 PARTS = ("x", "w", "y")
@@ -33,7 +33,7 @@ _LEAVING = 1.1
 
 
 @dataclass(frozen=True)
-class Ends:
+class ColourEnds:
     """The magnitudes at both ends of the colours of X, W and Y."""
 
     x: float
@@ -42,7 +42,7 @@ class Ends:
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _PartLayout:
     """Where the corner between the parts lies, as shares of the plot."""
 
     #: X ends and Y begins.
@@ -55,12 +55,12 @@ class _Layout:
 
 def multiplication_figure(
     picture: LayerPicture,
-    ends: Ends,
+    ends: ColourEnds,
     *,
     height: int,
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
-) -> Drawn:
+) -> UncheckedFigure:
     """Return the figure of a part of a layer.
 
     Args:
@@ -88,10 +88,10 @@ def multiplication_figure(
     layout["datarevision"] = zlib.crc32(b"".join(trace["z"].tobytes() for trace in traces))
     traces[0]["showscale"] = True
     traces[0]["colorbar"] = _bar(ends.x, place, colours)
-    return Drawn({"data": traces, "layout": layout})
+    return UncheckedFigure({"data": traces, "layout": layout})
 
 
-def _axes(picture: LayerPicture, place: _Layout, axis: dict[str, Any], language: str) -> dict[str, Any]:
+def _axes(picture: LayerPicture, place: _PartLayout, axis: dict[str, Any], language: str) -> dict[str, Any]:
     """Return the axes of the parts by their names: each is `axis` with the cells of its part."""
     token, channel, output = (
         text(f"layer_picture.axes.{name}", language) for name in ("token", "input", "output")
@@ -102,7 +102,7 @@ def _axes(picture: LayerPicture, place: _Layout, axis: dict[str, Any], language:
     words = {"x": (channel, token), "w": ("", channel), "y": (output, "")}
     axes = {}
     for at, name in enumerate(PARTS):
-        part: Pixels = getattr(picture, name)
+        part: MatrixPixels = getattr(picture, name)
         number = str(at + 1) if at else ""
         named_x, named_y = words[name]
         # The marks of tokens held back stand between the axis and its numbers.
@@ -126,13 +126,13 @@ def _axes(picture: LayerPicture, place: _Layout, axis: dict[str, Any], language:
     return axes
 
 
-def _layout_of(picture: LayerPicture) -> _Layout:
+def _layout_of(picture: LayerPicture) -> _PartLayout:
     """Return the layout with room for X and Y by their numbers of pixels, within bounds."""
     tokens, inputs = picture.x.values.shape
     outputs = picture.y.values.shape[1]
     left = (1 - _GAP[0]) * _within(inputs / (inputs + outputs))
     low = (1 - _GAP[1]) * _within(tokens / (tokens + inputs))
-    return _Layout(left, left + _GAP[0], low, low + _GAP[1])
+    return _PartLayout(left, left + _GAP[0], low, low + _GAP[1])
 
 
 def _within(share: float) -> float:
@@ -158,7 +158,7 @@ def _cells(edges: Any, title: str, *, standoff: int) -> dict[str, Any]:
 
 
 def _trace(picture: LayerPicture, name: str, end: float, theme: Theme) -> dict[str, Any]:
-    part: Pixels = getattr(picture, name)
+    part: MatrixPixels = getattr(picture, name)
     at = PARTS.index(name)
     number = str(at + 1) if at else ""
     ramp = theme.errors if picture.shown == "error" else theme.values
@@ -182,7 +182,7 @@ def _trace(picture: LayerPicture, name: str, end: float, theme: Theme) -> dict[s
     return trace
 
 
-def _bar(end: float, place: _Layout, theme: Theme) -> dict[str, Any]:
+def _bar(end: float, place: _PartLayout, theme: Theme) -> dict[str, Any]:
     """Return the bar of the colours, in the corner above X: the numbers of its ends stand with the parts."""
     end = end or 1.0
     return {
@@ -203,7 +203,7 @@ def _bar(end: float, place: _Layout, theme: Theme) -> dict[str, Any]:
     }
 
 
-def _names(picture: LayerPicture, ends: Ends, place: _Layout, language: str, theme: Theme) -> Any:
+def _names(picture: LayerPicture, ends: ColourEnds, place: _PartLayout, language: str, theme: Theme) -> Any:
     """Yield each part's name above it, with the ends of its colours; the values' name in the corner."""
     shown = picture.shown
     corners = {"x": (0.0, place.low), "w": (place.right, 1.0), "y": (place.right, place.low)}
@@ -219,7 +219,7 @@ def _names(picture: LayerPicture, ends: Ends, place: _Layout, language: str, the
     yield {**below, "yshift": -_BELOW_BAR}
 
 
-def _reach(part: Pixels, end: float, shown: str, language: str) -> str:
+def _reach(part: MatrixPixels, end: float, shown: str, language: str) -> str:
     """Return how far a part's colours reach; of errors, that they stay so, and how far these leave them."""
     far = short_number(end)
     if shown != "error":
@@ -245,7 +245,7 @@ def _annotation(words: str, x: float, y: float, xanchor: str, yanchor: str, colo
     }
 
 
-def multiplication_alt(picture: LayerPicture, ends: Ends, language: str = DEFAULT_LANGUAGE) -> str:
+def multiplication_alt(picture: LayerPicture, ends: ColourEnds, language: str = DEFAULT_LANGUAGE) -> str:
     """Return the picture in a sentence, for people who cannot see it."""
     tokens, inputs, outputs = (
         f"{int(edges[0])}–{int(edges[-1]) - 1}"

@@ -44,7 +44,7 @@ def decibels(value: float, *, signed: bool = False) -> str:
 
 
 @dataclass(frozen=True)
-class Writing:
+class NumberStyle:
     """How the panels write a number; `printing` chooses the decimals in the cells. The browser, which prints
     into the cells and on the hover card, is handed this and has no rule of its own.
     """
@@ -70,7 +70,7 @@ class Writing:
     point: float = 0.25
 
 
-WRITING = Writing()
+WRITING = NumberStyle()
 
 
 def short_number(value: float, digits: int = 3) -> str:

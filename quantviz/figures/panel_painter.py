@@ -25,7 +25,7 @@ from quantviz.figures.arrangement import (
 from quantviz.figures.colour_ranges import Array
 from quantviz.figures.compared_panels import winner_ramp, winner_ticks
 from quantviz.figures.numbers import short_number, text_width
-from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
+from quantviz.figures.panels_data import BlockMap, PanelsData, PixelCells
 from quantviz.figures.payload import encoded
 from quantviz.figures.printing import fitting
 from quantviz.figures.raster import data_uri
@@ -643,7 +643,7 @@ def _shown_codes(data: PanelsData, language: str) -> tuple[str, str | None]:
     return "value", text(f"formats.{entry_of(data.format_id or '')}.name", language)
 
 
-def _pooled_title(name: str, data: PanelsData, pixels: Pixels, language: str) -> str:
+def _pooled_title(name: str, data: PanelsData, pixels: PixelCells, language: str) -> str:
     """Return the title of a panel whose pixels stand for many cells, such as "x, largest of 21 × 48"."""
     codes, form = _shown_codes(data, language)
     what = {"q": codes, "error": f"error_{data.error_view}"}.get(name, name)
@@ -658,7 +658,7 @@ def _pooled_title(name: str, data: PanelsData, pixels: Pixels, language: str) ->
     )
 
 
-def pixel_words(pixels: Pixels, language: str) -> str:
+def pixel_words(pixels: PixelCells, language: str) -> str:
     rows, cols = pixels.size()
     return text(f"panels.pixel.{pixels.how}", language, rows=rows, cols=cols)
 

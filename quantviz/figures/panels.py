@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from quantviz.door import public_but
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import (
     MOST_CELLS,
@@ -28,9 +27,10 @@ from quantviz.figures.arrangement import (
 from quantviz.figures.colour_ranges import Span
 from quantviz.figures.panel_painter import PanelPainter, axis_id, edge_scales, panel_ramp, pixel_words
 from quantviz.figures.panels_data import PanelsData, picture_panels, result_panels, study_panels
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.static import NotebookFigure, panels_png
 from quantviz.figures.theme import THEMES, Theme
+from quantviz.public_calls import public_but
 from quantviz.quantization.result import QuantResult, refuse_other_than_results
 from quantviz.tensors.conversion import as_plain
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -63,7 +63,7 @@ def panels_figure(
     titles: Sequence[str] | None = None,
     note: str | None = None,
     tensor_key: str = "",
-) -> Drawn:
+) -> UncheckedFigure:
     """Return the heatmaps of `data.panels`, arranged for the style's width.
 
     Args:
@@ -98,7 +98,7 @@ def panels_figure(
     # Without plotly's own hover the bridge shows the card.
     layout |= {"hovermode": "closest" if style.hover else False, "meta": meta}
     # Unchecked: see above.
-    return Drawn({"data": painter.traces(), "layout": layout})
+    return UncheckedFigure({"data": painter.traces(), "layout": layout})
 
 
 def _meta(
@@ -220,7 +220,9 @@ def _notebook_note(data: PanelsData, result: QuantResult | None) -> str | None:
     return " ".join(notes) or None
 
 
-def study_figure(study: Study, style: PanelsStyle = USUAL_STYLE, *, note: str | None = None) -> Drawn:
+def study_figure(
+    study: Study, style: PanelsStyle = USUAL_STYLE, *, note: str | None = None
+) -> UncheckedFigure:
     """Return the four panels of a tensor under a scheme, on a page of the theme's own colour, with values on
     hover and in the cells; `note` is a line under them.
     """
@@ -231,7 +233,7 @@ def study_figure(study: Study, style: PanelsStyle = USUAL_STYLE, *, note: str | 
     return figure
 
 
-def _put_on_page(figure: Drawn, page: Theme) -> None:
+def _put_on_page(figure: UncheckedFigure, page: Theme) -> None:
     """Give the figure a page of the theme's own colour."""
     figure.update_layout(
         paper_bgcolor=page.surface,

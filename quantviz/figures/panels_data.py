@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from quantviz.schemes.granularity import BlockLayout
     from quantviz.schemes.scheme import Scheme
     from quantviz.streaming.overview import Overview
-    from quantviz.streaming.value_distribution import Spread
+    from quantviz.streaming.value_distribution import MagnitudeSpread
 
 #: How far neighbouring float32 numbers lie apart at most, as a share of the number.
 ROUNDING = 2.0**-23
@@ -93,7 +93,7 @@ class BlockMap:
 
 
 @dataclass(frozen=True, eq=False)
-class Pixels:
+class PixelCells:
     """The cells of each pixel of a picture."""
 
     #: The rows at which the pixels begin, and the row after the last: one more than there are pixels.
@@ -142,7 +142,7 @@ class PanelsData:
     top: int = 0
     left: int = 0
     #: None where each element of the arrays is one cell.
-    pixels: Pixels | None = None
+    pixels: PixelCells | None = None
     #: 1 over the root mean square of each cell's inputs, float32; none where these are not known.
     quiet: Array | None = None
     #: Place in `explanation.CAUSES`, uint8; none without a result.
@@ -404,7 +404,7 @@ def overview_panels(
         top=place[0],
         left=place[1],
         quiet=quiet,
-        pixels=Pixels(
+        pixels=PixelCells(
             overview.row_edges,
             overview.col_edges,
             overview.how,
@@ -484,7 +484,7 @@ def study_panels(study: Study, width: float = USUAL_WIDTH) -> PanelsData:
     return with_value_scale(data, "auto", study.spread)
 
 
-def with_value_scale(data: PanelsData, scale: str, spread: Spread) -> PanelsData:
+def with_value_scale(data: PanelsData, scale: str, spread: MagnitudeSpread) -> PanelsData:
     """Return the panels with the colours of x and x̂ spread by `scale`, one of `VALUE_SCALES`; `spread` is the
     whole tensor's.
 

@@ -65,7 +65,7 @@ def _sent(value: Any) -> Any:
     return value.tolist()
 
 
-class Drawn(Figure):
+class UncheckedFigure(Figure):
     """The figure of `spec`, plotly's dictionary of data and layout, unchecked. Arrays of a trace are sent in
     base64.
 
@@ -73,7 +73,7 @@ class Drawn(Figure):
     that is nine tenths of the time. Sending a figure needs `to_dict` alone, which returns `spec` here; the
     figure is taken apart only at the first use of another attribute.
 
-    >>> figure = Drawn({"data": [{"type": "bar", "y": [1, 2]}], "layout": {"template": {}}})
+    >>> figure = UncheckedFigure({"data": [{"type": "bar", "y": [1, 2]}], "layout": {"template": {}}})
     >>> figure.to_dict()
     {'data': [{'type': 'bar', 'y': [1, 2]}], 'layout': {'template': {}}}
     >>> figure.update_layout(height=100).data[0].y, figure.layout.height
@@ -93,16 +93,16 @@ class Drawn(Figure):
             "layout": {**spec["layout"]},
         }
 
-    def enlarged(self, factor: float) -> Drawn:
+    def enlarged(self, factor: float) -> UncheckedFigure:
         """Return the figure with text, marks and height `factor` times as large, as wide as before.
 
-        >>> figure = Drawn({"data": [], "layout": {"height": 100, "font": {"size": 12}}})
+        >>> figure = UncheckedFigure({"data": [], "layout": {"height": 100, "font": {"size": 12}}})
         >>> figure.enlarged(1.5).to_dict()["layout"]
         {'height': 150.0, 'font': {'size': 18.0}}
         """
         if factor == 1 or self._spec is None:
             return self
-        return Drawn({name: _larger(part, name, factor) for name, part in self._spec.items()})
+        return UncheckedFigure({name: _larger(part, name, factor) for name, part in self._spec.items()})
 
     def __getattr__(self, name: str) -> Any:
         # Attributes that a figure has only once it is taken apart.

@@ -23,7 +23,7 @@ from quantviz.figures.contest_marks import (
     try_points,
 )
 from quantviz.figures.numbers import number
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.rate_lines import LineKey, line_traces, row_name, trails_trace
 from quantviz.figures.small_plots import (
     SMALL_PLOT_CONFIG,
@@ -205,7 +205,7 @@ def recipe_plot_data(
 
 
 @dataclass(frozen=True)
-class _Frame:
+class _AxisRanges:
     """The ranges of a plot's axes."""
 
     bits_range: tuple[float, float]
@@ -235,7 +235,7 @@ def _framed(
     sizes: Sequence[RecipeRow],
     x_of: Mapping[int, float],
     contest: Contest | None,
-) -> _Frame:
+) -> _AxisRanges:
     """Return the axes around all points and a contest's lines; `x_of` are the bits by the rows' `id`."""
     marks: list[tuple[float, float]] = []
     lowest = -math.inf
@@ -249,7 +249,7 @@ def _framed(
     marks += [(x_of[id(row)], max(row.sqnr_db, lowest)) for row in sizes]
     bits = [at for at, _ in marks] or [4.0, 8.0]
     room = max(0.4, 0.06 * (max(bits) - min(bits)))
-    return _Frame((min(bits) - room, max(bits) + room), _db_range([db for _, db in marks]))
+    return _AxisRanges((min(bits) - room, max(bits) + room), _db_range([db for _, db in marks]))
 
 
 def _front_of(
@@ -346,7 +346,7 @@ def recipe_plot_figure(
     known: RateDistortion | None = None,
     bits: str = STORED,
     priced_as: Shape | None = None,
-) -> Drawn:
+) -> UncheckedFigure:
     """Return bits (x) against SQNR (y): a point a recipe, a line through those no other one beats, a ring
     around the current scheme, or around the best try of a `contest`.
 
@@ -370,7 +370,7 @@ def recipe_plot_figure(
         traces += [ghosts_trace(data.ghosts, colours), tries_trace(data.tries, colours, language)]
         layout["shapes"] = contest_lines(contest, data.bits_range, colours)
         layout["annotations"] += contest_names(contest, data.bits_range, colours, language)
-    return Drawn({"data": traces, "layout": layout})
+    return UncheckedFigure({"data": traces, "layout": layout})
 
 
 def front_key(theme: str = "light", language: str = DEFAULT_LANGUAGE) -> LineKey:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quantviz.figures.numbers import short_number
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.small_plots import axis_title, bare_layout, scatter
 from quantviz.figures.theme import THEMES
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def learning_figure(
     trace: LearningTrace, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
-) -> Drawn:
+) -> UncheckedFigure:
     """Return the output error that each looked-at rounding leaves, in per cent; a dot marks the one kept."""
     colours = THEMES[theme]
     steps = trace.steps.tolist()
@@ -46,12 +46,12 @@ def learning_figure(
         "showgrid": False,
         "range": ends,
     }
-    return Drawn({"data": [line, kept], "layout": layout})
+    return UncheckedFigure({"data": [line, kept], "layout": layout})
 
 
 def every_figure(
     every: EveryRounding, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
-) -> Drawn:
+) -> UncheckedFigure:
     """Return each rounding as a dot, its error upwards and its flips across; methods are marked."""
     colours = THEMES[theme]
     flips = every.flips.tolist()
@@ -93,4 +93,4 @@ def every_figure(
     layout["showlegend"] = True
     layout["legend"] = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}}
     layout["margin"]["t"] = 28
-    return Drawn({"data": [dots, *named], "layout": layout})
+    return UncheckedFigure({"data": [dots, *named], "layout": layout})

@@ -10,7 +10,7 @@ from typing import Any
 
 from quantviz.figures.numbers import number
 from quantviz.figures.panels_data import PanelsData
-from quantviz.figures.payload import Drawn
+from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.raster import coloured
 from quantviz.figures.theme import Ramp, Theme
 
@@ -20,7 +20,7 @@ _GAP = 20
 _LINE = 22
 
 
-class NotebookFigure(Drawn):
+class NotebookFigure(UncheckedFigure):
     """A figure that shows itself in a notebook, with a PNG beside it that is made when it is shown.
 
     A front end draws plotly's figure if it can, else the picture. plotly's own way to show a figure needs

@@ -306,7 +306,7 @@ def with_calibration(state: LabState, name: str, known: Mapping[str, float]) -> 
 
 
 @dataclass(frozen=True)
-class Control:
+class SchemeControl:
     """A control of the scheme."""
 
     #: Its choices in their order; none where it is not shown.
@@ -317,8 +317,8 @@ class Control:
     asked: tuple[str, ...]
 
 
-def _size_control(key: str) -> Control:
-    return Control(
+def _size_control(key: str) -> SchemeControl:
+    return SchemeControl(
         lambda state: _size_choices(state).get(key, ()),
         lambda state, chosen: _with_size(state, key, chosen),
         ("granularity",),
@@ -326,16 +326,16 @@ def _size_control(key: str) -> Control:
 
 
 #: The controls by the keys of their widgets; those of "granularity" are a button each.
-CONTROLS: Mapping[str, Control] = MappingProxyType(
+CONTROLS: Mapping[str, SchemeControl] = MappingProxyType(
     {
-        "format": Control(_formats, _with_format, ("format",)),
-        "bits": Control(_bits, _with_bits, ("format",)),
-        "mode": Control(
+        "format": SchemeControl(_formats, _with_format, ("format",)),
+        "bits": SchemeControl(_bits, _with_bits, ("format",)),
+        "mode": SchemeControl(
             lambda state: possible_modes(state.scheme),
             lambda state, mode: state.scheme.with_mode(mode),
             ("mode",),
         ),
-        "granularity": Control(
+        "granularity": SchemeControl(
             _possible_granularities,
             lambda state, name: with_granularity(state, granularities(state)[name]),
             ("granularity",),
@@ -344,12 +344,12 @@ CONTROLS: Mapping[str, Control] = MappingProxyType(
             key: _size_control(key)
             for key in ("group_size", "group_axis", "block_rows", "block_cols", "flat_size", "flat_strided")
         },
-        "recipe": Control(
+        "recipe": SchemeControl(
             lambda state: tuple(RECIPES),
             lambda state, name: ALL_RECIPES.get(name, state.scheme),
             ("format", "mode", "granularity", "calibration", "convention"),
         ),
-        "convention": Control(
+        "convention": SchemeControl(
             lambda state: tuple(name for group in CONVENTION_GROUPS.values() for name in group),
             lambda state, name: state.scheme.adapted(name, state.source.shape),
             ("convention",),

@@ -46,9 +46,9 @@ def moved_layer(state: LayerState, message: Mapping[str, Any]) -> LayerState:
     Raises:
         QuantVizError: The move is not possible.
 
-    >>> from quantviz.lab.layer_state import Pair
+    >>> from quantviz.lab.layer_state import SchemePair
     >>> from quantviz.layers.built_in import BuiltInLayer
-    >>> state = LayerState(BuiltInLayer("loud_input"), Pair("int8_per_row", "int4_per_tensor"))
+    >>> state = LayerState(BuiltInLayer("loud_input"), SchemePair("int8_per_row", "int4_per_tensor"))
     >>> link = moved_layer(state, {"kind": "channel", "channel": 2, "size": 1.5}).written()
     >>> link["l"], link["j"]
     ('changed(builtin(name=loud_input),x2=1.5)', '2')

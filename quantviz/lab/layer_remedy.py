@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.layer_state import INPUTS, NEAREST, WEIGHTS, Pair
+from quantviz.lab.layer_state import INPUTS, NEAREST, WEIGHTS, SchemePair
 from quantviz.layers.layer_numbers import some_outputs
 from quantviz.layers.layer_result import LayerResult, layer
 from quantviz.schemes.granularity import PerChannel, Shape
@@ -21,7 +21,7 @@ _WEIGHTS_AT_ONCE = 2**18
 
 
 @dataclass(frozen=True)
-class Remedy:
+class LayerRemedy:
     """Schemes and a chain of methods that leave a layer less output error."""
 
     #: The source of most of the error: a "channel" of the inputs, the "inputs", or the "weights".
@@ -29,7 +29,7 @@ class Remedy:
     #: The loudest input channel, and how many times as loud it is as the median one.
     channel: int
     times: float
-    pair: Pair
+    pair: SchemePair
     method: str
     #: The output error held back without it and with it, and the number of outputs that were measured.
     before: float
@@ -37,14 +37,14 @@ class Remedy:
     outputs: int
 
 
-def first_remedy(result: LayerResult, pair: Pair) -> Remedy | None:
+def first_remedy(result: LayerResult, pair: SchemePair) -> LayerRemedy | None:
     """Return the remedy to try first on a layer under a pair of schemes, rounded to nearest; None where the
     error has no such cause, where what fits it leaves no less, or where X is too large to measure at once.
 
     The tokens held back have no part in the choice.
 
     >>> from quantviz.layers.built_in import BuiltInLayer
-    >>> pair = Pair("int8_per_row", "int8_per_tensor")
+    >>> pair = SchemePair("int8_per_row", "int8_per_tensor")
     >>> found = first_remedy(BuiltInLayer("loud_input").open().result(pair.weights, pair.inputs), pair)
     >>> found.cause, found.method, found.after < found.before
     ('channel', 'smoothquant', True)
@@ -73,13 +73,13 @@ def first_remedy(result: LayerResult, pair: Pair) -> Remedy | None:
                 x_max = result.channels.x_max
                 times = float(x_max[channel] / x_max.median())
                 errors = before.held_back, with_it.held_back
-                return Remedy(cause, channel, times, better, method, *errors, some.shape[0])
+                return LayerRemedy(cause, channel, times, better, method, *errors, some.shape[0])
     except QuantVizError:  # a remedy that does not fit the layer
         return None
     return None
 
 
-def _offers(cause: str, pair: Pair, shape: Shape) -> Iterator[tuple[Pair, str]]:
+def _offers(cause: str, pair: SchemePair, shape: Shape) -> Iterator[tuple[SchemePair, str]]:
     """Yield the remedies for a cause, each a pair and a chain of methods."""
     tokens, width, outputs = shape
     if cause == "channel" and None not in pair.schemes():

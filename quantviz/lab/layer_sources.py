@@ -20,7 +20,7 @@ from quantviz.models.model_layer import ModelLayer
 from quantviz.schemes import text_form
 from quantviz.schemes.granularity import Shape
 from quantviz.sources import parse_source, write_source
-from quantviz.sources.base import AtHand, Source
+from quantviz.sources.base import OpenedFiles, Source
 from quantviz.text import text
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class OwnLayer:
         if len(self.inputs.shape) == 2 and self.inputs.shape[0] < 2:
             yield QuantVizError("layer.one_token")
 
-    def open(self, at_hand: AtHand = AtHand()) -> Captured:  # noqa: B008 (it holds nothing)
+    def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Captured:  # noqa: B008 (it holds nothing)
         """Return the layer with its values.
 
         Raises:
@@ -138,7 +138,7 @@ class ChangedLayer:
             return
         yield from self.changes.problems(self.shape)
 
-    def open(self, at_hand: AtHand = AtHand()) -> Captured:  # noqa: B008 (it holds nothing)
+    def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Captured:  # noqa: B008 (it holds nothing)
         """Return the layer with its values.
 
         Raises:
@@ -191,7 +191,7 @@ class LayerWeight(Source):
         stored = self.open()
         return read_whole(stored).to(torch_dtype(stored.dtype))
 
-    def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
+    def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
         from quantviz.tensors.lazy import as_stored
 
         return as_stored(self.layer.open(at_hand).weight)[0]

@@ -46,7 +46,7 @@ _WITHIN = "!"
 
 
 @dataclass(frozen=True)
-class Pair:
+class SchemePair:
     """The schemes of a layer's two sides, each a recipe's id, a scheme's text form, or `AS_IT_IS`."""
 
     weights: str
@@ -57,7 +57,7 @@ class Pair:
     def __str__(self) -> str:
         return _WITHIN.join((self.weights, self.inputs, *(() if self.static else ("d",))))
 
-    def with_side(self, side: str, form: str) -> Pair:
+    def with_side(self, side: str, form: str) -> SchemePair:
         """Return the pair with another scheme of a side, "weights" or "inputs"."""
         if side == "weights":
             return dataclasses.replace(self, weights=form)
@@ -70,7 +70,7 @@ class Pair:
     def problem(self, shape: Shape) -> QuantVizError | None:
         """Return the reason why the pair does not fit a layer of so many tokens, inputs and outputs, if any.
 
-        >>> Pair("int8_per_row", "none").problem((8, 4, 4)) is None
+        >>> SchemePair("int8_per_row", "none").problem((8, 4, 4)) is None
         True
         """
         for scheme, side in zip(self.schemes(), _sides(shape), strict=True):
@@ -80,21 +80,21 @@ class Pair:
 
 
 #: Pairs that have a name.
-PAIRS: Mapping[str, Pair] = MappingProxyType(
+PAIRS: Mapping[str, SchemePair] = MappingProxyType(
     {
-        "w8a32": Pair("int8_per_row", AS_IT_IS),
-        "w4a16": Pair("int4_g128", AS_IT_IS),
-        "w4a16_per_output": Pair("int4_per_row", AS_IT_IS),
-        "w8a8_static": Pair("int8_per_row", "int8_per_tensor"),
-        "w8a8_asymmetric": Pair("int8_per_row", ASYMMETRIC),
-        "w8a8_dynamic": Pair("int8_per_row", "int8_per_tensor", static=False),
-        "w8a8_token": Pair("int8_per_row", "int8_per_row"),
-        "w4a8_token": Pair("int4_g128", "int8_per_row"),
-        "fp8_static": Pair("fp8_e4m3_per_tensor", "fp8_e4m3_per_tensor"),
-        "fp8_token": Pair("fp8_e4m3_per_row", "fp8_e4m3_per_row"),
-        "mxfp8": Pair("mxfp8_e4m3", "mxfp8_e4m3"),
-        "mxfp4": Pair("mxfp4", "mxfp4"),
-        "nvfp4": Pair("nvfp4", "nvfp4"),
+        "w8a32": SchemePair("int8_per_row", AS_IT_IS),
+        "w4a16": SchemePair("int4_g128", AS_IT_IS),
+        "w4a16_per_output": SchemePair("int4_per_row", AS_IT_IS),
+        "w8a8_static": SchemePair("int8_per_row", "int8_per_tensor"),
+        "w8a8_asymmetric": SchemePair("int8_per_row", ASYMMETRIC),
+        "w8a8_dynamic": SchemePair("int8_per_row", "int8_per_tensor", static=False),
+        "w8a8_token": SchemePair("int8_per_row", "int8_per_row"),
+        "w4a8_token": SchemePair("int4_g128", "int8_per_row"),
+        "fp8_static": SchemePair("fp8_e4m3_per_tensor", "fp8_e4m3_per_tensor"),
+        "fp8_token": SchemePair("fp8_e4m3_per_row", "fp8_e4m3_per_row"),
+        "mxfp8": SchemePair("mxfp8_e4m3", "mxfp8_e4m3"),
+        "mxfp4": SchemePair("mxfp4", "mxfp4"),
+        "nvfp4": SchemePair("nvfp4", "nvfp4"),
     }
 )
 #: Pairs that are compared as long as none were chosen.
@@ -133,7 +133,7 @@ INPUTS = (
 
 
 @dataclass(frozen=True)
-class Lines:
+class LayerPart:
     """A part of a layer: from a first to before a last token, input channel and output."""
 
     tokens: tuple[int, int]
@@ -144,7 +144,7 @@ class Lines:
         return "_".join(f"{first}.{last}" for first, last in (self.tokens, self.inputs, self.outputs))
 
     @classmethod
-    def whole(cls, shape: Shape) -> Lines:
+    def whole(cls, shape: Shape) -> LayerPart:
         """Return the part that is the whole of a layer of `shape`: (tokens, inputs, outputs)."""
         return cls(*((0, count) for count in shape))
 
@@ -174,11 +174,11 @@ def _read_cell(form: str) -> tuple[int, int]:
     return token, output
 
 
-def _read_lines(form: str) -> Lines:
+def _read_lines(form: str) -> LayerPart:
     axes = [_read_cell(part) for part in form.split("_")]
     if len(axes) != 3 or any(first >= last for first, last in axes):
         raise QuantVizError("link.place", got=form)
-    return Lines(*axes)
+    return LayerPart(*axes)
 
 
 def _read_held(form: str) -> tuple[float, ...]:
@@ -193,14 +193,14 @@ def _read_held(form: str) -> tuple[float, ...]:
     return ends
 
 
-def _read_pairs(form: str) -> tuple[Pair, ...]:
+def _read_pairs(form: str) -> tuple[SchemePair, ...]:
     pairs = form.split(_BETWEEN)
     if len(pairs) > MOST_PAIRS:
         raise QuantVizError("link.others", got=len(pairs), most=MOST_PAIRS)
     return tuple(map(read_pair, pairs))
 
 
-def read_pair(form: str) -> Pair:
+def read_pair(form: str) -> SchemePair:
     """Return the pair written as `form`, as `str` writes it.
 
     Raises:
@@ -209,7 +209,7 @@ def read_pair(form: str) -> Pair:
     weights, *rest = form.split(_WITHIN)
     if len(rest) not in (1, 2) or rest[1:] not in ([], ["d"]):
         raise QuantVizError("link.place", got=form)
-    return Pair(_read_scheme(weights), _read_scheme(rest[0]), static=len(rest) == 1)
+    return SchemePair(_read_scheme(weights), _read_scheme(rest[0]), static=len(rest) == 1)
 
 
 def _of_integers(name: str) -> Codec:
@@ -237,7 +237,7 @@ class LayerState(PageState):
     page = "layers"
 
     source: LayerSource = field(link="l", codec=codec(parse_layer, write_layer), always=True)
-    pair: Pair = field(
+    pair: SchemePair = field(
         link={
             "w": _part("weights", codec(_read_scheme)),
             "a": _part("inputs", codec(_read_scheme)),
@@ -258,14 +258,14 @@ class LayerState(PageState):
     #: One of `SHOWN`.
     shown: str = field(SHOWN[0], link="e", codec=one_of(lambda: SHOWN), looks=True)
     #: The part in view; None for all.
-    lines: Lines | None = field(None, link="v", codec=codec(_read_lines), looks=True, of="l")
+    lines: LayerPart | None = field(None, link="v", codec=codec(_read_lines), looks=True, of="l")
     #: The ends of the error's colours in X, W and Y, which stay until the layer changes; None for as far as
     #: the errors reach.
     held: tuple[float, ...] | None = field(
         None, link="z", codec=codec(_read_held, lambda ends: "_".join(map(repr, ends))), looks=True, of="l"
     )
     #: The pairs that are compared; none for `COMPARED`.
-    compared: tuple[Pair, ...] = field(
+    compared: tuple[SchemePair, ...] = field(
         (), link="y", codec=codec(_read_pairs, lambda pairs: _BETWEEN.join(map(str, pairs)))
     )
     #: The open tab, one of `TABS`; None for the first, or that of the method where there is one.
@@ -296,7 +296,7 @@ class LayerState(PageState):
         product is that of its present cell and schemes.
 
         >>> LayerState.opening().replace(source=BuiltInLayer("loud_weight")).pair
-        Pair(weights='int4_per_tensor', inputs='int8_per_tensor', static=True)
+        SchemePair(weights='int4_per_tensor', inputs='int8_per_tensor', static=True)
         """
         if "source" in changes:
             changes.setdefault("pair", usual_pair(changes["source"]) or self.pair)
@@ -333,18 +333,18 @@ class LayerState(PageState):
             fitted = fitted.replace(lines=None)
         if self.pair.problem(shape):
             weights, activations = _sides(shape)
-            pair = Pair(
+            pair = SchemePair(
                 _fitted(self.pair.weights, weights), _fitted(self.pair.inputs, activations), self.pair.static
             )
             fitted = fitted.replace(pair=pair)
         return fitted
 
 
-def usual_pair(source: LayerSource) -> Pair | None:
+def usual_pair(source: LayerSource) -> SchemePair | None:
     """Return the schemes of a built-in layer's demonstration; None of another layer."""
     if not isinstance(source, BuiltInLayer):
         return None
-    return Pair(_by_lines(source.weights, "output"), _by_lines(source.inputs, "token"))
+    return SchemePair(_by_lines(source.weights, "output"), _by_lines(source.inputs, "token"))
 
 
 def _by_lines(named: str | None, line: str) -> str:
@@ -373,13 +373,13 @@ def _fitted(form: str, shape: Shape) -> str:
     return str(scheme.fitted(shape))
 
 
-def name_of_pair(pair: Pair) -> str | None:
+def name_of_pair(pair: SchemePair) -> str | None:
     """Return the id of a pair among `PAIRS`, if it has one."""
     return next((name for name, named_pair in PAIRS.items() if named_pair == pair), None)
 
 
-def pairs_compared(state: LayerState) -> tuple[Pair, ...]:
+def pairs_compared(state: LayerState) -> tuple[SchemePair, ...]:
     """Return the compared pairs that fit the layer, the present one first."""
-    chosen: Iterable[Pair] = state.compared or (PAIRS[name] for name in COMPARED)
+    chosen: Iterable[SchemePair] = state.compared or (PAIRS[name] for name in COMPARED)
     fitting = (pair for pair in chosen if not pair.problem(state.source.shape))
     return tuple(dict.fromkeys((state.pair, *fitting)))[:MOST_PAIRS]

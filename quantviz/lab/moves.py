@@ -22,7 +22,7 @@ from quantviz.schemes.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX, Giv
 from quantviz.schemes.formats import FORMATS, find_format
 from quantviz.schemes.granularity import Flat, Granularity, PerChannel, PerGroup, divisors
 from quantviz.schemes.scheme import Scheme
-from quantviz.sources.base import AtHand
+from quantviz.sources.base import OpenedFiles
 from quantviz.sources.edited import with_cell
 from quantviz.sources.typed import nearest_float32, shortest
 
@@ -37,7 +37,7 @@ _FLOATS = (
 )
 
 
-def moved(state: LabState, message: Mapping[str, object], at_hand: AtHand = AtHand()) -> LabState:  # noqa: B008
+def moved(state: LabState, message: Mapping[str, object], at_hand: OpenedFiles = OpenedFiles()) -> LabState:  # noqa: B008
     """Return the state after a move.
 
     Args:
@@ -85,7 +85,7 @@ def block_count(state: LabState) -> int:
 # ---- each kind of message -----------------------------------------------------------------------
 
 
-def _range(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> LabState:
+def _range(state: LabState, message: Mapping[str, object], at_hand: OpenedFiles) -> LabState:
     lo = _float32(message, "lo")
     hi = _float32(message, "hi")
     if not range_counts(state.scheme):
@@ -96,7 +96,7 @@ def _range(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> L
     return _with_scheme(state, state.scheme.replace(calibration=ManualRange(lo, hi)))
 
 
-def _given(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> LabState:
+def _given(state: LabState, message: Mapping[str, object], at_hand: OpenedFiles) -> LabState:
     scale = _float32(message, "scale")
     zero_point = _float32(message, "zero_point")
     return _with_scheme(
@@ -121,11 +121,11 @@ def _zero_point(scheme: Scheme, wanted: float) -> float:
     return wanted if limits is None else max(limits[0], min(limits[1], round(wanted)))
 
 
-def _format(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> LabState:
+def _format(state: LabState, message: Mapping[str, object], at_hand: OpenedFiles) -> LabState:
     return _with_scheme(state, state.scheme.with_format(find_format(str(_told(message.get("id")))).id))
 
 
-def _group(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> LabState:
+def _group(state: LabState, message: Mapping[str, object], at_hand: OpenedFiles) -> LabState:
     size = message.get("size")
     if isinstance(size, bool) or not isinstance(size, int):
         raise QuantVizError("hand.whole_number", field="size", got=_told(size))
@@ -144,7 +144,7 @@ def _in_groups(scheme: Scheme, shape: tuple[int, ...], size: int) -> Granularity
     return PerGroup(size, 0 if columns else -1)
 
 
-def _cell(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> LabState:
+def _cell(state: LabState, message: Mapping[str, object], at_hand: OpenedFiles) -> LabState:
     cell = _place(message)
     value = _number(message, "value")
     edited = with_cell(state.source, cell, value)  # before anything is read: the tensor may be too large
@@ -154,7 +154,7 @@ def _cell(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> La
     return state.replace(source=edited)
 
 
-def _scheme(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> LabState:
+def _scheme(state: LabState, message: Mapping[str, object], at_hand: OpenedFiles) -> LabState:
     return _with_scheme(state, Scheme.parse(str(_told(message.get("scheme")))))
 
 
@@ -164,7 +164,7 @@ def _with_scheme(state: LabState, scheme: Scheme) -> LabState:
     return state.replace(scheme=scheme)
 
 
-_MOVES: Mapping[str, Callable[[LabState, Mapping[str, object], AtHand], LabState]] = MappingProxyType(
+_MOVES: Mapping[str, Callable[[LabState, Mapping[str, object], OpenedFiles], LabState]] = MappingProxyType(
     {
         "range": _range,
         "given": _given,
@@ -219,7 +219,7 @@ def _told(value: object) -> object:
 
 
 @dataclass(frozen=True)
-class Choices(Generic[_T]):
+class HandleValues(Generic[_T]):
     """The values of a handle in order, and the state's scheme for each."""
 
     values: tuple[_T, ...] = ()
@@ -233,14 +233,14 @@ class HandChoices:
     """The values of the handles of the bits and of a group's size."""
 
     #: Ids of formats, from most bits to fewest.
-    formats: Choices[str]
+    formats: HandleValues[str]
     #: Sizes of groups, the smallest first.
-    sizes: Choices[int]
+    sizes: HandleValues[int]
 
     @classmethod
     def none(cls) -> HandChoices:
         """Return the choices of a ruler without these handles: empty ones."""
-        return cls(Choices(), Choices())
+        return cls(HandleValues(), HandleValues())
 
 
 def hand_choices(state: LabState) -> HandChoices:
@@ -294,7 +294,7 @@ def _choices(
     shape: tuple[int, ...],
     mode: str,
     scheme_of: Callable[[_T], Scheme],
-) -> Choices[_T]:
+) -> HandleValues[_T]:
     schemes: dict[_T, Scheme] = {}
     for value in values:
         with contextlib.suppress(QuantVizError):
@@ -303,4 +303,4 @@ def _choices(
                 schemes[value] = scheme
     values = tuple(schemes)
     at = next((i for i, value in enumerate(values) if value == now), -1)
-    return Choices(values, tuple(schemes.values()), at)
+    return HandleValues(values, tuple(schemes.values()), at)

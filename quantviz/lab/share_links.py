@@ -6,9 +6,9 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
-from quantviz.lab.state import LabState, mended, weight_codec
+from quantviz.lab.state import LabState, change_notes, weight_codec
 from quantviz.schemes.arithmetic import HALVES
-from quantviz.schemes.mended import AboutTensor
+from quantviz.schemes.arithmetic_changes import TensorTraits
 
 #: Characters of an address that a class is given at most: a code of more is too fine to be scanned from the
 #: back of a room.
@@ -65,7 +65,7 @@ def _was_mended(params: Mapping[str, str], state: LabState) -> bool:
     # The tensor of a file may have any dtype.
     finite = state.source.finite
     dtypes = ("float32",) if finite else ("float32", *HALVES)
-    return any(mended(params, state, AboutTensor(dtype, finite)) for dtype in dtypes)
+    return any(change_notes(params, state, TensorTraits(dtype, finite)) for dtype in dtypes)
 
 
 def short_link(state: LabState, *, present: bool = True) -> dict[str, str]:

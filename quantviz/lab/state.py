@@ -19,9 +19,9 @@ from quantviz.lab.layer_sources import parse_weight
 from quantviz.lab.page_state import Codec, PageState, Reading, codec, field, one_of
 from quantviz.lab.scenarios import FIRST, SCENARIOS
 from quantviz.schemes import text_form
+from quantviz.schemes.arithmetic_changes import TensorTraits, changes_since
 from quantviz.schemes.conventions import CONVENTIONS
 from quantviz.schemes.granularity import Shape
-from quantviz.schemes.mended import AboutTensor, mends_since
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source, write_source
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, MOST_WHOLE, POOLS, SCOPES, VALUE_SCALES, View
@@ -34,7 +34,7 @@ VERSIONS = MappingProxyType({"1": 1, "2": 2})
 VERSION = "2"
 #: Most schemes that are compared, the present one among them, and the character between two of them in a
 #: link: no scheme's text has it.
-MOST_HELD = 8
+MOST_COMPARED = 8
 _BETWEEN = "~"
 #: Cells a side that links of before had in view at most, where they named a corner.
 _WINDOW_OF_OLD_LINKS = 512
@@ -103,8 +103,8 @@ def _read_compared(form: str, reading: Reading[LabState]) -> Scheme:
 
 def _read_others(form: str, reading: Reading[LabState]) -> tuple[Scheme, ...]:
     forms = form.split(_BETWEEN)
-    if len(forms) >= MOST_HELD:
-        raise QuantVizError("link.others", got=len(forms), most=MOST_HELD - 1)
+    if len(forms) >= MOST_COMPARED:
+        raise QuantVizError("link.others", got=len(forms), most=MOST_COMPARED - 1)
     return tuple(_read_compared(each, reading) for each in forms)
 
 
@@ -183,7 +183,7 @@ class LabState(PageState):
     @property
     def contenders(self) -> tuple[Scheme, ...]:
         """Return the compared schemes: A, B, C …, and the present one if there is room for it."""
-        return tuple(dict.fromkeys((*self.remembered, self.scheme)))[:MOST_HELD]
+        return tuple(dict.fromkeys((*self.remembered, self.scheme)))[:MOST_COMPARED]
 
     def remembering(self, schemes: Iterable[Scheme]) -> LabState:
         """Return the state with these as A, B, C …; no scheme is there twice.
@@ -191,7 +191,7 @@ class LabState(PageState):
         >>> opening().remembering([Scheme("int8"), Scheme("int2"), Scheme("int8")]).others
         (Scheme.parse('int2,symmetric,per_tensor,min_max,course'),)
         """
-        first, *others = tuple(dict.fromkeys(schemes))[:MOST_HELD] or (None,)
+        first, *others = tuple(dict.fromkeys(schemes))[:MOST_COMPARED] or (None,)
         return self.replace(baseline=first, others=tuple(others))
 
     def replace(self, **changes: Any) -> LabState:
@@ -308,15 +308,15 @@ def has_state(params: Iterable[str]) -> bool:
     return not {"v", *LabState.parameters()}.isdisjoint(params)
 
 
-def mended(params: Mapping[str, str], state: LabState, tensor: AboutTensor) -> tuple[Note, ...]:
+def change_notes(params: Mapping[str, str], state: LabState, tensor: TensorTraits) -> tuple[Note, ...]:
     """Return a note for each correction of the arithmetic of the link's schemes since it was made, as far as
     it concerns a tensor. A link without a version counts as one of the first.
 
     >>> params = {"s": "int8,symmetric,per_tensor,percentile(p=99.9),onnxruntime"}
     >>> state = LabState.read(params)[0]
-    >>> [str(note) for note in mended(params, state, AboutTensor())]  # doctest: +ELLIPSIS
+    >>> [str(note) for note in change_notes(params, state, TensorTraits())]  # doctest: +ELLIPSIS
     ['This link was made before onnxruntime was corrected: ...']
-    >>> mended({**params, "v": "2"}, state, AboutTensor())
+    >>> change_notes({**params, "v": "2"}, state, TensorTraits())
     ()
     """
     number = VERSIONS.get(params.get("v", "1"), VERSIONS[VERSION])
@@ -326,7 +326,7 @@ def mended(params: Mapping[str, str], state: LabState, tensor: AboutTensor) -> t
     found = (
         Note.of("mended", convention=scheme.chosen.id, what=Note.of(f"mended_{key}"))
         for scheme in named
-        for key in mends_since(number, scheme, tensor)
+        for key in changes_since(number, scheme, tensor)
     )
     # Several schemes may have the same correction.
     return tuple({str(note): note for note in found}.values())

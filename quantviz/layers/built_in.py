@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.base import AtHand, Source
+from quantviz.sources.base import OpenedFiles, Source
 from quantviz.text import text
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class BuiltInLayer:
             known = ", ".join(BUILT_IN_LAYERS)
             yield QuantVizError("layer.unknown_built_in", got=self.name, known=known)
 
-    def open(self, at_hand: AtHand = AtHand()) -> Captured:  # noqa: B008 (it holds nothing)
+    def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Captured:  # noqa: B008 (it holds nothing)
         """Return the layer with its values.
 
         Raises:

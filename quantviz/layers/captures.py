@@ -27,11 +27,11 @@ from typing import Any, TypeAlias
 
 import torch
 
-from quantviz.door import check_fields, checked_fields, public_class
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.layer_result import LayerResult, layer
 from quantviz.layers.methods.chain import Chain
 from quantviz.pickling import Picklable
+from quantviz.public_calls import check_fields, checked_fields, public_class
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files import Catalog, open_tensors

@@ -20,7 +20,7 @@ LOUD = 6.0
 #: Per cent of an output's error below which no channel alone is its cause.
 CULPRIT = 10.0
 #: Lines of an operand that are read at a time.
-_AT_ONCE = 256
+_LINES_PER_READ = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ def channels_of(layer: Layer, held_back: torch.Tensor) -> Channels:
     count = layer.weights.shape[1]
     x_max = torch.zeros(count, dtype=torch.float64)
     moments = torch.zeros(count, dtype=torch.float64)
-    for start, stop in runs_between(len(held_back), _AT_ONCE):
+    for start, stop in runs_between(len(held_back), _LINES_PER_READ):
         x = layer.inputs.values(slice(start, stop)).to(torch.float64)
         x_max = torch.maximum(x_max, x.abs().amax(0))
         moments += x[~held_back[start:stop]].square().sum(0)
@@ -162,7 +162,7 @@ def channels_of(layer: Layer, held_back: torch.Tensor) -> Channels:
     errors = torch.zeros(count, dtype=torch.float64)
     largest = torch.full((count,), -1.0, dtype=torch.float64)
     changed_most = torch.zeros(count, dtype=torch.long)
-    for start, stop in runs_between(layer.weights.shape[0], _AT_ONCE):
+    for start, stop in runs_between(layer.weights.shape[0], _LINES_PER_READ):
         outputs = slice(start, stop)
         w_max = torch.maximum(w_max, layer.weights.values(outputs).to(torch.float64).abs().amax(0))
         changes = layer.weights.changes(outputs)

@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeAlias
 import torch
 from torch import nn
 
-from quantviz.door import public
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.captures import Captured, Layers
 from quantviz.layers.kernel_places import KernelPlaces, padded, reach, transposed_places
+from quantviz.public_calls import public
 
 #: Layers and names that a sentence lists.
 _NAMED = 8
@@ -27,7 +27,7 @@ _CONVOLUTIONS = (
 )
 
 
-class Rows(Protocol):
+class InputRows(Protocol):
     """Some inputs of a layer, of which a few are read."""
 
     @property
@@ -67,7 +67,7 @@ def _places(inputs: torch.Tensor, layer: _Convolution) -> KernelPlaces:
     return KernelPlaces(padded(images, pads, mode=mode), kernel, stride, dilation)
 
 
-def rows_of(layer: nn.Module, inputs: torch.Tensor) -> Rows:
+def rows_of(layer: nn.Module, inputs: torch.Tensor) -> InputRows:
     """Return the inputs of one call of a layer as tokens."""
     return _places(inputs, layer) if isinstance(layer, _CONVOLUTIONS) else _Tokens(inputs)
 
@@ -95,7 +95,7 @@ class _Reservoir:
         self._places = torch.empty(0, dtype=torch.int64)
         self._rows: torch.Tensor | None = None
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: InputRows) -> None:
         keys = torch.cat([self._keys, torch.rand(rows.count, generator=self._generator, dtype=torch.float64)])
         kept = keys.argsort(stable=True)[: self._most].sort().values
         held = len(self._keys)
@@ -114,7 +114,7 @@ class _Reservoir:
         return self._rows
 
 
-class _Watched:
+class _CollectedLayer:
     """A layer that is being collected."""
 
     def __init__(self, name: str, module: nn.Module, kind: str, most: int, seed: int) -> None:
@@ -180,7 +180,7 @@ def collect(
     if rows < 2:
         raise QuantVizError("collect.rows", got=rows)
     watched, grouped, others = _watched(model, names, rows, seed)
-    order: dict[str, _Watched] = {}
+    order: dict[str, _CollectedLayer] = {}
     with ExitStack() as hooks, torch.no_grad():
         for layer in watched:
             hooks.enter_context(_hooked(layer, order))
@@ -218,7 +218,7 @@ def kind_of(module: nn.Module) -> str | None:
 
 def _watched(
     model: nn.Module, names: Sequence[str] | None, rows: int, seed: int
-) -> tuple[list[_Watched], list[str], dict[str, list[str]]]:
+) -> tuple[list[_CollectedLayer], list[str], dict[str, list[str]]]:
     """Return the layers to collect, the names of convolutions with groups, which are left aside, and by the
     key of a note those of other modules with parameters, each with its class.
 
@@ -246,13 +246,15 @@ def _watched(
             key = "collect_other" if max(axes) > 1 else "collect_vectors"
             others[key].append(f"{name} ({type(modules[name]).__name__})")
     watched = [
-        _Watched(name, modules[name], kinds[name], rows, seed) for name in wanted if name not in grouped
+        _CollectedLayer(name, modules[name], kinds[name], rows, seed)
+        for name in wanted
+        if name not in grouped
     ]
     return watched, grouped, others
 
 
 @contextmanager
-def _hooked(layer: _Watched, order: dict[str, _Watched]) -> Iterator[None]:
+def _hooked(layer: _CollectedLayer, order: dict[str, _CollectedLayer]) -> Iterator[None]:
     """Take in the inputs of a layer while the block lasts; `order` has those that ran, first ones first."""
 
     def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

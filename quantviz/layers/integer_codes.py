@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from quantviz.door import check_fields, checked_fields, public, public_class
 from quantviz.errors import QuantVizError
 from quantviz.layers.kernel_places import KernelPlaces, padded, reach, transposed_places
 from quantviz.pickling import Picklable
+from quantviz.public_calls import check_fields, checked_fields, public, public_class
 from quantviz.quantization.result import QuantResult
 from quantviz.schemes.formats import NumberFormat, find_format
 from quantviz.schemes.granularity import Shape

@@ -40,7 +40,7 @@ SYMBOLS: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Row:
+class ExplanationRow:
     """One line of a cell's derivation, as a table shows it."""
 
     #: The symbol of the value that the line computes.
@@ -84,7 +84,7 @@ class IntegerExplanation(Picklable):
     def _repr_html_(self) -> str:
         return table((step.name, step.code_line, f"{step.output:.9g}", step.dtype) for step in self.steps)
 
-    def rows(self, language: str = DEFAULT_LANGUAGE) -> tuple[Row, ...]:
+    def rows(self, language: str = DEFAULT_LANGUAGE) -> tuple[ExplanationRow, ...]:
         """Return the lines with their symbols and words, as a table shows them.
 
         Raises:
@@ -92,7 +92,7 @@ class IntegerExplanation(Picklable):
         """
         known_language(language)
         return tuple(
-            Row(
+            ExplanationRow(
                 symbol=SYMBOLS.get(step.name, step.name),
                 words=text(f"steps.{step.key}", language),
                 inputs=tuple((SYMBOLS.get(name, name), value) for name, value in step.inputs.items()),

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from quantviz.compiled.javascript import Program, layout_spec, write_operations, write_program
+from quantviz.compiled.javascript import JavaScriptProgram, layout_spec, write_operations, write_program
 from quantviz.layers.integer_engines import INTEGER_ENGINES
 from quantviz.layers.integer_operations import layer_operations
 from quantviz.layers.integer_result import IntegerResult, values_of
@@ -35,7 +35,7 @@ _OF_OUTPUT: Mapping[str, torch.dtype] = MappingProxyType(
 _OF_CELL: Mapping[str, torch.dtype] = MappingProxyType(dict.fromkeys(("acc", "sum_x"), torch.int32))
 
 
-def write_integers(result: IntegerResult) -> Program:
+def write_integers(result: IntegerResult) -> JavaScriptProgram:
     """Return the arithmetic of an integer layer as JavaScript: from sums of codes to an output's code, and to
     the results of all steps of one cell.
 
@@ -50,7 +50,9 @@ def write_integers(result: IntegerResult) -> Program:
     return _written_integers(result.engine, by_output, result.bias is not None, result.activation)
 
 
-def write_steps(layer: LayerResult, result: IntegerResult) -> tuple[dict[str, Any], dict[str, Program]]:
+def write_steps(
+    layer: LayerResult, result: IntegerResult
+) -> tuple[dict[str, Any], dict[str, JavaScriptProgram]]:
     """Return the facts and programs for a browser to compute an output's steps while a hand moves something.
 
     Args:
@@ -83,7 +85,7 @@ def numbers_of(result: IntegerResult) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=128)
-def _written_integers(engine: str, by_output: bool, has_bias: bool, activation: str) -> Program:
+def _written_integers(engine: str, by_output: bool, has_bias: bool, activation: str) -> JavaScriptProgram:
     rules = INTEGER_ENGINES[engine]
     operations = layer_operations(rules, by_output=by_output, has_bias=has_bias, activation=activation)
     bias = {}

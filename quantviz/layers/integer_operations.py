@@ -24,7 +24,7 @@ from quantviz.quantization.value_to_code import fma
 from quantviz.streaming.threads import runs_between
 
 #: Outputs whose pairs of products are computed at a time.
-_AT_ONCE = 16
+_OUTPUTS_PER_CHUNK = 16
 _INT16 = (-(2**15), 2**15 - 1)
 
 
@@ -82,7 +82,7 @@ def lost_in_pairs(q_x: torch.Tensor, q_w: torch.Tensor) -> torch.Tensor:
     reach = x.abs().amax(0) * w.abs().amax(0)
     pairs = torch.nonzero(reach[::2] + reach[1::2] > _INT16[1]).flatten()
     lost = torch.zeros(len(x), len(w), dtype=torch.int64)
-    for start, stop in runs_between(len(w) if len(pairs) else 0, _AT_ONCE):
+    for start, stop in runs_between(len(w) if len(pairs) else 0, _OUTPUTS_PER_CHUNK):
         outputs = w[start:stop, 2 * pairs], w[start:stop, 2 * pairs + 1]
         found = x[:, None, 2 * pairs] * outputs[0] + x[:, None, 2 * pairs + 1] * outputs[1]
         lost[:, start:stop] = (found.clamp(*_INT16) - found).sum(-1)

@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from quantviz.door import check_fields, checked_fields, public, public_class
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.integer_codes import Codes
 from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES, PAIRED, IntegerEngine
 from quantviz.layers.integer_explanation import IntegerExplanation, steps_of_cell
 from quantviz.layers.integer_operations import accumulated, layer_operations, lost_in_pairs
 from quantviz.pickling import Picklable
+from quantviz.public_calls import check_fields, checked_fields, public, public_class
 from quantviz.quantization.integer_operators import single_params
 from quantviz.quantization.operations import NamedTensors, Operations, run_operations
 from quantviz.quantization.requantizing import check_multiplier

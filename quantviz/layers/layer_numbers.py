@@ -25,7 +25,7 @@ from quantviz.streaming.threads import runs_between
 from quantviz.tensors.lazy import Stored, as_stored
 
 #: Outputs of a weight that are read at a time.
-_AT_ONCE = 256
+_OUTPUTS_PER_READ = 256
 
 
 def numbers_of(layer: Captured, result: LayerResult) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def errors_by_moments(weight: Any, moments: torch.Tensor, weights: Scheme | str)
     squares = _mean_squares(moments)
     errors = torch.zeros(width, dtype=torch.float64)
     power = torch.zeros(width, dtype=torch.float64)
-    for start, stop in runs_between(outputs, _AT_ONCE):
+    for start, stop in runs_between(outputs, _OUTPUTS_PER_READ):
         errors += operand.changes(slice(start, stop)).square().sum(0)
         power += operand.values(slice(start, stop)).to(torch.float64).square().sum(0)
     cost = squares * errors

@@ -23,7 +23,7 @@ _OF_CELLS = {"x": "y", "x_hat": "y_hat", "error": "error"}
 #: Multiplications of a part whose outputs are all computed; of more, a pixel shows the first of its cells.
 _MOST_WORK = 2**29
 #: Cells of an operand that are read at a time.
-_AT_ONCE = 2**22
+_CELLS_PER_READ = 2**22
 #: Values are printed where no axis has more pixels.
 _PRINTED = 6
 #: An error is float32's own, and 0 to people, up to this share of the magnitudes that its cell sums up: |x|
@@ -33,7 +33,7 @@ NOISE = 2.0**-22
 
 
 @dataclass(frozen=True, eq=False)
-class Pixels:
+class MatrixPixels:
     """A matrix in so many pixels."""
 
     #: float32 (rows, columns).
@@ -67,9 +67,9 @@ class LayerPicture:
 
     #: One of "x", "x_hat" and "error".
     shown: str
-    x: Pixels
-    w: Pixels
-    y: Pixels
+    x: MatrixPixels
+    w: MatrixPixels
+    y: MatrixPixels
     #: Whether each pixel of Y shows the first of its cells, as all of them would take too long.
     sampled: bool = False
 
@@ -102,8 +102,10 @@ def layer_picture(
     token_edges = _edges(*tokens, most)
     input_edges = _edges(*inputs, most)
     output_edges = _edges(*outputs, most)
-    x = Pixels(_of_operand(result.inputs, token_edges, input_edges, shown), token_edges, input_edges)
-    w = Pixels(_of_operand(result.weights, output_edges, input_edges, shown).T, input_edges, output_edges)
+    x = MatrixPixels(_of_operand(result.inputs, token_edges, input_edges, shown), token_edges, input_edges)
+    w = MatrixPixels(
+        _of_operand(result.weights, output_edges, input_edges, shown).T, input_edges, output_edges
+    )
     work = (tokens[1] - tokens[0]) * (outputs[1] - outputs[0]) * result.shape[1]
     sampled = cells is None and work > _MOST_WORK
     if cells is not None:
@@ -113,7 +115,7 @@ def layer_picture(
         values = _sampled(result, token_edges[:-1], output_edges[:-1], shown)
     else:
         values = _of_outputs(result, token_edges, output_edges, shown)
-    picture = LayerPicture(shown, x, w, Pixels(values, token_edges, output_edges), sampled)
+    picture = LayerPicture(shown, x, w, MatrixPixels(values, token_edges, output_edges), sampled)
     return _with_noise(picture, result) if shown == "error" and picture.prints else picture
 
 
@@ -182,7 +184,7 @@ def _bands(edges: Array, width: int) -> list[tuple[int, int]]:
     """Return runs of pixels, each of few enough cells to be read at once."""
     pixels = len(edges) - 1
     tall = max(1, int(edges[-1] - edges[0]) // pixels)
-    step = max(1, _AT_ONCE // (tall * width))
+    step = max(1, _CELLS_PER_READ // (tall * width))
     return [(start, min(start + step, pixels)) for start in range(0, pixels, step)]
 
 

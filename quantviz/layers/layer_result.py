@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from quantviz.door import check_fields, checked_fields, public, public_class
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.layers.causes import Channels, Products, channels_of, note_on_culprit, products_of
@@ -28,7 +27,7 @@ from quantviz.layers.operands import (
 )
 from quantviz.layers.output_errors import (
     EXACT,
-    Errors,
+    OutputErrors,
     PartErrors,
     UsedAndHeldBack,
     exact_errors,
@@ -37,6 +36,7 @@ from quantviz.layers.output_errors import (
 )
 from quantviz.layers.parts import PARTS, Cells, Layer
 from quantviz.pickling import Picklable
+from quantviz.public_calls import check_fields, checked_fields, public, public_class
 from quantviz.quantization.explanation import Explanation
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
@@ -276,11 +276,11 @@ class LayerResult(Picklable):
         return Layer(self.weights, self.inputs, self.bias, Operand(stored, study), change)
 
     @cached_property
-    def _exact(self) -> Mapping[str, Errors]:
+    def _exact(self) -> Mapping[str, OutputErrors]:
         return exact_errors(self._layer, self.held_back)
 
     @cached_property
-    def _errors(self) -> Errors:
+    def _errors(self) -> OutputErrors:
         if self._layer.size <= EXACT:
             return self._exact["error"]
         quick = quick_errors(self._layer, self.held_back)

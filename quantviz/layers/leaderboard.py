@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from quantviz.budget import Progress
-from quantviz.door import public
+from quantviz.budget import StepCounter
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
 from quantviz.layers.captures import Captured
 from quantviz.layers.layer_result import LayerResult
 from quantviz.layers.methods.chain import NEAREST, Chain, as_chain
+from quantviz.public_calls import public
 from quantviz.schemes.scheme import Scheme
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def rows_of(
     seed: int = 0,
 ) -> Iterator[dict[str, Any]]:
     """Yield the numbers of each chain under each scheme; a chain that cannot work has its reason."""
-    progress = Progress(len(schemes) * len(chains))
+    progress = StepCounter(len(schemes) * len(chains))
     for scheme in schemes:
         for chain in chains:
             progress.step()

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 
 from quantviz.analysis.study import Study
-from quantviz.door import checked_fields
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.moments import Moments
 from quantviz.pickling import Picklable
+from quantviz.public_calls import checked_fields
 from quantviz.quantization.explanation import Explanation
 from quantviz.quantization.input_dtype import on_stored
 from quantviz.quantization.result import QParams
@@ -185,9 +185,9 @@ class Operand(Picklable):
         width = self.shape[1]
         values = torch.empty(last - first, width) if out is None else out
         flat = blocks.viewed(values, (-1,)).numpy()
-        buffers = Buffers(min(values.numel(), limits.CELLS_AT_ONCE))
+        buffers = Buffers(min(values.numel(), limits.CELLS_PER_STEP))
         q, _, error, clipped, steps = buffers.arrays
-        for start, stop in runs_between(last * width, limits.CELLS_AT_ONCE, first * width):
+        for start, stop in runs_between(last * width, limits.CELLS_PER_STEP, first * width):
             count = stop - start
             x_hat = flat[start - first * width : stop - first * width]
             part = buffers.part(0, count)

@@ -20,7 +20,7 @@ T = TypeVar("T")
 #: Multiplications up to which the errors of a layer are summed in float64 at once: about 30 ms for a part.
 EXACT = 2**26
 #: Tokens and outputs whose products are computed at a time: operands in float64 are small beside a layer.
-_AT_ONCE = 256
+_LINES_PER_CHUNK = 256
 #: Inputs of those tokens at most, where there are few outputs and so more tokens.
 _MOST_INPUTS = 2**18
 #: The smallest mean square of outputs beside which the squares of their errors have room in float32.
@@ -35,11 +35,11 @@ class UsedAndHeldBack(NamedTuple, Generic[T]):
     held_back: T
 
 
-class Sums:
+class ProductSums:
     """Sums of products of two values of each output, over the outputs of a token, and over the tokens of an
     output.
 
-    >>> sums = Sums(torch.tensor([False, True]), 3)
+    >>> sums = ProductSums(torch.tensor([False, True]), 3)
     >>> ones = torch.ones(2, 3, dtype=torch.float64)
     >>> sums.add(slice(0, 2), slice(0, 3), ones, ones)
     >>> sums.tokens.tolist(), sums.by_output.used.tolist(), sums.total.held_back
@@ -76,15 +76,15 @@ class Sums:
 
 
 @dataclass(frozen=True, eq=False)
-class Errors:
+class OutputErrors:
     """The squares of a layer's errors, or of one part of them, against those of its outputs.
 
     Each number is ‖error‖² / ‖XWᵀ‖²: 0 where there is no error, inf where the outputs are 0 and the error is
     not. The bias is left out, as it would hide the error.
     """
 
-    squares: Sums
-    signal: Sums
+    squares: ProductSums
+    signal: ProductSums
 
     @property
     def rel_out(self) -> UsedAndHeldBack[float]:
@@ -103,13 +103,13 @@ class Errors:
 
 
 @dataclass(frozen=True, eq=False)
-class PartErrors(Errors):
+class PartErrors(OutputErrors):
     """The squares of one part of a layer's errors, and its share in them."""
 
     #: Sums of the part times the error.
-    along: Sums
+    along: ProductSums
     #: Sums of the squared error.
-    whole: Sums
+    whole: ProductSums
 
     @property
     def share(self) -> UsedAndHeldBack[float]:
@@ -120,16 +120,16 @@ class PartErrors(Errors):
         return _numbers(_ratios(self.along.total, self.whole.total))
 
 
-def exact_errors(layer: Layer, held_back: torch.Tensor) -> dict[str, Errors]:
+def exact_errors(layer: Layer, held_back: torch.Tensor) -> dict[str, OutputErrors]:
     """Return the errors of a layer in float64, as "error", and those of each of its `PARTS`."""
     count = layer.weights.shape[0]
-    signal = Sums(held_back, count)
-    whole = Sums(held_back, count)
-    squares = {name: Sums(held_back, count) for name in PARTS}
-    along = {name: Sums(held_back, count) for name in PARTS}
+    signal = ProductSums(held_back, count)
+    whole = ProductSums(held_back, count)
+    squares = {name: ProductSums(held_back, count) for name in PARTS}
+    along = {name: ProductSums(held_back, count) for name in PARTS}
     # Of few outputs many tokens at a time: a slice has the same cells, and X is read in fewer parts.
-    few = min(_AT_ONCE**2 // min(count, _AT_ONCE), _MOST_INPUTS // layer.inputs.shape[1])
-    for start, stop in runs_between(len(held_back), max(_AT_ONCE, few)):
+    few = min(_LINES_PER_CHUNK**2 // min(count, _LINES_PER_CHUNK), _MOST_INPUTS // layer.inputs.shape[1])
+    for start, stop in runs_between(len(held_back), max(_LINES_PER_CHUNK, few)):
         tokens = slice(start, stop)
         for outputs in _slices(count):
             cells = layer.cells(tokens, outputs)
@@ -141,10 +141,10 @@ def exact_errors(layer: Layer, held_back: torch.Tensor) -> dict[str, Errors]:
                 squares[name].add(tokens, outputs, part, part)
                 along[name].add(tokens, outputs, part, error)
     parts = {name: PartErrors(squares[name], signal, along[name], whole) for name in PARTS}
-    return {"error": Errors(whole, signal), **parts}
+    return {"error": OutputErrors(whole, signal), **parts}
 
 
-def quick_errors(layer: Layer, held_back: torch.Tensor) -> Errors | None:
+def quick_errors(layer: Layer, held_back: torch.Tensor) -> OutputErrors | None:
     """Return the errors of a layer, or None where float32 has no room for their squares.
 
     Where both operands are quantized, an error is the difference of two products in float32, which has a
@@ -152,13 +152,13 @@ def quick_errors(layer: Layer, held_back: torch.Tensor) -> Errors | None:
     """
     tokens, width = layer.inputs.shape
     count = layer.weights.shape[0]
-    signal = Sums(held_back, count)
-    squares = Sums(held_back, count)
+    signal = ProductSums(held_back, count)
+    squares = ProductSums(held_back, count)
     x = layer.inputs.values(_ALL)
     x_hat = layer.inputs.quantized(_ALL)
     y_hat = None if layer.outputs is None else layer.outputs.quantized(_ALL)
-    decoded = torch.empty(min(_AT_ONCE, count), width)
-    products = torch.empty(2, tokens, min(_AT_ONCE, count))
+    decoded = torch.empty(min(_LINES_PER_CHUNK, count), width)
+    products = torch.empty(2, tokens, min(_LINES_PER_CHUNK, count))
     for outputs in _slices(count):
         here = outputs.stop - outputs.start
         w = layer.weights.values(outputs)
@@ -177,7 +177,7 @@ def quick_errors(layer: Layer, held_back: torch.Tensor) -> Errors | None:
         squares.add_quickly(outputs, error)
     mean = signal.tokens.sum() / (tokens * count)
     fits = _SMALLEST < mean < torch.inf and bool(torch.isfinite(squares.tokens.sum()))
-    return Errors(squares, signal) if fits else None
+    return OutputErrors(squares, signal) if fits else None
 
 
 def quick_outputs(layer: Layer, *, rounded: bool) -> torch.Tensor:
@@ -208,4 +208,4 @@ def _numbers(values: UsedAndHeldBack[torch.Tensor]) -> UsedAndHeldBack[float]:
 
 
 def _slices(count: int) -> Iterator[slice]:
-    return (slice(start, stop) for start, stop in runs_between(count, _AT_ONCE))
+    return (slice(start, stop) for start, stop in runs_between(count, _LINES_PER_CHUNK))

@@ -17,7 +17,7 @@ from quantviz.layers.captures import Captured
 from quantviz.layers.layer_result import LayerResult, layer
 from quantviz.layers.methods.awq import KeptApart, kept_apart
 from quantviz.layers.methods.chain import Chain
-from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.contract import MethodTask
 from quantviz.layers.methods.rotation import RotationTrace
 from quantviz.layers.parts import Cells
 from quantviz.schemes.granularity import Shape
@@ -73,7 +73,7 @@ def refuse_long(chain: Chain, shape: Shape, seconds: float) -> None:
     raise QuantVizError("method.too_large", method=str(chain), side=side, **about)
 
 
-class Computed(NamedTuple):
+class ComputedLayer(NamedTuple):
     """A layer with its numbers."""
 
     result: LayerResult
@@ -90,7 +90,7 @@ def computed(
     schemes: tuple[Scheme | None, Scheme | None],
     most_cells: int,
     **more: Any,
-) -> Computed:
+) -> ComputedLayer:
     """Return a quantized layer with its numbers computed, as `layer` makes it.
 
     Where a layer can be opened anywhere its source is given. A method's picture is left out where its numbers
@@ -114,7 +114,7 @@ def computed(
     cells = result.cells() if tokens * outputs <= most_cells else None
     read = (stored for stored in (opened.weight, opened.inputs) if isinstance(stored, Stored))
     notes = (note for stored in read for note in stored.notes)
-    return Computed(result, cells, tuple(notes), seconds)
+    return ComputedLayer(result, cells, tuple(notes), seconds)
 
 
 # ---- what pictures of methods ask of a layer -----------------------------------------------------------
@@ -136,7 +136,9 @@ def traces_of_turns(
 ) -> dict[Any, RotationTrace]:
     """Return the trace of a chain's rotation with each value of a field that fits the layer."""
     x = result.inputs.values(_ALL)[~result.held_back]
-    task = Task(result.weights.values(_ALL).double(), x.double(), result.weights.scheme, None, result.seed)
+    task = MethodTask(
+        result.weights.values(_ALL).double(), x.double(), result.weights.scheme, None, result.seed
+    )
     for method in chain.bases:
         if method.id == "rotation":
             break

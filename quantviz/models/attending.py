@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from quantviz.door import check_fields, checked_fields, public, public_class
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.with_pandas import data_frame
 from quantviz.layers.layer_numbers import output_sqnr_db
@@ -27,6 +26,7 @@ from quantviz.models.head_rounding import (
 )
 from quantviz.models.running import relative_error
 from quantviz.pickling import Picklable
+from quantviz.public_calls import check_fields, checked_fields, public, public_class
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import as_real
 from quantviz.text import table

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from quantviz.door import public
 from quantviz.errors import QuantVizError
 from quantviz.layers.collecting import iterated, run_batch
 from quantviz.models.onnx_capturing import run_onnx
 from quantviz.models.run_file import CapturedRun, RunWriter
+from quantviz.public_calls import public
 
 #: The name of the outputs of the model itself.
 OUTPUT = "output"
@@ -79,7 +79,7 @@ def capture(
 
 
 def _run_torch(model: nn.Module, batches: Any, writer: RunWriter, names: Sequence[str] | None) -> None:
-    watched = _Watched(writer, names)
+    watched = _CapturedOutputs(writer, names)
     with ExitStack() as hooks, torch.no_grad():
         for name, module in model.named_modules():
             handle = module.register_forward_hook(watched.hook_of(name), always_call=False)
@@ -91,7 +91,7 @@ def _run_torch(model: nn.Module, batches: Any, writer: RunWriter, names: Sequenc
     watched.check_names()
 
 
-class _Watched:
+class _CapturedOutputs:
     """The outputs of modules, written as they come."""
 
     def __init__(self, writer: RunWriter, names: Sequence[str] | None) -> None:

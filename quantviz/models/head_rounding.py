@@ -8,11 +8,11 @@ from typing import Literal, NamedTuple
 
 import torch
 
-from quantviz.door import check_fields, checked_fields, public_class
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import stored_size
 from quantviz.layers.operands import scheme_of
 from quantviz.pickling import Picklable
+from quantviz.public_calls import check_fields, checked_fields, public_class
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.hadamard import hadamard_transform

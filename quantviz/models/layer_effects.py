@@ -11,7 +11,7 @@ import torch
 from quantviz.checkpoints.model.tensor_names import place_of_name
 from quantviz.models.character_model import ADDERS, network_of, tokens_of
 from quantviz.models.model_schemes import ModelSchemes
-from quantviz.models.quantizing import Rounded, quantized_network, with_layers
+from quantviz.models.quantizing import QuantizedLinear, quantized_network, with_layers
 from quantviz.models.running import Scores, divergence, layer_numbers, original, original_sums, scores_of
 from quantviz.models.sums import answered, drawn_sums
 
@@ -63,7 +63,7 @@ def layer_effects(model: str, schemes: ModelSchemes) -> tuple[LayerEffect, ...]:
 
     all_rounded = scores_of(with_layers(network, rounded.values()), pieces)
 
-    def kl(layers: Iterable[Rounded], name: str, as_before: Scores) -> float:
+    def kl(layers: Iterable[QuantizedLinear], name: str, as_before: Scores) -> float:
         """Return the KL divergence where some layers are rounded; before the named one it runs as before."""
         number = place_of_name(name).layer
         # The head comes after all layers.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.base import AtHand, Source
+from quantviz.sources.base import OpenedFiles, Source
 from quantviz.text import text
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ModelLayer:
         elif self.layer not in layers:
             yield QuantVizError("model.no_layer", got=self.layer, known=", ".join(layers))
 
-    def open(self, at_hand: AtHand = AtHand()) -> Captured:  # noqa: B008 (it holds nothing)
+    def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Captured:  # noqa: B008 (it holds nothing)
         """Return the layer with its values.
 
         Raises:

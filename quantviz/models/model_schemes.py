@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from quantviz.door import check_fields, checked_fields, public_class
 from quantviz.errors import QuantVizError
 from quantviz.layers.methods.chain import NEAREST, as_chain
 from quantviz.layers.operands import scheme_of
 from quantviz.pickling import Picklable
+from quantviz.public_calls import check_fields, checked_fields, public_class
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
 from quantviz.schemes.scheme import Scheme

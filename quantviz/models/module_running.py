@@ -13,7 +13,6 @@ from typing import Any, overload
 import torch
 from torch import nn
 
-from quantviz.door import check_fields, checked_fields, public, public_class
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.captures import Captured
 from quantviz.layers.collecting import (
@@ -30,9 +29,10 @@ from quantviz.layers.operands import input_operand, weight_operand
 from quantviz.models.capturing import tensors_in
 from quantviz.models.character_model import CHARACTER, SEED_TEXT
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes, check_names
-from quantviz.models.quantizing import Rounded, mean_bits, rounded_by
+from quantviz.models.quantizing import QuantizedLinear, mean_bits, rounded_by
 from quantviz.models.run_difference import divergence_of_rows
 from quantviz.models.running import LayerNumbers, RunResult, relative_error, run_built_in
+from quantviz.public_calls import check_fields, checked_fields, public, public_class
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import table
 
@@ -196,7 +196,7 @@ def _pairs(batches: Any, loss: Loss | None) -> list[tuple[Any, Any]]:
     return [(batch_inputs, target) for batch_inputs, target in listed]
 
 
-def _rounded(layer: Captured, schemes: LayerSchemes) -> Rounded:
+def _rounded(layer: Captured, schemes: LayerSchemes) -> QuantizedLinear:
     """Return a layer under its schemes; a chain of methods sees the tokens that were collected."""
     weight, seen = layer.whole()
     sides = (weight_operand(weight, None), input_operand(seen, None, seen.shape[1], 0, static=True))
@@ -210,17 +210,17 @@ def _rounded(layer: Captured, schemes: LayerSchemes) -> Rounded:
     return rounded_by(work, layer.name, layer.bias, schemes, (rounded, applied))
 
 
-def _numbers(layer: Captured, rounded: Rounded) -> LayerNumbers:
+def _numbers(layer: Captured, rounded: QuantizedLinear) -> LayerNumbers:
     weight, seen = layer.whole()
     rel_out = relative_error(rounded.outputs(seen), seen @ weight.T)
     return LayerNumbers(rounded.sqnr_db, rel_out, rounded.bits)
 
 
 def _compared(
-    model: nn.Module, pairs: list[tuple[Any, Any]], rounded: Mapping[str, Rounded], loss: Loss | None
-) -> _Sums:
+    model: nn.Module, pairs: list[tuple[Any, Any]], rounded: Mapping[str, QuantizedLinear], loss: Loss | None
+) -> _OutputSums:
     """Return the sums over batches of a model's outputs and losses, before and after."""
-    sums = _Sums()
+    sums = _OutputSums()
     with torch.no_grad():
         for number, (batch_inputs, target) in enumerate(pairs):
             before = run_batch(model, batch_inputs, number)
@@ -235,7 +235,7 @@ def _compared(
 class _Under(ExitStack):
     """Let layers of a model compute by their rounded weights and inputs while the block lasts."""
 
-    def __init__(self, model: nn.Module, rounded: Mapping[str, Rounded]) -> None:
+    def __init__(self, model: nn.Module, rounded: Mapping[str, QuantizedLinear]) -> None:
         super().__init__()
         modules = modules_by_name(model)
         for name, layer in rounded.items():
@@ -245,7 +245,7 @@ class _Under(ExitStack):
             self.callback(handle.remove)
 
 
-def _hook_of(rounded: Rounded) -> Any:
+def _hook_of(rounded: QuantizedLinear) -> Any:
     """Return the hook that puts a rounded layer's output in place of the layer's own."""
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor) -> Any:
@@ -262,7 +262,7 @@ def _hook_of(rounded: Rounded) -> Any:
     return hook
 
 
-class _Sums:
+class _OutputSums:
     """Sums over batches of a model's outputs before and after."""
 
     def __init__(self) -> None:

@@ -133,7 +133,7 @@ def logits(
             of attention, and the residual stream after each of its `PARTS`, as "model.layers.0.attention".
         done: The number of layers that are done, and the residual stream after them, (batch, tokens, width).
     """
-    run = _Run(network, cache or Cache(), watch or (lambda name, value: None))
+    run = _ForwardPass(network, cache or Cache(), watch or (lambda name, value: None))
     first, stream = done or (0, network.tensors[f"{EMBEDDING}.weight"][tokens])
     return run.logits(first, stream)
 
@@ -157,7 +157,7 @@ def distances(heads: int, new: int, every: int) -> torch.Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
+class _ForwardPass:
     """One pass over some tokens."""
 
     network: Network

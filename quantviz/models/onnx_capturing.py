@@ -17,13 +17,13 @@ from quantviz.models.run_file import RunWriter
 from quantviz.sources.files import onnx_schema as schema
 from quantviz.sources.files.file_data import FileData
 from quantviz.sources.files.onnx import OnnxCatalog
-from quantviz.sources.files.protobuf import BYTES, DamagedMessage, Field, message_fields
+from quantviz.sources.files.protobuf import BYTES, DamagedMessage, WireField, message_fields
 
 #: The field of a graph with its outputs, and that of an output with its name.
 _GRAPH_OUTPUT = 12
 _OUTPUT_NAME = 1
 #: Outputs of nodes that are computed, and in memory, at a time.
-_AT_ONCE = 64
+_OUTPUTS_PER_RUN = 64
 #: Nodes whose outputs are the model's own constants, and those that a quantizer puts around a value.
 _CONSTANT = "Constant"
 _QUANTIZE = "QuantizeLinear"
@@ -69,8 +69,8 @@ def run_onnx(path: str, batches: Iterator[Any], writer: RunWriter, names: Sequen
     for number, batch in enumerate(batches):
         writer.begin_batch()
         feeds = _feeds(batch, inputs, number)
-        for at in range(0, len(wanted), _AT_ONCE):
-            part = wanted[at : at + _AT_ONCE]
+        for at in range(0, len(wanted), _OUTPUTS_PER_RUN):
+            part = wanted[at : at + _OUTPUTS_PER_RUN]
             try:
                 outputs = session.run(part, feeds)
             except Exception as error:
@@ -112,13 +112,13 @@ def _read(path: str) -> tuple[bytes, dict[str, _Value]]:
 
 
 @dataclass(frozen=True)
-class _Node:
+class _GraphNode:
     operator: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
 
-def _nodes(view: memoryview, graph: Sequence[Field]) -> Iterator[_Node]:
+def _nodes(view: memoryview, graph: Sequence[WireField]) -> Iterator[_GraphNode]:
     for node in graph:
         if node.number != schema.NODE or node.wire != BYTES:
             continue
@@ -128,10 +128,10 @@ def _nodes(view: memoryview, graph: Sequence[Field]) -> Iterator[_Node]:
                 names[message_field.number].append(
                     bytes(view[message_field.start : message_field.stop]).decode("utf-8")
                 )
-        yield _Node(_text(view, node, schema.OP_TYPE), *map(tuple, names.values()))
+        yield _GraphNode(_text(view, node, schema.OP_TYPE), *map(tuple, names.values()))
 
 
-def _values(nodes: Sequence[_Node], declared: Set[str]) -> dict[str, _Value]:
+def _values(nodes: Sequence[_GraphNode], declared: Set[str]) -> dict[str, _Value]:
     """Return the values that nodes make, by their names in the model; `declared` are its own outputs.
 
     A value that is only quantized has the name of the next nodes' input: the output of its
@@ -139,7 +139,7 @@ def _values(nodes: Sequence[_Node], declared: Set[str]) -> dict[str, _Value]:
     """
     made = {name: node for node in nodes if node.operator != _CONSTANT for name in node.outputs if name}
     values = {name: _Value(name, node.operator) for name, node in made.items()}
-    users: dict[str, list[_Node]] = {}
+    users: dict[str, list[_GraphNode]] = {}
     for node in nodes:
         for name in node.inputs:
             users.setdefault(name, []).append(node)
@@ -155,7 +155,7 @@ def _values(nodes: Sequence[_Node], declared: Set[str]) -> dict[str, _Value]:
     return values
 
 
-def _text(view: memoryview, message: Field, number: int) -> str:
+def _text(view: memoryview, message: WireField, number: int) -> str:
     """Return a text of a message; "" if it has none."""
     content = ""
     for message_field in message_fields(view, message.start, message.stop):

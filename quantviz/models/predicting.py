@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import torch
 
-from quantviz.budget import Progress
+from quantviz.budget import StepCounter
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.moments import Moments
 from quantviz.models.character_model import ADDER, network_of
@@ -85,7 +85,7 @@ def _tried() -> Iterator[tuple[str, ModelSchemes]]:
 def scheme_numbers(adder: str = ADDER) -> tuple[SchemeNumbers, ...]:
     """Return the numbers of an adder under each of the `tried_schemes`: some twenty seconds of one core."""
     tried = tried_schemes()
-    progress = Progress(len(tried), is_whole=True)
+    progress = StepCounter(len(tried), is_whole=True)
     return tuple(numbers_of(name, run_built_in(adder, tried[name])) for name in progress.through(tried))
 
 

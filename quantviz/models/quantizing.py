@@ -19,7 +19,7 @@ from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.layers.methods.applied import Applied, ChainWork, done_together
 from quantviz.layers.methods.chain import NEAREST, Chain, as_chain
-from quantviz.layers.methods.contract import Basis, Task, as_quantized
+from quantviz.layers.methods.contract import Basis, MethodTask, as_quantized
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.methods.llm_int8 import LLMInt8, in_half
 from quantviz.layers.methods.rotation import Rotation, Turned
@@ -47,7 +47,7 @@ STORED_BITS = 16.0
 
 
 @dataclass(frozen=True, eq=False)
-class Rounded:
+class QuantizedLinear:
     """A linear layer under its schemes."""
 
     name: str
@@ -71,7 +71,7 @@ class Quantized:
     """A network under schemes, with its linear layers by name."""
 
     network: Network
-    layers: Mapping[str, Rounded]
+    layers: Mapping[str, QuantizedLinear]
 
     @property
     def bits(self) -> float:
@@ -79,7 +79,7 @@ class Quantized:
         return mean_bits(self.layers.values())
 
 
-def mean_bits(layers: Iterable[Rounded]) -> float:
+def mean_bits(layers: Iterable[QuantizedLinear]) -> float:
     """Return the mean bits of a weight of some layers, with scales."""
     counts = [(layer.weight.numel(), layer.bits) for layer in layers]
     return sum(bits * count for count, bits in counts) / sum(count for count, _ in counts)
@@ -121,7 +121,7 @@ def quantized_network(model: str, schemes: ModelSchemes) -> Quantized:
     return Quantized(dataclasses.replace(changed, tensors=tensors, cached=cached), MappingProxyType(layers))
 
 
-def with_layers(network: Network, layers: Iterable[Rounded]) -> Network:
+def with_layers(network: Network, layers: Iterable[QuantizedLinear]) -> Network:
     """Return a network in which some linear layers are rounded."""
     tensors = dict(network.tensors)
     inputs = dict(network.inputs)
@@ -134,7 +134,7 @@ def with_layers(network: Network, layers: Iterable[Rounded]) -> Network:
     return dataclasses.replace(network, tensors=tensors, inputs=inputs)
 
 
-def rounded_layers(model: str, schemes: ModelSchemes) -> Iterator[Rounded]:
+def rounded_layers(model: str, schemes: ModelSchemes) -> Iterator[QuantizedLinear]:
     """Yield the linear layers of a built-in model under their schemes, as each is ready."""
     swept: dict[LayerSchemes, list[str]] = {}
     for name in network_of(model).sizes.linear_layers():
@@ -148,7 +148,7 @@ def rounded_layers(model: str, schemes: ModelSchemes) -> Iterator[Rounded]:
 
 
 @lru_cache(maxsize=_MOST_LAYERS)
-def rounded_layer(model: str, name: str, schemes: LayerSchemes) -> Rounded:
+def rounded_layer(model: str, name: str, schemes: LayerSchemes) -> QuantizedLinear:
     """Return a linear layer of a built-in model under its schemes.
 
     Raises:
@@ -163,9 +163,9 @@ def rounded_layer(model: str, name: str, schemes: LayerSchemes) -> Rounded:
     if isinstance(schemes.inputs, Scheme):
         inputs = _shared_rounder(model, inputs_name(name), schemes.inputs)
     if not isinstance(schemes.weights, Scheme):
-        return Rounded(name, schemes, weight, bias, inputs, torch.inf, STORED_BITS)
+        return QuantizedLinear(name, schemes, weight, bias, inputs, torch.inf, STORED_BITS)
     weight_result = quantize(weight, schemes.weights)
-    return Rounded(
+    return QuantizedLinear(
         name,
         schemes,
         weight_result.x_hat,
@@ -176,7 +176,7 @@ def rounded_layer(model: str, name: str, schemes: LayerSchemes) -> Rounded:
     )
 
 
-def _by_methods(model: str, names: tuple[str, ...], schemes: LayerSchemes) -> tuple[Rounded, ...]:
+def _by_methods(model: str, names: tuple[str, ...], schemes: LayerSchemes) -> tuple[QuantizedLinear, ...]:
     """Return linear layers under a chain of methods, which sees the text for calibration alone."""
     tensors = network_of(model).tensors
     weights, inputs = (
@@ -210,7 +210,7 @@ def rounded_by(
     done: tuple[Operand, Applied],
     *,
     model: str | None = None,
-) -> Rounded:
+) -> QuantizedLinear:
     """Return a linear layer that a chain is done with: its weight, and the chain's other effects.
 
     The layers of a built-in model, which is named, share the rounding of their common inputs.
@@ -222,7 +222,7 @@ def rounded_by(
         bias = applied.bias_change.to(torch.float32) + (0 if bias is None else bias)
     # A method may round to a codebook of its own.
     bits = STORED_BITS if rounded.scheme is None else bits_per_element(rounded.scheme, rounded.shape)
-    return Rounded(
+    return QuantizedLinear(
         name,
         schemes,
         rounded.quantized(slice(None)),
@@ -275,7 +275,7 @@ def _in_bases(bases: tuple[Basis, ...], nearest: Rounder) -> Rounder:
     return rounded
 
 
-def _without_loud(chain: Chain, task: Task) -> Rounder | None:
+def _without_loud(chain: Chain, task: MethodTask) -> Rounder | None:
     """Return the rounding of inputs by LLM.int8(), loud channels in half precision; None without it."""
     method = chain.rounding
     if not isinstance(method, LLMInt8) or task.inputs is None:

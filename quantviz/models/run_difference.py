@@ -17,7 +17,7 @@ from quantviz.sources.files import Catalog
 from quantviz.sources.files.windows import pieces
 
 #: Elements that are read at a time; a row of logits is always read whole.
-_AT_ONCE = 2**20
+_ELEMENTS_PER_READ = 2**20
 _METRICS = ("sqnr_db", "cosine", "max_abs_error")
 
 #: The outcomes for a tensor: compared; with NaN or Inf in one run and not in the other; of another shape; not
@@ -71,7 +71,7 @@ class TensorDifference(Picklable):
 
 
 @dataclass(frozen=True)
-class _Sums:
+class _PartSums:
     """The sums of a tensor's parts."""
 
     moments: Moments
@@ -141,9 +141,9 @@ def difference(
     )
 
 
-def _summed(tensors: tuple[tuple[Catalog, str], ...], shape: Shape, logits: bool) -> _Sums:
+def _summed(tensors: tuple[tuple[Catalog, str], ...], shape: Shape, logits: bool) -> _PartSums:
     """Return the sums of the reference's tensor and the run's, each a file and a name in it."""
-    most = max(_AT_ONCE, shape[-1] if shape else 1)
+    most = max(_ELEMENTS_PER_READ, shape[-1] if shape else 1)
     logits = logits and len(shape) > 0 and shape[-1] > 1
     moments: Moments | None = None
     largest: tuple[float, Shape] = (-1.0, ())
@@ -177,7 +177,7 @@ def _summed(tensors: tuple[tuple[Catalog, str], ...], shape: Shape, logits: bool
         found = _moments(x.flatten(), y.flatten(), size, cells)
         moments = found if moments is None else moments.join(found)
     assert moments is not None
-    return _Sums(moments, largest, left_out, not_finite, (kl, same, rows))
+    return _PartSums(moments, largest, left_out, not_finite, (kl, same, rows))
 
 
 def _finite(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, tuple[int, int]]:

@@ -17,9 +17,9 @@ from typing import IO, Any
 
 import torch
 
-from quantviz.door import check_fields, checked_fields, public_class
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
+from quantviz.public_calls import check_fields, checked_fields, public_class
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files import Catalog, open_tensors
 from quantviz.sources.files.catalog import REAL_DTYPES
@@ -31,7 +31,7 @@ FORMAT = "quantviz run 1"
 #: The dtypes that are written, by torch's name.
 _WRITTEN = REAL_DTYPES & frozenset(DTYPES.values())
 #: Bytes that are copied at a time.
-_AT_ONCE = 2**22
+_BYTES_PER_COPY = 2**22
 #: Names that a note lists.
 _NAMED = 8
 
@@ -259,8 +259,8 @@ class RunWriter:
         for entry in self._tensors.values():
             for start, stop in entry.places:
                 self._aside.seek(start)
-                for at in range(start, stop, _AT_ONCE):
-                    yield self._aside.read(min(_AT_ONCE, stop - at))
+                for at in range(start, stop, _BYTES_PER_COPY):
+                    yield self._aside.read(min(_BYTES_PER_COPY, stop - at))
 
     def _notes(self) -> tuple[Note, ...]:
         names = list(self._left_aside)

@@ -12,13 +12,13 @@ from types import MappingProxyType
 
 import torch
 
-from quantviz.door import check_fields, checked_fields, public, public_class
 from quantviz.models.character_model import ADDERS, CHARACTER, SEED_TEXT, network_of, pieces_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes, check_names
 from quantviz.models.network import PARTS, Network, logits
-from quantviz.models.quantizing import Quantized, Rounded, quantized_network
+from quantviz.models.quantizing import Quantized, QuantizedLinear, quantized_network
 from quantviz.models.sums import Sums, answered, drawn_sums, sums_in
 from quantviz.models.texts import choices, first_difference, written
+from quantviz.public_calls import check_fields, checked_fields, public, public_class
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import table
 
@@ -286,7 +286,7 @@ def relative_error(changed: torch.Tensor, before: torch.Tensor) -> float:
     return torch.where(squares == 0, 0.0, squares / signal.square().sum()).item()
 
 
-def layer_numbers(model: str, rounded: Rounded, inputs: torch.Tensor) -> LayerNumbers:
+def layer_numbers(model: str, rounded: QuantizedLinear, inputs: torch.Tensor) -> LayerNumbers:
     """Return the errors of a linear layer on some of the original's inputs, (tokens, inputs)."""
     before = inputs @ network_of(model).tensors[f"{rounded.name}.weight"].T
     return LayerNumbers(rounded.sqnr_db, relative_error(rounded.outputs(inputs), before), rounded.bits)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from quantviz.door import check_fields, checked_fields, public, public_class
 from quantviz.errors import QuantVizError, known_language
 from quantviz.models.run_difference import STATUSES, TensorDifference, difference
 from quantviz.models.run_file import CapturedRun, RunTensor, run_in
 from quantviz.pickling import Picklable
+from quantviz.public_calls import check_fields, checked_fields, public, public_class
 from quantviz.sources.files import Catalog, open_tensors
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -274,7 +274,7 @@ def compare_runs(
         tensors = run_in(catalog, str(reference))
         for number, (label, path) in enumerate(zip(labels[1:], paths, strict=True)):
             with open_tensors(path) as other:
-                pair = _Pair(catalog, tensors, other, run_in(other, str(path)), label, logits)
+                pair = _RunPair(catalog, tensors, other, run_in(other, str(path)), label, logits)
                 for done, diff in enumerate(pair.differences()):
                     differences.append(diff)
                     if report is not None:
@@ -288,7 +288,7 @@ def compare_runs(
 
 
 @dataclass(frozen=True)
-class _Pair:
+class _RunPair:
     """A run beside the reference, both open."""
 
     reference: Catalog

@@ -18,7 +18,7 @@ from quantviz.models.network import HEAD
 from quantviz.models.quantizing import (
     STORED_BITS,
     Quantized,
-    Rounded,
+    QuantizedLinear,
     quantized_network,
     watched_on_calibration,
     with_layers,
@@ -96,7 +96,7 @@ def salient_channels(model: str, layer: str, choice: str) -> torch.Tensor:
     return sizes.topk(math.ceil(SHARE * len(sizes))).indices
 
 
-def _kept(model: str, rounded: Rounded, choice: str) -> Rounded:
+def _kept(model: str, rounded: QuantizedLinear, choice: str) -> QuantizedLinear:
     """Return a layer whose channels of a choice are as they are stored."""
     channels = salient_channels(model, rounded.name, choice)
     weight = rounded.weight.clone()
@@ -106,7 +106,7 @@ def _kept(model: str, rounded: Rounded, choice: str) -> Rounded:
     return dataclasses.replace(rounded, weight=weight, bits=bits)
 
 
-def _scaled(model: str, rounded: Rounded, scheme: Scheme, factor: float) -> Rounded:
+def _scaled(model: str, rounded: QuantizedLinear, scheme: Scheme, factor: float) -> QuantizedLinear:
     """Return a layer rounded with its salient channels scaled up."""
     weight = network_of(model).tensors[f"{rounded.name}.weight"]
     factors = torch.ones(weight.shape[1])

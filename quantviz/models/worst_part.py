@@ -18,7 +18,7 @@ from quantviz.sources.files import Catalog, open_tensors
 
 Array = npt.NDArray[Any]
 #: Elements that are read at a time.
-_AT_ONCE = 2**20
+_ELEMENTS_PER_READ = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ def _pixels(reference: Catalog, other: Catalog, worst: TensorDifference, most: i
     pixels: tuple[list[Array], list[Array]] = ([], [])
     for top, bottom in itertools.pairwise(row_edges):
         found: tuple[Array, Array] | None = None
-        step = max(1, _AT_ONCE // cols)
+        step = max(1, _ELEMENTS_PER_READ // cols)
         for at in range(top, bottom, step):
             band = (slice(at, min(at + step, bottom)),) if len(shape) > 1 else ()
             x = reference.read(worst.name, (*held, *band)).tensor

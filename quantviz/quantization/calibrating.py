@@ -10,14 +10,14 @@ from typing import cast
 
 import torch
 
-from quantviz.budget import Progress
+from quantviz.budget import StepCounter
 from quantviz.quantization.cells import cell_index, quantize_with
 from quantviz.quantization.computed_ranges import compute
 from quantviz.quantization.operations import NamedTensors
 from quantviz.quantization.qparams import params_to_try, reach
 from quantviz.quantization.result import QParams, block_values, counted_cells
 from quantviz.quantization.scale_search import Finder, weighted
-from quantviz.schemes.calibration import BlockValues, Context, ModeContext, Range, Trial
+from quantviz.schemes.calibration import BlockValues, Context, ModeContext, Range, RangeTrial
 from quantviz.schemes.granularity import BlockLayout
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
@@ -30,7 +30,7 @@ def _no_absmax() -> torch.Tensor:
 def calibrated(
     of_blocks: BlockValues,
     scheme: Scheme,
-    trial: Trial,
+    trial: RangeTrial,
     absmax: Callable[[], torch.Tensor] = _no_absmax,
     importance: torch.Tensor | None = None,
     find: Finder | None = None,
@@ -67,7 +67,7 @@ def calibrated(
     return calibration.calibrate(of_blocks, cast("Context", told))
 
 
-def one_by_one(error_of: Callable[[Range, float], torch.Tensor]) -> Trial:
+def one_by_one(error_of: Callable[[Range, float], torch.Tensor]) -> RangeTrial:
     """Return a `Context.trial` that tries a list of ranges one after the other, each time one of every block.
 
     >>> trial = one_by_one(lambda ranges, power: ranges.hi - ranges.lo)
@@ -84,7 +84,7 @@ def one_by_one(error_of: Callable[[Range, float], torch.Tensor]) -> Trial:
         errors = torch.empty(len(of), dtype=torch.float64)
         # For blocks with no more ranges: from minus their largest magnitude to that.
         widest = ranges.extreme.abs().flatten()
-        progress = Progress(int(counts.max()))
+        progress = StepCounter(int(counts.max()))
         for turn in range(int(counts.max())):
             progress.step()
             (here,) = (turns == turn).nonzero(as_tuple=True)
@@ -125,7 +125,7 @@ def errors_of_blocks(
 
 
 #: Number of cells that are tried at once with many ranges: they stay in the processor's cache.
-_CELLS_AT_ONCE = 2**16
+_CELLS_PER_CHUNK = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +150,7 @@ class TrialByReference:
     ) -> torch.Tensor:
         if of is None:
             return errors_of_blocks(ranges, self.x, self.absmax, self.scheme, self.layout, power)
-        size = max(_CELLS_AT_ONCE // self._rows.shape[1], 1)
+        size = max(_CELLS_PER_CHUNK // self._rows.shape[1], 1)
         return torch.cat(
             [
                 self._tried(Range(lo, hi, ranges.extreme), of_part, power)

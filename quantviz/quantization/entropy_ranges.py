@@ -19,7 +19,7 @@ from quantviz.quantization.histogram_ranges import (
     largest_of,
     range_of,
 )
-from quantviz.schemes.calibration import BlockValues, Context, Part, Range
+from quantviz.schemes.calibration import BlockSource, BlockValues, Context, Range
 from quantviz.schemes.engine_calibrations import EntropyONNXRuntime, EntropyTensorRT
 
 Array = npt.NDArray[Any]
@@ -37,7 +37,7 @@ def entropy_tensorrt(calibration: EntropyTensorRT, blocks: BlockValues, context:
     clips = np.arange(calibration.start_bin, bins + 1, calibration.stride)
     cells = 2 ** (fmt.bits - fmt.signed)
 
-    def answer(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
+    def answer(part: BlockSource) -> tuple[torch.Tensor, torch.Tensor]:
         largest = largest_of(part)
         at = _least_change(counted_from_zero(part, largest, bins), clips, cells)
         clip = torch.from_numpy(edges_of_torch(largest, bins)[np.arange(len(at)), clips[at]])
@@ -102,7 +102,7 @@ def entropy_onnxruntime(calibration: EntropyONNXRuntime, blocks: BlockValues, co
     middle = bins // 2
     windows = [(middle - half, min(middle + half + 1, bins)) for half in range(cells // 2, middle + 1)]
 
-    def answer(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
+    def answer(part: BlockSource) -> tuple[torch.Tensor, torch.Tensor]:
         (lo, hi), largest = ends_of(part), largest_of(part)
         edges = edges_of_numpy(-largest, largest, bins)
         if len(windows) == 1:

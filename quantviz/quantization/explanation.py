@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from quantviz.door import checked_fields, public_but, public_class, whole
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
+from quantviz.public_calls import checked_fields, public_but, public_class, whole
 from quantviz.quantization.code_to_value import error_operations, value_operations
 from quantviz.quantization.grids import GRIDS, local_step, neighbours
 from quantviz.quantization.operations import NamedTensors, Operation, Operations, run_operations

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from quantviz.quantization.result import QParams
-from quantviz.schemes.calibration import BlockValues, Context, Part
+from quantviz.schemes.calibration import BlockSource, BlockValues, Context
 from quantviz.schemes.engine_calibrations import HQQ
 from quantviz.tensors.blocks import sums_of_rows
 
@@ -49,7 +49,7 @@ def hqq(calibration: HQQ, blocks: BlockValues, context: Context) -> QParams:
 
 
 def _sums(
-    step: Callable[..., torch.Tensor], inverse: torch.Tensor, zero: torch.Tensor, part: Part
+    step: Callable[..., torch.Tensor], inverse: torch.Tensor, zero: torch.Tensor, part: BlockSource
 ) -> tuple[torch.Tensor, ...]:
     parameters = (each.flatten()[part.numbers] for each in (inverse, zero))
     return part.added_up(step, *parameters).unbind(-1)

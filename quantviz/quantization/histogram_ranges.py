@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.schemes.calibration import BlockValues, Context, Part, Range
+from quantviz.schemes.calibration import BlockSource, BlockValues, Context, Range
 from quantviz.schemes.engine_calibrations import MSETorch, PercentileModelopt, PercentileONNXRuntime
 from quantviz.tensors.blocks import viewed
 
@@ -36,7 +36,7 @@ def percentile_onnxruntime(
     bins = calibration.bins
     symmetric = context.mode == "symmetric"
 
-    def answer(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
+    def answer(part: BlockSource) -> tuple[torch.Tensor, torch.Tensor]:
         lo, hi = ends_of(part)
         if symmetric:
             edges = edges_of_numpy(*magnitude_ends(part), bins)
@@ -57,7 +57,7 @@ def percentile_modelopt(calibration: PercentileModelopt, blocks: BlockValues, co
     """Return the left edge of the bin in which the percentile of |x| lies."""
     bins = calibration.bins
 
-    def answer(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
+    def answer(part: BlockSource) -> tuple[torch.Tensor, torch.Tensor]:
         largest = largest_of(part)
         edges = edges_of_torch(largest, bins)
         counts = counted_from_zero(part, largest, bins)
@@ -73,7 +73,7 @@ def mse_torch(calibration: MSETorch, blocks: BlockValues, context: Context) -> R
     # torch counts the codes of the type that they are stored in.
     cells = 2.0 ** (8 if context.format.bits <= 8 else 16)
 
-    def answer(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
+    def answer(part: BlockSource) -> tuple[torch.Tensor, torch.Tensor]:
         lo, hi = ends_of(part)
         limits = torch.from_numpy(lo), torch.from_numpy(hi)
         counts = counts_of(part, bins, lambda x, low, high: (x - low) * bins / (high - low), *limits)
@@ -89,7 +89,7 @@ def mse_torch(calibration: MSETorch, blocks: BlockValues, context: Context) -> R
 
 
 def range_of(
-    blocks: BlockValues, answer: Callable[[Part], tuple[torch.Tensor, torch.Tensor]], bins: int
+    blocks: BlockValues, answer: Callable[[BlockSource], tuple[torch.Tensor, torch.Tensor]], bins: int
 ) -> Range:
     """Return the ranges whose ends `answer` computes, for blocks with `bins` bins each."""
     extreme = blocks.extreme()
@@ -97,19 +97,19 @@ def range_of(
     return Range(lo, hi, extreme)
 
 
-def ends_of(part: Part) -> tuple[Array, Array]:
+def ends_of(part: BlockSource) -> tuple[Array, Array]:
     """Return smallest and largest value of each block, float32."""
     lo, hi = part.ends
     return lo.numpy(), hi.numpy()
 
 
-def largest_of(part: Part) -> Array:
+def largest_of(part: BlockSource) -> Array:
     """Return the largest magnitude of each block, float32."""
     lo, hi = ends_of(part)
     return np.maximum(np.abs(lo), np.abs(hi))
 
 
-def magnitude_ends(part: Part) -> tuple[Array, Array]:
+def magnitude_ends(part: BlockSource) -> tuple[Array, Array]:
     """Return smallest and largest |x| of each block, float32."""
 
     def least(x: torch.Tensor) -> torch.Tensor:
@@ -142,7 +142,7 @@ def edges_of_torch(last: Array, bins: int) -> Array:
     return np.where(places < (bins + 1) // 2, step * places, last[:, None] - step * (bins - places))
 
 
-def counted(part: Part, edges: Array, *, of_magnitudes: bool = False) -> Array:
+def counted(part: BlockSource, edges: Array, *, of_magnitudes: bool = False) -> Array:
     """Return the number of values (or magnitudes) between edges, as `numpy.histogram` counts, int64 (k,
     bins).
 
@@ -165,7 +165,7 @@ def counted(part: Part, edges: Array, *, of_magnitudes: bool = False) -> Array:
     return counts_of(part, bins, places, first, last - first, torch.arange(len(edges)))
 
 
-def counted_from_zero(part: Part, largest: Array, bins: int) -> Array:
+def counted_from_zero(part: BlockSource, largest: Array, bins: int) -> Array:
     """Return the number of magnitudes in each bin from 0 to the largest, as `torch.histc` counts, int64
     (k, bins).
     """
@@ -176,7 +176,9 @@ def counted_from_zero(part: Part, largest: Array, bins: int) -> Array:
     return counts_of(part, bins, lambda x, low, high: (x.abs() - low) * bins / (high - low), *limits)
 
 
-def counts_of(part: Part, bins: int, place: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> Array:
+def counts_of(
+    part: BlockSource, bins: int, place: Callable[..., torch.Tensor], *of_blocks: torch.Tensor
+) -> Array:
     """Return the number of values in each bin, int64 (k, bins).
 
     `place` returns the bin of each value, with or without a fraction.

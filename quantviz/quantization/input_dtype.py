@@ -5,7 +5,7 @@ from __future__ import annotations
 from quantviz.errors import Note
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.scheme import Scheme
-from quantviz.tensors.lazy import Rounded, Stored
+from quantviz.tensors.lazy import HalfPrecision, Stored
 
 
 def rounded_to(scheme: Scheme) -> str | None:
@@ -48,5 +48,5 @@ def on_stored(x: Stored, scheme: Scheme) -> tuple[Stored, Scheme, tuple[Note, ..
     """
     half = rounded_to(scheme)
     if half is not None and x.dtype != half:
-        return Rounded(x, half), scheme, (Note.of("rounded_to_dtype", dtype=half),)
+        return HalfPrecision(x, half), scheme, (Note.of("rounded_to_dtype", dtype=half),)
     return x, scheme.on_input(x.dtype), input_notes(scheme, x.dtype)

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from quantviz.door import public
 from quantviz.errors import QuantVizError
+from quantviz.public_calls import public
 from quantviz.quantization.code_sums import AVERAGES as AVERAGES
 from quantviz.quantization.code_sums import SUMS
 from quantviz.quantization.operations import NamedTensors, Operations, run_operations

@@ -8,7 +8,7 @@ from functools import cache
 
 import torch
 
-from quantviz.schemes.calibration import BlockValues, Context, Part, Range
+from quantviz.schemes.calibration import BlockSource, BlockValues, Context, Range
 from quantviz.schemes.engine_calibrations import OCTAV, ACIQGauss, ACIQLaplace
 from quantviz.schemes.formats import NumberFormat
 from quantviz.tensors.blocks import sums_of_rows
@@ -41,7 +41,7 @@ def octav(calibration: OCTAV, blocks: BlockValues, context: Context) -> Range:
             )
         )
 
-    def answer(part: Part) -> tuple[torch.Tensor]:
+    def answer(part: BlockSource) -> tuple[torch.Tensor]:
         most = _largest(part)
         clip = before = torch.zeros_like(most)
         for _ in range(_MOST_STEPS):
@@ -76,7 +76,7 @@ def aciq(calibration: ACIQGauss | ACIQLaplace, blocks: BlockValues, context: Con
         distances = (x - middle).nan_to_num(0)
         return sums_of_rows(distances.square() if gaussian else distances.abs())
 
-    def answer(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
+    def answer(part: BlockSource) -> tuple[torch.Tensor, torch.Tensor]:
         sums, count = part.added_up(total).unbind(-1)
         count = count.clamp(min=1)
         middle = torch.zeros_like(sums) if symmetric else sums / count
@@ -132,6 +132,6 @@ def _root(rising: Callable[[float], float]) -> float:
     return high
 
 
-def _largest(part: Part) -> torch.Tensor:
+def _largest(part: BlockSource) -> torch.Tensor:
     lo, hi = part.ends
     return torch.maximum(-lo, hi).to(torch.float64)

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from quantviz.door import check_fields
 from quantviz.errors import QuantVizError
+from quantviz.public_calls import check_fields
 from quantviz.quantization.code_to_value import block_names
 from quantviz.quantization.operations import SCHEMES_KEPT, NamedTensors, Operation, Operations, run_operations
 from quantviz.quantization.range_ends import extent_operations

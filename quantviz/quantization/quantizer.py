@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from quantviz.door import public
 from quantviz.errors import Note, QuantVizError
+from quantviz.public_calls import public
 from quantviz.quantization.calibrating import TrialByReference, calibrated
 from quantviz.quantization.cells import cell_index, dequantize_with, quantize_with
 from quantviz.quantization.code_to_value import block_names

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.budget import Progress
+from quantviz.budget import StepCounter
 from quantviz.schemes.calibration import MSE, BlockValues, Context, Range
 from quantviz.schemes.engine_calibrations import MSELLMCompressor, MSEModelopt
 from quantviz.tensors.blocks import viewed
@@ -35,7 +35,7 @@ _OF_END = 40
 _FINER = 10
 #: Number of ranges that are tried at once, of all blocks together: more are no faster, and a step is short
 #: enough to check a budget between two.
-_AT_ONCE = 2**16
+_RANGES_PER_STEP = 2**16
 
 #: The numbers of parts before the whole range at which a check shows whether a range clips too much; and the
 #: number of points before a part of the way that its curve's bend needs.
@@ -54,7 +54,7 @@ def least_error(calibration: MSE, blocks: BlockValues, context: Context) -> Rang
     towards the end nearest to it; then the range is moved and each end drawn in by itself, round after round.
     The first trial is the whole range, and only a smaller error replaces it.
     """
-    search = _Search(Range(*blocks.min_max(), blocks.extreme()), context)
+    search = _BestRanges(Range(*blocks.min_max(), blocks.extreme()), context)
     (lo, hi), falling = (end.to(torch.float64) for end in search.ends), search.error > 0
     if context.mode == "symmetric":
         search.outwards(lambda t, of: (t * lo[of], t * hi[of]), falling)
@@ -96,7 +96,7 @@ def _upper_end(best: _Ends, lo: torch.Tensor, hi: torch.Tensor) -> _Way:
     return lambda t, of: (lower[of], lower[of] + t * (hi - lower)[of])
 
 
-class _Search:
+class _BestRanges:
     """The best range of each block so far; blocks are one after the other."""
 
     def __init__(self, whole: Range, context: Context) -> None:
@@ -182,9 +182,9 @@ class _Search:
 
     def _try(self, way: _Way, places: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
         """Try several places of each of some parts, one after the other, and return their errors."""
-        size = max(1, _AT_ONCE // places.shape[1])
+        size = max(1, _RANGES_PER_STEP // places.shape[1])
         parts = list(zip(torch.split(places, size), torch.split(of, size), strict=True))
-        progress = Progress(len(parts))
+        progress = StepCounter(len(parts))
         errors = []
         for block_of in parts:
             progress.step()

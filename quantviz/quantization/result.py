@@ -9,9 +9,9 @@ from functools import cached_property
 
 import torch
 
-from quantviz.door import checked_fields
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
+from quantviz.public_calls import checked_fields
 from quantviz.quantization.grids import local_step
 from quantviz.quantization.operations import NamedTensors
 from quantviz.schemes.calibration_protocol import QParams as QParams
@@ -148,7 +148,7 @@ def block_values(params: QParams) -> NamedTensors:
 
 
 #: Elements of a result that are compared at a time.
-_AT_ONCE = 2**15
+_ELEMENTS_PER_CHUNK = 2**15
 
 
 def refuse_other_than_results(r: object) -> None:
@@ -160,8 +160,8 @@ def refuse_other_than_results(r: object) -> None:
     if not isinstance(r, QuantResult):
         raise QuantVizError("result_wanted", got=type(r).__name__)
     x, x_hat, error = (each.flatten() for each in (r.x, r.x_hat, r.error))
-    for start in range(0, x.numel(), _AT_ONCE):
-        part = slice(start, start + _AT_ONCE)
+    for start in range(0, x.numel(), _ELEMENTS_PER_CHUNK):
+        part = slice(start, start + _ELEMENTS_PER_CHUNK)
         difference = x_hat[part] - x[part]
         if torch.equal(difference, error[part]):
             continue

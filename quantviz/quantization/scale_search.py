@@ -23,7 +23,7 @@ from quantviz.errors import QuantVizError
 from quantviz.quantization.block_maximum import block_maximum
 from quantviz.quantization.integer_levels import integer_levels
 from quantviz.quantization.result import QParams
-from quantviz.quantization.search_steps import BY_TORCH, Steps
+from quantviz.quantization.search_steps import BY_TORCH, SearchSteps
 from quantviz.schemes.calibration import BlockValues, Calibration, Context
 from quantviz.schemes.choices import SchemeZeroDomain
 from quantviz.schemes.formats import NumberFormat
@@ -35,7 +35,7 @@ from quantviz.tensors.conversion import as_plain
 
 #: Blocks that are searched at a time. Their values fit a core's cache, and are too few for torch to share out
 #: among threads of its own: these would wait for each other after each of thousands of short steps.
-_AT_ONCE = 1000
+_BLOCKS_PER_CHUNK = 1000
 #: A block whose values are all smaller counts as zeros.
 _NOTHING = 1e-15
 #: Added to a number below 2^22, it leaves the nearest whole number, half to even, in the last bits.
@@ -50,7 +50,7 @@ Finder = Callable[[torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat]
 
 
 @dataclass(frozen=True, eq=False)
-class _Stored:
+class _StoredScales:
     """The stored scales and smallest values of the blocks of some runs."""
 
     #: The codes of the blocks' scales, and the scale of each run, a float16.
@@ -150,16 +150,18 @@ def find_by_torch(
     """
     method = _METHODS[search.method]
     _, run_blocks, count = values.shape
-    at_once = max(method.at_once // run_blocks, 1)
+    runs_per_chunk = max(method.blocks_per_chunk // run_blocks, 1)
     parts = []
-    for first in range(0, count, at_once):
-        last = min(first + at_once, count)
+    for first in range(0, count, runs_per_chunk):
+        last = min(first + runs_per_chunk, count)
         run_weights = None if weights is None else weights[:, :, torch.arange(first, last) % weights.shape[2]]
         parts.append(method.find(BY_TORCH, values[:, :, first:last].contiguous(), run_weights, search, fmt))
     return tuple(torch.cat(part, dim=1) for part in zip(*parts, strict=True))
 
 
-def find_by(steps: Steps, x: Any, weights: Any, search: ScaleSearch, fmt: NumberFormat) -> tuple[Any, ...]:
+def find_by(
+    steps: SearchSteps, x: Any, weights: Any, search: ScaleSearch, fmt: NumberFormat
+) -> tuple[Any, ...]:
     """Return the search's result for blocks, computed by `steps` from values and weights in their form."""
     results: tuple[Any, ...] = _METHODS[search.method].find(steps, x, weights, search, fmt)
     return results
@@ -242,7 +244,9 @@ def _root(values: torch.Tensor) -> torch.Tensor:
     return values.to(torch.float64).sqrt().to(torch.float32)
 
 
-def _weighted(steps: Steps, x: torch.Tensor, of_columns: torch.Tensor, search: ScaleSearch) -> torch.Tensor:
+def _weighted(
+    steps: SearchSteps, x: torch.Tensor, of_columns: torch.Tensor, search: ScaleSearch
+) -> torch.Tensor:
     """Return the weight of each value's error, from weights of columns."""
     weight = of_columns * _root(steps.level(x, search.level) + x * x) if search.level else of_columns
     kept: torch.Tensor = steps.kept(weight)
@@ -253,7 +257,11 @@ def _weighted(steps: Steps, x: torch.Tensor, of_columns: torch.Tensor, search: S
 
 
 def _minimum(
-    steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+    steps: SearchSteps,
+    x: torch.Tensor,
+    of_columns: torch.Tensor | None,
+    search: ScaleSearch,
+    fmt: NumberFormat,
 ) -> _Results:
     """Return scale, minus the smallest value, and the sum of weights of each block: Q2_K, Q4_K and Q5_K."""
     if of_columns is not None:
@@ -267,7 +275,7 @@ def _minimum(
     return _least_squares(steps, x, weight, fmt.code_max, search.tries, absolute=search.absolute)[:2]
 
 
-def _keep_minimum(results: _Results, search: ScaleSearch, weighted: bool) -> _Stored:
+def _keep_minimum(results: _Results, search: ScaleSearch, weighted: bool) -> _StoredScales:
     if weighted:
         scale, minimum, total = results
         codes, run = _positive_codes(scale, total, search.code_max)
@@ -276,11 +284,11 @@ def _keep_minimum(results: _Results, search: ScaleSearch, weighted: bool) -> _St
         (codes, run), (minimum_codes, minimum_run) = (
             _codes_of_largest(result, search.code_max) for result in results
         )
-    return _Stored(codes, _half(run), minimum_codes, _half(minimum_run))
+    return _StoredScales(codes, _half(run), minimum_codes, _half(minimum_run))
 
 
 def _least_squares(
-    steps: Steps, x: torch.Tensor, weight: torch.Tensor, top: int, tries: Tries, *, absolute: bool
+    steps: SearchSteps, x: torch.Tensor, weight: torch.Tensor, top: int, tries: Tries, *, absolute: bool
 ) -> _Results:
     """Return the scale and minus the smallest value of each block with the least error among some tries, and
     the values that its codes were computed with: the inverse of a scale, and a smallest value.
@@ -377,19 +385,27 @@ def _of_blocks(of_runs: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 def _signed(
-    steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+    steps: SearchSteps,
+    x: torch.Tensor,
+    of_columns: torch.Tensor | None,
+    search: ScaleSearch,
+    fmt: NumberFormat,
 ) -> _Results:
     """Return the scale of each block: Q6_K."""
     weight = x * x if of_columns is None else _weighted(steps, x, of_columns, search)
     return (_best_scale(steps, x, weight, -fmt.code_min)[0],)
 
 
-def _keep_signed(results: _Results, search: ScaleSearch, weighted: bool) -> _Stored:
+def _keep_signed(results: _Results, search: ScaleSearch, weighted: bool) -> _StoredScales:
     return _codes_of_extreme(results[0], search, of_nothing=0)
 
 
 def _descent(
-    steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+    steps: SearchSteps,
+    x: torch.Tensor,
+    of_columns: torch.Tensor | None,
+    search: ScaleSearch,
+    fmt: NumberFormat,
 ) -> _Results:
     """Return the scale of each block, searched code by code without weights of columns; with weights also
     their sum: Q3_K.
@@ -405,7 +421,7 @@ def _descent(
     return (scale.masked_fill(extreme.abs() < _NOTHING, 0),)
 
 
-def _keep_descent(results: _Results, search: ScaleSearch, weighted: bool) -> _Stored:
+def _keep_descent(results: _Results, search: ScaleSearch, weighted: bool) -> _StoredScales:
     if weighted:
         scale, total = results
         run, inverse = _best_scale(BY_TORCH, scale, total, -search.code_min)
@@ -413,13 +429,13 @@ def _keep_descent(results: _Results, search: ScaleSearch, weighted: bool) -> _St
         nothing = BY_TORCH.extreme(scale).abs() < _NOTHING
         codes = _nearest(inverse * scale).clamp_(search.code_min, search.code_max)
         codes = codes.masked_fill_(nothing, search.code_min)
-        return _Stored(codes.to(torch.int8), _of_blocks(_half(run), codes))
+        return _StoredScales(codes.to(torch.int8), _of_blocks(_half(run), codes))
     # A block of zeros has bytes of 0, which the engine reads as the smallest code.
     return _codes_of_extreme(results[0], search, of_nothing=search.code_min)
 
 
 def _best_scale(
-    steps: Steps, x: torch.Tensor, weight: torch.Tensor, top: int
+    steps: SearchSteps, x: torch.Tensor, weight: torch.Tensor, top: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the scale of least weighted squared error among nineteen, and the inverse that its codes are
     computed with: the value of largest magnitude has the code `-top`, or one close to it.
@@ -453,7 +469,7 @@ def _best_scale(
 
 
 def _descended(
-    steps: Steps,
+    steps: SearchSteps,
     x: torch.Tensor,
     weight: torch.Tensor,
     codes: torch.Tensor,
@@ -491,7 +507,7 @@ def _descended(
     return codes, torch.where(squares > 0, products / squares, 0)
 
 
-def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: int) -> _Stored:
+def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: int) -> _StoredScales:
     """Return the codes of scales: that of largest magnitude in a run has the smallest code. In a run of zeros
     all have the code `of_nothing`.
     """
@@ -501,27 +517,37 @@ def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: i
     codes = (
         _nearest(inverse * scale).clamp_(search.code_min, search.code_max).masked_fill_(nothing, of_nothing)
     )
-    return _Stored(codes.to(torch.int8), _of_blocks(_half(_over(1, inverse)).masked_fill(nothing, 0), codes))
+    return _StoredScales(
+        codes.to(torch.int8), _of_blocks(_half(_over(1, inverse)).masked_fill(nothing, 0), codes)
+    )
 
 
 # ---- where columns have weights alone -----------------------------------------------------------
 
 
 def _weighted_signed(
-    steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+    steps: SearchSteps,
+    x: torch.Tensor,
+    of_columns: torch.Tensor | None,
+    search: ScaleSearch,
+    fmt: NumberFormat,
 ) -> _Results:
     """Return the scale of each block, and the inverse that its codes are computed with: Q4_0 and Q5_0."""
     assert of_columns is not None
     return _best_scale(steps, x, _weighted(steps, x, of_columns, search), -fmt.code_min)
 
 
-def _keep_weighted_signed(results: _Results, search: ScaleSearch, weighted: bool) -> _Stored:
+def _keep_weighted_signed(results: _Results, search: ScaleSearch, weighted: bool) -> _StoredScales:
     scale, inverse = results
-    return _Stored(torch.ones_like(scale), _half(scale), exact=scale, inverse=inverse)
+    return _StoredScales(torch.ones_like(scale), _half(scale), exact=scale, inverse=inverse)
 
 
 def _weighted_minimum(
-    steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+    steps: SearchSteps,
+    x: torch.Tensor,
+    of_columns: torch.Tensor | None,
+    search: ScaleSearch,
+    fmt: NumberFormat,
 ) -> _Results:
     """Return the scale and minus the smallest value of each block, and the inverse and the smallest value
     that its codes are computed with: Q4_1 and Q5_1.
@@ -531,17 +557,21 @@ def _weighted_minimum(
     return _least_squares(steps, x, weight, fmt.code_max, search.tries_weighted, absolute=False)
 
 
-def _keep_weighted_minimum(results: _Results, search: ScaleSearch, weighted: bool) -> _Stored:
+def _keep_weighted_minimum(results: _Results, search: ScaleSearch, weighted: bool) -> _StoredScales:
     scale, minimum, inverse, lowest = results
     ones = torch.ones_like(scale)
-    return _Stored(ones, _half(scale), ones, _half(minimum), scale, inverse, lowest)
+    return _StoredScales(ones, _half(scale), ones, _half(minimum), scale, inverse, lowest)
 
 
 # ---- a list of values ---------------------------------------------------------------------------
 
 
 def _codebook(
-    steps: Steps, x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+    steps: SearchSteps,
+    x: torch.Tensor,
+    of_columns: torch.Tensor | None,
+    search: ScaleSearch,
+    fmt: NumberFormat,
 ) -> _Results:
     """Return the scale of each block for a list of values, smallest first: IQ4_NL and IQ4_XS."""
     weight = x * x if of_columns is None else _weighted(steps, x, of_columns, search)
@@ -572,14 +602,14 @@ def _codebook(
     return (scale.masked_fill(nothing, 0),)
 
 
-def _keep_codebook(results: _Results, search: ScaleSearch, weighted: bool) -> _Stored:
+def _keep_codebook(results: _Results, search: ScaleSearch, weighted: bool) -> _StoredScales:
     (scale,) = results
     if search.run == 1:
-        return _Stored(torch.ones_like(scale), _half(scale), exact=scale)
+        return _StoredScales(torch.ones_like(scale), _half(scale), exact=scale)
     unit = BY_TORCH.extreme(scale) / search.code_min
     inverse = torch.where(unit == 0, 0, _over(1, unit))
     codes = _nearest(inverse * scale).clamp_(search.code_min, search.code_max)
-    return _Stored(codes.to(torch.int8), _of_blocks(_half(unit), codes), exact=unit * codes)
+    return _StoredScales(codes.to(torch.int8), _of_blocks(_half(unit), codes), exact=unit * codes)
 
 
 @functools.cache
@@ -593,25 +623,25 @@ def _by_halves(fmt: NumberFormat) -> torch.Tensor:
 
 
 @dataclass(frozen=True)
-class _Method:
+class _SearchMethod:
     """A method of searching blocks."""
 
     #: Searches each block of some runs by itself, from steps, values, and weights of columns or none.
-    find: Callable[[Steps, torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Results]
+    find: Callable[[SearchSteps, torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Results]
     #: Encodes the result for storage; the last argument is whether columns have weights.
-    keep: Callable[[_Results, ScaleSearch, bool], _Stored]
+    keep: Callable[[_Results, ScaleSearch, bool], _StoredScales]
     #: Number of blocks that are searched at a time.
-    at_once: int = _AT_ONCE
+    blocks_per_chunk: int = _BLOCKS_PER_CHUNK
 
 
-_METHODS: Mapping[str, _Method] = MappingProxyType(
+_METHODS: Mapping[str, _SearchMethod] = MappingProxyType(
     {
-        "minimum": _Method(_minimum, _keep_minimum),
-        "signed": _Method(_signed, _keep_signed),
+        "minimum": _SearchMethod(_minimum, _keep_minimum),
+        "signed": _SearchMethod(_signed, _keep_signed),
         # Most of its steps are taken on one element of each block.
-        "descent": _Method(_descent, _keep_descent, 16 * _AT_ONCE),
-        "codebook": _Method(_codebook, _keep_codebook),
-        "weighted_signed": _Method(_weighted_signed, _keep_weighted_signed),
-        "weighted_minimum": _Method(_weighted_minimum, _keep_weighted_minimum),
+        "descent": _SearchMethod(_descent, _keep_descent, 16 * _BLOCKS_PER_CHUNK),
+        "codebook": _SearchMethod(_codebook, _keep_codebook),
+        "weighted_signed": _SearchMethod(_weighted_signed, _keep_weighted_signed),
+        "weighted_minimum": _SearchMethod(_weighted_minimum, _keep_weighted_minimum),
     }
 )

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 
-class Steps(Protocol):
+class SearchSteps(Protocol):
     """The steps. Values of elements have one axis more, the first, than values of blocks."""
 
     def count(self, x: Any) -> Any:

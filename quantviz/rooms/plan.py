@@ -20,7 +20,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import read_prompt
 from quantviz.teaching.golf import HOLES
 from quantviz.teaching.lessons import sound_lessons
-from quantviz.teaching.lessons.model import DIRECTIONS, Direction, LessonStep, Question
+from quantviz.teaching.lessons.model import DIRECTIONS, DirectionQuestion, LessonStep, Question
 from quantviz.text import DEFAULT_LANGUAGE, languages, text
 
 #: Kinds of questions of one's own, which stand over the Lab.
@@ -157,7 +157,7 @@ class Stop:
             assert question
             words.append((language, question.ask.say(question.named_scenes(step.scenes()))))
         assert question
-        if isinstance(question, Direction):
+        if isinstance(question, DirectionQuestion):
             return Asked("choice", len(DIRECTIONS), tuple(words))
         options = len(getattr(question, "options", getattr(question, "items", ())))
         return Asked(question.kind, options, tuple(words))

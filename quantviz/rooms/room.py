@@ -18,12 +18,12 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from quantviz.browser.messages import (
+    FixedList,
     Flag,
     Items,
     Maybe,
     Number,
     Record,
-    Row,
     Text,
     Unfit,
     Whole,
@@ -237,7 +237,9 @@ _STOP = Whole(0, MOST_STOPS - 1)
 _VOTE = Record(
     {"stop": Whole(), "round": Whole(1, MOST_ROUNDS), "sure": Flag(), "device": Text(LONGEST_DEVICE)}
 )
-_ASKED = Record({"kind": Text(20), "options": Whole(), "words": Items(Row((Text(10), Text(2000))), 0, 9)})
+_ASKED = Record(
+    {"kind": Text(20), "options": Whole(), "words": Items(FixedList((Text(10), Text(2000))), 0, 9)}
+)
 _TURN = Record({"phase": Word(PHASES), "round": Whole(1, MOST_ROUNDS), "shown": Flag()})
 _ROOM = Record(
     {
@@ -271,7 +273,7 @@ def read_room(record: str) -> Room:
 
 
 @dataclass(frozen=True)
-class Counts:
+class RoomCounts:
     """The answers of a round, without anybody's name."""
 
     #: How many have answered.
@@ -280,13 +282,13 @@ class Counts:
     rows: tuple[tuple[Answer, int, int], ...] = ()
 
     @classmethod
-    def of(cls, stored: Iterable[str], asked: Asked) -> Counts:
+    def of(cls, stored: Iterable[str], asked: Asked) -> RoomCounts:
         """Return the counts of votes as a store keeps them; of a choice each option has its row.
 
-        >>> Counts.of(['[1, true]', '[1, false]', '[0, true]'], Asked("choice", 3))
-        Counts(answered=3, rows=((0, 1, 0), (1, 1, 1), (2, 0, 0)))
-        >>> Counts.of(['[2.5, true]', '[2.5, true]'], Asked("number"))
-        Counts(answered=2, rows=())
+        >>> RoomCounts.of(['[1, true]', '[1, false]', '[0, true]'], Asked("choice", 3))
+        RoomCounts(answered=3, rows=((0, 1, 0), (1, 1, 1), (2, 0, 0)))
+        >>> RoomCounts.of(['[2.5, true]', '[2.5, true]'], Asked("number"))
+        RoomCounts(answered=2, rows=())
         """
         votes = Counter((frozen(answer), sure) for answer, sure in map(json.loads, stored))
         if votes.total() < FEWEST:
@@ -302,7 +304,7 @@ def frozen(answer: Any) -> Answer:
     return tuple(answer) if isinstance(answer, list) else answer
 
 
-def write_table(room: Room, counts: Mapping[tuple[int, int], Counts]) -> str:
+def write_table(room: Room, counts: Mapping[tuple[int, int], RoomCounts]) -> str:
     """Return counts as CSV, by stop and round: a row for each answer."""
     written = io.StringIO()
     table = csv.writer(written)

@@ -21,12 +21,12 @@ from quantviz.rooms.room import (
     LONGEST_DEVICE,
     MOST_ROUNDS,
     SIGNS,
-    Counts,
     Room,
+    RoomCounts,
     new_room,
     write_table,
 )
-from quantviz.rooms.stores import RedisStore, SqliteStore, Store
+from quantviz.rooms.stores import RedisStore, RoomStore, SqliteStore
 from quantviz.sources.limits import read_limits
 from quantviz.text import DEFAULT_LANGUAGE
 from quantviz.whole_files import own_folder
@@ -68,7 +68,7 @@ class RoomLimits:
         return read_limits(cls, ROOM_LIMIT_VARIABLE)
 
 
-class Gate:
+class RoomGate:
     """The gaps between strangers' looks for a room: longer, the more wrong codes have come of late.
 
     A device that was in its room before passes by, so that a class that is in a room notices nothing of those
@@ -108,10 +108,10 @@ class Gate:
 class Rooms:
     """The rooms of a store."""
 
-    def __init__(self, store: Store, limits: RoomLimits | None = None) -> None:
+    def __init__(self, store: RoomStore, limits: RoomLimits | None = None) -> None:
         self.store = store
         self.limits = limits or RoomLimits.of_environment()
-        self.gate = Gate()
+        self.gate = RoomGate()
         self._seen: dict[tuple[str, str], float] = {}
         #: Refused answers by the codes of rooms that were found.
         self._refused: dict[str, int] = {}
@@ -224,18 +224,18 @@ class Rooms:
             raise QuantVizError("rooms.moved_on")
         return after
 
-    def counts(self, room: Room, stop: int, round: int) -> Counts:
+    def counts(self, room: Room, stop: int, round: int) -> RoomCounts:
         """Return the counts of a round, whoever may see them."""
         votes = self.store.votes(room.code, f"{stop}.{round}")
-        return Counts.of(votes.values(), room.asked[stop])
+        return RoomCounts.of(votes.values(), room.asked[stop])
 
-    def seen_counts(self, room: Room, stop: int, *, to_lecturer: bool) -> list[Counts]:
+    def seen_counts(self, room: Room, stop: int, *, to_lecturer: bool) -> list[RoomCounts]:
         """Return the counts of a stop's rounds as they may be seen: of others the number of answers alone."""
         if not 0 <= stop < len(room.turns):
             raise QuantVizError("rooms.no_stop", got=stop + 1, count=len(room.turns))
         found = [self.counts(room, stop, round) for round in range(1, room.turns[stop].round + 1)]
         return [
-            each if room.shows(stop, round, to_lecturer=to_lecturer) else Counts(each.answered)
+            each if room.shows(stop, round, to_lecturer=to_lecturer) else RoomCounts(each.answered)
             for round, each in enumerate(found, 1)
         ]
 

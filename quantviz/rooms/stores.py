@@ -26,7 +26,7 @@ _REST = 1.0
 Taken = Literal["taken", "closed", "full"]
 
 
-class Store(Protocol):
+class RoomStore(Protocol):
     """A store of rooms. Where it cannot be reached, each of these raises `QuantVizError`."""
 
     def get(self, code: str) -> Room | None:

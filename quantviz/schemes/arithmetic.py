@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from quantviz.door import checked_fields, public_class
+from quantviz.public_calls import checked_fields, public_class
 from quantviz.schemes.choices import (
     AsymmetricRule,
     CastBeforeClamp,

@@ -13,14 +13,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from quantviz.errors import QuantVizError
+from quantviz.schemes.calibration_protocol import BlockSource as BlockSource
 from quantviz.schemes.calibration_protocol import BlockValues as BlockValues
 from quantviz.schemes.calibration_protocol import Calibration as Calibration
-from quantviz.schemes.calibration_protocol import Computed, Problems, QParams, as_plain, is_number
+from quantviz.schemes.calibration_protocol import ComputedCalibration, Problems, QParams, as_plain, is_number
 from quantviz.schemes.calibration_protocol import Context as Context
 from quantviz.schemes.calibration_protocol import ModeContext as ModeContext
-from quantviz.schemes.calibration_protocol import Part as Part
 from quantviz.schemes.calibration_protocol import Range as Range
-from quantviz.schemes.calibration_protocol import Trial as Trial
+from quantviz.schemes.calibration_protocol import RangeTrial as RangeTrial
 from quantviz.schemes.engine_calibrations import ENGINE_CALIBRATIONS
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class AbsMean(Calibration):
 
 
 @dataclass(frozen=True)
-class MSE(Computed):
+class MSE(ComputedCalibration):
     """The range of least squared error, found by trying many, and more finely around the best.
 
     The ranges tried lie between the smallest and the largest value.
@@ -110,7 +110,7 @@ class MSE(Computed):
 
 
 @dataclass(frozen=True)
-class Searched(Computed):
+class Searched(ComputedCalibration):
     """The search that belongs to the engine's arithmetic, `Convention.search`: it chooses scales, and stores
     each as a small code in units of a scale that several blocks share.
     """

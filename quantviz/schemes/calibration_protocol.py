@@ -67,7 +67,7 @@ class QParams(Picklable):
     global_zero_point: Any = None
 
 
-class Part(Protocol):
+class BlockSource(Protocol):
     """Some blocks of a tensor, which can be read any number of times. Padding does not count as values."""
 
     @property
@@ -127,7 +127,7 @@ class BlockValues(Protocol):
         """Return values of the blocks of each run, (count, runs), in the shape of the grid."""
 
     def by_parts(
-        self, answer: Callable[[Part], tuple[torch.Tensor, ...]], count: int, most: int
+        self, answer: Callable[[BlockSource], tuple[torch.Tensor, ...]], count: int, most: int
     ) -> tuple[torch.Tensor, ...]:
         """Return the results of `answer` for all blocks: `count` tensors, float64 of the layout's
         `grid_shape`.
@@ -136,7 +136,7 @@ class BlockValues(Protocol):
         """
 
 
-class Trial(Protocol):
+class RangeTrial(Protocol):
     """The error that blocks have with a range, or with each of a list of ranges: Σ |error|^`power`.
 
     For a list, `lo` and `hi` have one axis, as the answer has, `of` are the blocks' numbers (int64,
@@ -164,7 +164,7 @@ class Context(ModeContext):
     #: The error that blocks have with a range, Σ error² of each or another power, float64 of the layout's
     #: `grid_shape`, as the reference quantizer makes it under this very scheme; infinite where the range
     #: would be refused, or the engine yields no finite number.
-    trial: Trial
+    trial: RangeTrial
     #: Makes the result that replaces a range: scale and zero point, each one for all blocks or one a block.
     qparams: Callable[[object, object], QParams]
     #: Computes the ranges of a calibration by the function for its class, which needs torch: choosing a
@@ -219,7 +219,7 @@ class Calibration(ABC):
         return "", ""
 
 
-class Computed(Calibration):
+class ComputedCalibration(Calibration):
     """A calibration whose range, or scale and zero point, is computed by the function for its class."""
 
     of_values: ClassVar[bool] = False

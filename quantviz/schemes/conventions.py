@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from quantviz.door import field_types, public_class, unfit_fields
 from quantviz.errors import QuantVizError
+from quantviz.public_calls import field_types, public_class, unfit_fields
 from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES, PURPOSES, Arithmetic, HalfInput, ScaleSpec
 from quantviz.schemes.choices import values_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
-from quantviz.schemes.calibration_protocol import Computed, Problems, is_number
+from quantviz.schemes.calibration_protocol import ComputedCalibration, Problems, is_number
 from quantviz.schemes.formats import entry_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def _limited(default: float, least: float | str, most: float | str) -> Any:
     return field(default=default, metadata={"limits": (least, most)})
 
 
-class _Computed(Computed):
+class _WholeTensorCalibration(ComputedCalibration):
     """The base class of calibrations that search the whole tensor."""
 
     id: ClassVar[str]
@@ -66,7 +66,7 @@ class _Computed(Computed):
 
 
 @dataclass(frozen=True)
-class MSETorch(_Computed):
+class MSETorch(_WholeTensorCalibration):
     """torch's `HistogramObserver`: ends move in, by quantiles, until the modelled error first rises.
 
     It models 256 cells, or 65536 for formats of more than 8 bits, however few codes there are: the range for
@@ -78,7 +78,7 @@ class MSETorch(_Computed):
 
 
 @dataclass(frozen=True)
-class MSELLMCompressor(_Computed):
+class MSELLMCompressor(_WholeTensorCalibration):
     """llm-compressor's `memoryless_mse`: the whole range times 1, 0.99 … 0.81, the least Σ|error|^2.4.
 
     2.4 is not the square. It stops when `patience` steps in a row have made no block of the whole tensor
@@ -99,7 +99,7 @@ class MSELLMCompressor(_Computed):
 
 
 @dataclass(frozen=True)
-class MSEModelopt(_Computed):
+class MSEModelopt(_WholeTensorCalibration):
     """modelopt's algorithm "mse": the largest magnitude times 0.25 … 4 in steps of 0.1, the least Σ error².
 
     Steps are made smaller so that they reach the end: 39 points from 0.25 to 4, 0.0987 apart.
@@ -114,7 +114,7 @@ class MSEModelopt(_Computed):
 
 
 @dataclass(frozen=True)
-class EntropyTensorRT(_Computed):
+class EntropyTensorRT(_WholeTensorCalibration):
     """TensorRT's search as modelopt has it: the clip of the histogram of |x| that changes its distribution
     least (Kullback–Leibler).
 
@@ -131,7 +131,7 @@ class EntropyTensorRT(_Computed):
 
 
 @dataclass(frozen=True)
-class EntropyONNXRuntime(_Computed):
+class EntropyONNXRuntime(_WholeTensorCalibration):
     """onnxruntime's entropy calibration: a window that grows from the middle of the histogram, and the one
     whose distribution changes least in `quantized_bins` cells.
 
@@ -145,7 +145,7 @@ class EntropyONNXRuntime(_Computed):
 
 
 @dataclass(frozen=True)
-class PercentileONNXRuntime(_Computed):
+class PercentileONNXRuntime(_WholeTensorCalibration):
     """onnxruntime's percentile of a histogram: the left edge of the bin in which it lies.
 
     Symmetric it is of |x|, asymmetric (100 - p) / 2 is cut off at each end, and nothing lies beyond the
@@ -158,7 +158,7 @@ class PercentileONNXRuntime(_Computed):
 
 
 @dataclass(frozen=True)
-class PercentileModelopt(_Computed):
+class PercentileModelopt(_WholeTensorCalibration):
     """modelopt's percentile of the histogram of |x| from 0: the left edge of the bin in which it lies."""
 
     p: float = _limited(99.99, 0.0, 100.0)
@@ -168,7 +168,7 @@ class PercentileModelopt(_Computed):
 
 
 @dataclass(frozen=True)
-class OCTAV(_Computed):
+class OCTAV(_WholeTensorCalibration):
     """The clip of least modelled error, by Newton's steps (Sakr et al. 2022): s ← Σ|x|[|x| > s] / (4^-b / 3 ·
     #(0 < |x| ≤ s) + #(|x| > s)), a twelfth for formats without a sign.
 
@@ -190,7 +190,7 @@ class OCTAV(_Computed):
             )
 
 
-class _ACIQ(_Computed):
+class _ACIQ(_WholeTensorCalibration):
     """The clip of least error of a family of distributions with 2^b cells around the mean (Banner et al.
     2019).
 
@@ -219,7 +219,7 @@ class ACIQLaplace(_ACIQ):
 
 
 @dataclass(frozen=True)
-class HQQ(_Computed):
+class HQQ(_WholeTensorCalibration):
     """HQQ's half-quadratic splitting: scales from the whole range, then only the zero points are made better,
     towards the least Σ|error|^`p`.
 

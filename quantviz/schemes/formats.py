@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from quantviz.door import checked_fields, public_class
 from quantviz.errors import QuantVizError
+from quantviz.public_calls import checked_fields, public_class
 from quantviz.schemes.choices import CodeDtype, GridKind, Special
 from quantviz.schemes.names import ids_named
 from quantviz.schemes.text_form import read_value

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
-from quantviz.door import check_fields, public_class, whole
 from quantviz.errors import QuantVizError
+from quantviz.public_calls import check_fields, public_class, whole
 from quantviz.schemes.choices import Tail
 
 Shape = tuple[int, ...]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast, get_args
 
-from quantviz.door import public_class
 from quantviz.errors import QuantVizError
+from quantviz.public_calls import public_class
 from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import BY_WIDTH, HALVES
 from quantviz.schemes.calibration import CALIBRATIONS, Calibration, External, Given, MinMax, Searched

@@ -16,8 +16,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, cast
 
-from quantviz.door import field_types, plain_type
 from quantviz.errors import QuantVizError
+from quantviz.public_calls import field_types, plain_type
 
 #: Each digit can be read in one way only: else a long one that ends in a letter is tried in all of them.
 _FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII)

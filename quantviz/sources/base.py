@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_EDITABLE = 2**16
 
 
-class AtHand:
+class OpenedFiles:
     """The open files and uploads that a source can reuse: none here; a page has more."""
 
     def catalog(self, file: str, read_as: str = "") -> Catalog | None:
@@ -71,13 +71,13 @@ class Source(Protocol):
         Raises the first of `problems()`.
         """
 
-    def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
+    def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
         """Return the tensor as a `Stored`, which is read a part at a time."""
         from quantviz.tensors.lazy import InMemory
 
         return InMemory(self.tensor())
 
-    def listed(self, at_hand: AtHand) -> tuple[Catalog, str] | None:
+    def listed(self, at_hand: OpenedFiles) -> tuple[Catalog, str] | None:
         """Return the open file in the server's folder that lists it, and its name there; none if it has no
         file there.
         """

@@ -12,7 +12,7 @@ from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.base import AtHand, Derived, Source, edit_problems
+from quantviz.sources.base import Derived, OpenedFiles, Source, edit_problems
 from quantviz.sources.typed import nearest_float32, shortest
 from quantviz.text import text
 
@@ -96,7 +96,7 @@ class Edited(Derived):
         """Return the tensor in the dtype of its source; a fresh one at each call."""
         return self._with_values(self.source.tensor())
 
-    def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
+    def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
         """Return the tensor, copied to memory: its source may lie elsewhere, and does not change."""
         from quantviz.tensors.conversion import as_dtype
         from quantviz.tensors.lazy import InMemory

@@ -15,8 +15,8 @@ from urllib.parse import quote, unquote
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.base import AtHand, InFile, comment
-from quantviz.sources.hubs.addresses import USUAL_REVISION, Place
+from quantviz.sources.base import InFile, OpenedFiles, comment
+from quantviz.sources.hubs.addresses import USUAL_REVISION, HubAddress
 from quantviz.sources.hubs.hosts import HUBS, USUAL, Hosts, hubs_offered
 from quantviz.text import visible
 
@@ -57,7 +57,7 @@ class HubTensor(InFile):
     kind: ClassVar[str] = "hub"
 
     @classmethod
-    def of(cls, place: Place, name: str) -> HubTensor:
+    def of(cls, place: HubAddress, name: str) -> HubTensor:
         """Return the tensor of that name in a published file, at the commit that its revision means now.
 
         `QuantVizError` if the hubs do not give it, or it cannot be read.
@@ -72,11 +72,11 @@ class HubTensor(InFile):
         return cls(model.repo, model.commit, place.file, name, info.shape, host)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> HubAddress:
         """Return the file it lies in."""
-        return Place(self.repo, self.revision, self.file, self.host)
+        return HubAddress(self.repo, self.revision, self.file, self.host)
 
-    def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
+    def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
         """Return the tensor. All its bytes are fetched now, because a page reads all of them."""
         from quantviz.sources.layouts.decoded import ModelTensors
 
@@ -119,7 +119,7 @@ class HubTensor(InFile):
                 raise ValueError
             repo, _, revision = parts[0].partition("@")
             file, name = (unquote(each.strip(), errors="surrogatepass") for each in parts[1:])
-            place = Place(repo.strip(), revision.strip() or USUAL_REVISION, file, host)
+            place = HubAddress(repo.strip(), revision.strip() or USUAL_REVISION, file, host)
             lengths = tuple(map(int, shape.split("x"))) if shape else ()
             if not file or math.prod(lengths) >= 2**63:
                 raise ValueError

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import MOST_WEIGHT_AXES
-from quantviz.sources.base import AtHand, InFile, file_code
+from quantviz.sources.base import InFile, OpenedFiles, file_code
 from quantviz.text import visible
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _LONGEST_PATH = 1024
 
 
 @dataclass(frozen=True)
-class Listing:
+class FolderListing:
     """The files of tensors below the folder."""
 
     #: Their paths below it, with "/", sorted.
@@ -71,7 +71,7 @@ def data_folder() -> Path | None:
     return folder
 
 
-def list_files(also: tuple[str, ...] = ()) -> Listing:
+def list_files(also: tuple[str, ...] = ()) -> FolderListing:
     """Return the files below the folder that some reader may read, and those with an ending in `also`.
 
     Hidden files are left out, and links to folders are not followed.
@@ -88,8 +88,8 @@ def list_files(also: tuple[str, ...] = ()) -> Listing:
     def below(path: str | Path) -> str:
         return os.path.relpath(path, folder).replace(os.sep, "/")
 
-    def listing(more: bool) -> Listing:
-        return Listing(tuple(sorted(files)), more, tuple(sorted(skipped)[:MOST_LISTED]))
+    def listing(more: bool) -> FolderListing:
+        return FolderListing(tuple(sorted(files)), more, tuple(sorted(skipped)[:MOST_LISTED]))
 
     while waiting:
         directory, depth = waiting.pop(0)
@@ -316,10 +316,10 @@ class LocalTensor(InFile):
         """Return the tensor, mapped from its file if possible; `catalog` is the open file, if any."""
         return self._catalog(catalog).stored(self.name)
 
-    def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
+    def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
         return self.stored(at_hand.catalog(self.file, self.read_as))
 
-    def listed(self, at_hand: AtHand) -> tuple[Catalog, str]:
+    def listed(self, at_hand: OpenedFiles) -> tuple[Catalog, str]:
         return self._catalog(at_hand.catalog(self.file, self.read_as)), self.name
 
     @property

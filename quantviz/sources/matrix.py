@@ -12,7 +12,7 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.axis_names import Axes
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import CONVOLUTIONS, Orientation
-from quantviz.sources.base import AtHand, Derived, Source
+from quantviz.sources.base import Derived, OpenedFiles, Source
 from quantviz.sources.edited import with_cell
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class AsMatrix(Derived):
         x: torch.Tensor = as_matrix(self.source.tensor(), self.outputs)
         return x
 
-    def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
+    def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
         return self.seen(self.source.open(at_hand))
 
     def seen(self, stored: Stored) -> Stored:

@@ -38,7 +38,7 @@ class _Listing(NamedTuple):
     model_names: tuple[str, ...]
 
 
-class _Rows(NamedTuple):
+class _SandboxedRows(NamedTuple):
     """A tensor that lies row by row in a file, with its dtype."""
 
     #: The name of another file beside the one that lists it; "" for that one.
@@ -83,7 +83,7 @@ class Sandboxed(Catalog):
         self._model_names = listing.model_names
 
     def _ask(self, work: Callable[[ModelTensors], T]) -> T:
-        asked = partial(_answer, _Named(self._version, self._place), work)
+        asked = partial(_answer, _SandboxedName(self._version, self._place), work)
         found: T = self._read(asked, (self._version, self._limits, repr(work)), self._data.name)
         return found
 
@@ -183,17 +183,17 @@ class _Apart(Stored):
 
 
 @dataclass(frozen=True)
-class _Named:
+class _SandboxedName:
     version: Hashable
     place: Place = field(compare=False)
 
 
-def _answer(named: _Named, work: Callable[[ModelTensors], T]) -> T:
+def _answer(named: _SandboxedName, work: Callable[[ModelTensors], T]) -> T:
     return work(_opened(named, Limits.of_environment()))
 
 
 @lru_cache(_MOST_OPEN)
-def _opened(named: _Named, limits: Limits) -> ModelTensors:
+def _opened(named: _SandboxedName, limits: Limits) -> ModelTensors:
     from quantviz.sources.files import catalog_of
     from quantviz.sources.layouts.decoded import model_tensors
 
@@ -210,7 +210,7 @@ def _listing(tensors: ModelTensors) -> _Listing:
     return _Listing({name: known(name) for name in tensors.names}, tensors.model_names)
 
 
-def _stored(name: str, tensors: ModelTensors) -> Stored | _Rows | _Decoded:
+def _stored(name: str, tensors: ModelTensors) -> Stored | _SandboxedRows | _Decoded:
     from quantviz.sources.files.mapped import Mapped
     from quantviz.tensors.lazy import InMemory
 
@@ -221,7 +221,9 @@ def _stored(name: str, tensors: ModelTensors) -> Stored | _Rows | _Decoded:
         listing = tensors.data_of(name)
         if found.data is listing or _is_beside(listing, found.data):
             beside = "" if found.data is listing else found.data.name
-            return _Rows(beside, found.lies.start, found.lies.packing.named, found.dtype, found.notes)
+            return _SandboxedRows(
+                beside, found.lies.start, found.lies.packing.named, found.dtype, found.notes
+            )
     return _Decoded(found.shape, found.dtype, found.notes, found.own_scheme)
 
 

@@ -48,7 +48,7 @@ def parse_tensor(text: str, *, decimal_comma: bool | None = None, most: int = MO
     if len(text) > _CHARACTERS_AN_ELEMENT * most:
         raise QuantVizError("typed.too_long", got=len(text), most=_CHARACTERS_AN_ELEMENT * most)
     # One character stays one character, so that places in the text stay true.
-    page = _Page(text.replace("\r\n", "\n").translate(_PLAIN))
+    page = _SourceText(text.replace("\r\n", "\n").translate(_PLAIN))
     if ellipsis := _ELLIPSIS.search(page.text):
         raise page.error("typed.cut_off", ellipsis.start(), got=ellipsis[0])
     start, end = _inside(page)
@@ -56,7 +56,7 @@ def parse_tensor(text: str, *, decimal_comma: bool | None = None, most: int = MO
         page.text = _unquoted(page, start, end, decimal_comma is True)
     if decimal_comma is None:
         decimal_comma = _commas_are_decimal(page, start, end, most)
-    line = _Line(page, start, end, decimal_comma, most)
+    line = _KindLine(page, start, end, decimal_comma, most)
     # Words first: an error on "abc" helps more than one on the brackets around it.
     values = tuple(_number(line, word, place) for place, word in enumerate(line.words()))
     if not values:
@@ -109,7 +109,7 @@ _PRINT_TAIL = re.compile(
 _ARGUMENT = re.compile(r",\s*[A-Za-z_]\w*\s*=", re.ASCII)
 
 
-class _Page:
+class _SourceText:
     """The text being read, and errors that name places in it."""
 
     def __init__(self, text: str) -> None:
@@ -121,13 +121,13 @@ class _Page:
         return QuantVizError(key, line=line, column=position - self.text.rfind("\n", 0, position), **params)
 
 
-class _Line:
+class _KindLine:
     """The text as a line of kinds: "w" for a word, a separator for itself, "," for every comma.
 
     A million words take a few bytes each in it, where one object for each took a hundred.
     """
 
-    def __init__(self, page: _Page, start: int, end: int, decimal_comma: bool, most: int) -> None:
+    def __init__(self, page: _SourceText, start: int, end: int, decimal_comma: bool, most: int) -> None:
         self._page = page
         self._start = start
         self._end = end
@@ -183,7 +183,7 @@ def is_number(word: str) -> bool:
     return len(word) <= _LONGEST_NUMBER and _NUMBER.fullmatch(word) is not None
 
 
-def _inside(page: _Page) -> tuple[int, int]:
+def _inside(page: _SourceText) -> tuple[int, int]:
     """Return start and stop of the numbers in `x = tensor(…, dtype=…)`, else of the whole text."""
     head = _PRINT_HEAD.match(page.text)
     assert head
@@ -201,7 +201,7 @@ def _inside(page: _Page) -> tuple[int, int]:
     return head.end(), end
 
 
-def _unquoted(page: _Page, start: int, end: int, decimal_comma: bool) -> str:
+def _unquoted(page: _SourceText, start: int, end: int, decimal_comma: bool) -> str:
     """Return the text with spaces for the quotes around cells, each of which must hold one number."""
 
     def cell(match: re.Match[str]) -> str:
@@ -222,7 +222,7 @@ def _unquoted(page: _Page, start: int, end: int, decimal_comma: bool) -> str:
     return page.text[:start] + _QUOTED.sub(cell, page.text[start:end]) + page.text[end:]
 
 
-def _commas_are_decimal(page: _Page, start: int, end: int, most: int) -> bool:
+def _commas_are_decimal(page: _SourceText, start: int, end: int, most: int) -> bool:
     """Return whether commas mark decimals: False unless it can be both, which is for the person to say.
 
     Both is possible only where no number has a point, no word has two commas (`1,5,2`), and something
@@ -230,7 +230,7 @@ def _commas_are_decimal(page: _Page, start: int, end: int, most: int) -> bool:
     """
     if "," not in page.text[start:end] or _POINT.search(page.text, start, end):
         return False
-    line = _Line(page, start, end, True, most)
+    line = _KindLine(page, start, end, True, most)
     # Inside brackets a new line is only space.
     kinds = line.kinds.translate(_NO_LINES if line.is_nested else _NO_TABS)
     # A comma at the end of a line marks no decimal.
@@ -255,7 +255,7 @@ _NO_TABS = str.maketrans("", "", "\t")
 _NO_LINES = str.maketrans("", "", "\t\n")
 
 
-def _number(line: _Line, word: str, place: int) -> float:
+def _number(line: _KindLine, word: str, place: int) -> float:
     text = word.replace(",", ".", 1) if line.decimal_comma else word
     if not is_number(text):
         raise line.word_error("typed.no_number", place, got=clipped_word(word))
@@ -270,7 +270,7 @@ def _number(line: _Line, word: str, place: int) -> float:
 # ---- tables: a line is a row --------------------------------------------------------------------
 
 
-def _table_shape(line: _Line) -> Shape:
+def _table_shape(line: _KindLine) -> Shape:
     """Return the shape of a table without brackets; one row is a vector.
 
     A `;` ends a row where words stand beside each other, as in `1 2; 3 4`. Else it separates cells, as in
@@ -296,7 +296,7 @@ def _table_shape(line: _Line) -> Shape:
     return (length,) if rows == 1 else (rows, length)
 
 
-def _cells(line: _Line, row: str, start: int) -> int:
+def _cells(line: _KindLine, row: str, start: int) -> int:
     """Return the number of words of a row; an empty cell between two separators is an error."""
     cells = 0
     pending = ""
@@ -318,7 +318,7 @@ def _cells(line: _Line, row: str, start: int) -> int:
 
 
 @dataclass
-class _List:
+class _OpenBracket:
     """An open bracket, by its place, and its content so far."""
 
     opened: int | None
@@ -333,9 +333,9 @@ class _List:
     after_comma: bool = False
 
 
-def _nested_shape(line: _Line) -> Shape:
+def _nested_shape(line: _KindLine) -> Shape:
     """Return the shape of nested brackets; several lists side by side are stacked."""
-    open_lists = [_List(None)]
+    open_lists = [_OpenBracket(None)]
     for place, kind in enumerate(line.kinds):
         here = open_lists[-1]
         if kind == "w":
@@ -343,7 +343,7 @@ def _nested_shape(line: _Line) -> Shape:
         elif kind in _BRACKETS:
             if len(open_lists) > MOST_TYPED_AXES:
                 raise line.error("typed.too_deep", place, most=MOST_TYPED_AXES)
-            open_lists.append(_List(place))
+            open_lists.append(_OpenBracket(place))
         elif kind in _CLOSING:
             if here.opened is None or _BRACKETS[line.kinds[here.opened]] != kind:
                 raise line.error("typed.unopened", place, bracket=kind)
@@ -366,7 +366,7 @@ def _nested_shape(line: _Line) -> Shape:
     return shape
 
 
-def _add_item(line: _Line, here: _List, item_shape: Shape, place: int) -> None:
+def _add_item(line: _KindLine, here: _OpenBracket, item_shape: Shape, place: int) -> None:
     here.count += 1
     here.after_comma = False
     if here.item_shape is None:
@@ -378,7 +378,7 @@ def _add_item(line: _Line, here: _List, item_shape: Shape, place: int) -> None:
         raise line.error("typed.ragged", place, row=here.count, got=got, expected=expected)
 
 
-def _end_row(line: _Line, here: _List, place: int) -> None:
+def _end_row(line: _KindLine, here: _OpenBracket, place: int) -> None:
     """End a row at `;` inside a list of numbers, as in `[1 2; 3 4]`."""
     length = here.count
     here.count = 0
@@ -391,7 +391,7 @@ def _end_row(line: _Line, here: _List, place: int) -> None:
     here.row_length = length
 
 
-def _shape_of(line: _Line, here: _List, closing: int) -> Shape:
+def _shape_of(line: _KindLine, here: _OpenBracket, closing: int) -> Shape:
     assert here.opened is not None
     if here.item_shape is None:
         raise line.error("typed.empty_list", here.opened)

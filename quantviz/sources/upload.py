@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.base import AtHand, Source, comment, file_code
+from quantviz.sources.base import OpenedFiles, Source, comment, file_code
 
 if TYPE_CHECKING:
     import torch
@@ -74,7 +74,7 @@ class Upload(Source):
         """Refuse: the values lie where it was uploaded, and `open` asks there."""
         raise QuantVizError("link.upload")
 
-    def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
+    def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
         """Return the tensor, where it was uploaded in this session."""
         return at_hand.uploaded(self)
 

@@ -21,7 +21,7 @@ from quantviz.schemes.calibration import External
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
-from quantviz.streaming.programs import Program, program_of
+from quantviz.streaming.programs import CompiledScheme, program_of
 from quantviz.streaming.result_metrics import moments_of_sums
 from quantviz.streaming.tensor_facts import DECODED
 from quantviz.tensors import blocks
@@ -33,7 +33,7 @@ _Array = npt.NDArray[Any]
 class Scales:
     """Scales and zero points of some rows, as compiled code takes them."""
 
-    program: Program
+    program: CompiledScheme
     #: The values of blocks that the program reads, float64, those of one name `count` after those of another.
     params: _Array
     count: int
@@ -52,7 +52,7 @@ class Scales:
 
 
 @dataclass(frozen=True, eq=False)
-class Band:
+class WeightBand:
     """Some rows of a weight: the file's codes, values and scales, and the original values."""
 
     scheme: Scheme
@@ -136,7 +136,7 @@ class Added:
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class BandComparison:
     """The comparison of a band with its original."""
 
     found: Moments | Added
@@ -161,7 +161,7 @@ def _grid(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
     return grid.float()
 
 
-def result_of_band(band: Band) -> tuple[QuantResult, torch.Tensor]:
+def result_of_band(band: WeightBand) -> tuple[QuantResult, torch.Tensor]:
     """Return the file's codes and values as a result, and whether each code is nearest to the original's
     value.
 
@@ -180,7 +180,7 @@ def result_of_band(band: Band) -> tuple[QuantResult, torch.Tensor]:
     return result, as_near
 
 
-def _apart(band: Band, like: QuantResult) -> torch.Tensor | None:
+def _apart(band: WeightBand, like: QuantResult) -> torch.Tensor | None:
     """Return whether each cell's block has one value for all codes, bool; none if there is no such block."""
     stored = blocks.to_grid(band.scale, like.layout)
     if stored is None or not bool((stored == 0).any()):
@@ -188,7 +188,7 @@ def _apart(band: Band, like: QuantResult) -> torch.Tensor | None:
     return blocks.expand(stored, like.layout, like.shape) == 0
 
 
-def compared(band: Band, *, count: int) -> Compared:
+def compared(band: WeightBand, *, count: int) -> BandComparison:
     """Return the comparison of a band of a weight with its original.
 
     Compiled code computes it if there is any, all values are finite, and the weight is large enough; counts
@@ -206,11 +206,11 @@ def _by_kernels(count: int) -> bool:
     return count > limits.FUSED and kernel_access.fixed_ready()
 
 
-def by_reference(band: Band) -> Compared:
+def by_reference(band: WeightBand) -> BandComparison:
     """Return the comparison of a band, computed by the reference."""
     r, as_near = result_of_band(band)
     saturated = int((blocks.block_sums(r.clipped, r.layout) > 0).sum())
-    return Compared(Moments.of(r), as_near.sum(0), r.layout.block_count, saturated)
+    return BandComparison(Moments.of(r), as_near.sum(0), r.layout.block_count, saturated)
 
 
 @lru_cache(maxsize=64)
@@ -223,7 +223,7 @@ def _given(scheme: Scheme, shape: Shape) -> tuple[Scheme, BlockLayout] | None:
     return (scheme_given, layout) if len(layout.view_shape) == 2 else None
 
 
-def _by_kernel(band: Band) -> Compared | None:
+def _by_kernel(band: WeightBand) -> BandComparison | None:
     """Return the comparison by compiled code; none if there is no code, or if a number is not finite."""
     shape = tuple(band.stored.shape)
     fixed = _given(band.scheme, shape)
@@ -263,7 +263,7 @@ def _scales(
     return Scales(program, program.of_blocks(params), layout.block_count, scales, zero, apart)
 
 
-def _run(band: Band, layout: BlockLayout, scales: Scales) -> Compared | None:
+def _run(band: WeightBand, layout: BlockLayout, scales: Scales) -> BandComparison | None:
     from quantviz.compiled.comparing import TILE, compare
     from quantviz.compiled.partial_sums import INFINITE
     from quantviz.compiled.result_sums import SUMS, TABLES
@@ -306,7 +306,7 @@ def _run(band: Band, layout: BlockLayout, scales: Scales) -> Compared | None:
     added = Added(sums, band.stored.numel(), int(out[AT["largest"]]), of_bytes[: fmt.levels])
     lo, hi, lo_value, hi_value = out[AT["least_x"] :].tolist()
     ends = (lo, hi), (lo_value, hi_value)
-    return Compared(
+    return BandComparison(
         added, torch.from_numpy(near).to(torch.int64), layout.block_count, int(np.count_nonzero(hit)), ends
     )
 
@@ -323,7 +323,7 @@ def _words(x: torch.Tensor) -> tuple[npt.NDArray[np.uint16], int, npt.NDArray[np
 
 
 def _rule(
-    band: Band, scales: Scales
+    band: WeightBand, scales: Scales
 ) -> tuple[int, npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Return how the file's values follow from its codes, as the kernel takes it."""
     from quantviz.compiled.comparing import ADDED, GIVEN, SHIFTED

@@ -79,19 +79,19 @@ def is_kept() -> bool:
     return folder is not None and (folder / FIXED).exists()
 
 
-def at_once() -> contextlib.AbstractContextManager[None]:
+def without_compiling() -> contextlib.AbstractContextManager[None]:
     """Run the block with the kernels that are compiled; compile others in the background, for later calls.
 
     >>> from quantviz.streaming.kernel_access import waits
-    >>> with at_once():
+    >>> with without_compiling():
     ...     waits()
     False
     """
     return compiling_by(warmer)
 
 
-def run_at_once(work: Callable[[], T]) -> T:
-    with at_once():
+def run_without_compiling(work: Callable[[], T]) -> T:
+    with without_compiling():
         return work()
 
 

@@ -35,7 +35,7 @@ class Patch:
 
 
 @dataclass(frozen=True)
-class Part:
+class FrameStretch:
     """Cells that are read at once: some lines of a frame, of each the same stretch; absolute indices of the
     first and of the one after the last.
     """
@@ -45,7 +45,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class PixelFrame:
     """The places of a patch's pixels in a tensor.
 
     Cells are read in the order of memory, in lines of neighbours: these are rows, or columns if the last axis
@@ -64,7 +64,7 @@ class Frame:
     cell_edges: Array
 
     @classmethod
-    def of(cls, shape: Shape, patch: Patch, pixels: tuple[int, int], view: View | None) -> Frame:
+    def of(cls, shape: Shape, patch: Patch, pixels: tuple[int, int], view: View | None) -> PixelFrame:
         view = view or View.of(shape)
         rows = _edges(patch.top, patch.rows, pixels[0])
         cols = _edges(patch.left, patch.cols, pixels[1])
@@ -81,7 +81,7 @@ class Frame:
     def col_edges(self) -> Array:
         return self.line_edges if self.turned else self.cell_edges
 
-    def split(self, axis: int) -> Frame:
+    def split(self, axis: int) -> PixelFrame:
         """Return the frame with a pixel for each row (axis 0) or each column (axis 1) of the patch."""
         edges = (self.row_edges, self.col_edges)[axis]
         along = np.arange(edges[0], edges[-1] + 1)
@@ -101,7 +101,7 @@ class Frame:
         )
         return base, 0 if self.line_axis is None else steps[self.line_axis], steps[self.cell_axis]
 
-    def parts(self, most: int) -> Iterator[list[Part]]:
+    def parts(self, most: int) -> Iterator[list[FrameStretch]]:
         """Yield lists of parts of about `most` cells that belong together.
 
         They are whole pixels, or the pieces of a pixel that is larger.
@@ -116,14 +116,14 @@ class Frame:
             for left, right in _stretches(self.cell_edges, across):
                 yield list(self._pieces(top, bottom, left, right, most))
 
-    def _pieces(self, top: int, bottom: int, left: int, right: int, most: int) -> Iterator[Part]:
+    def _pieces(self, top: int, bottom: int, left: int, right: int, most: int) -> Iterator[FrameStretch]:
         """Yield a part, or where a pixel is larger than `most`, that pixel in pieces."""
         width = min(right - left, most)
         height = max(1, most // width)
         for line, cell in itertools.product(range(top, bottom, height), range(left, right, width)):
-            yield Part((line, min(line + height, bottom)), (cell, min(cell + width, right)))
+            yield FrameStretch((line, min(line + height, bottom)), (cell, min(cell + width, right)))
 
-    def read(self, x: Stored, part: Part) -> Values:
+    def read(self, x: Stored, part: FrameStretch) -> Values:
         """Return the cells, line after line, on one axis."""
         base, line_stride, cell_stride = self.strides
         (top, bottom), (left, right) = part.lines, part.cells
@@ -146,7 +146,7 @@ class Frame:
         read = x.read(window)
         return np.ascontiguousarray((read if self.line_axis < self.cell_axis else read.T).numpy()).ravel()
 
-    def put(self, values: Values, part: Part, coder: Coder, buffers: Buffers) -> None:
+    def put(self, values: Values, part: FrameStretch, coder: Coder, buffers: Buffers) -> None:
         """Write codes, values and errors of the cells `values` of a part into `made`."""
         base, line_stride, cell_stride = self.strides
         (top, bottom), (left, right) = part.lines, part.cells

@@ -18,7 +18,7 @@ _LARGE = 2**22
 #: The least 2^k of the kernel's blocks K·2^k: it computes as many values side by side.
 _SIDE_BY_SIDE = 16
 #: Values that a thread transforms at a time.
-_AT_ONCE = 2**18
+_VALUES_PER_CHUNK = 2**18
 
 
 def hadamard_transform(
@@ -67,7 +67,7 @@ def hadamard_transform(
         for start, stop in runs:
             turn(given[start:stop], written[start:stop], outer, block)
 
-    shared_out(work, runs_between(x.numel(), max(_AT_ONCE // block, 1) * block))
+    shared_out(work, runs_between(x.numel(), max(_VALUES_PER_CHUNK // block, 1) * block))
     return found
 
 

@@ -20,11 +20,11 @@ AHEAD = 1024
 #: cache.
 CHUNK = 2**16
 #: Cells that are processed at a time: with fewer, two threads wait for each other between the calls.
-CELLS_AT_ONCE = 1 << 18
+CELLS_PER_STEP = 1 << 18
 #: Cells that are read at a time where nothing is computed from them, or their errors alone.
-CELLS_READ_AT_ONCE = 1 << 20
+CELLS_PER_READ = 1 << 20
 #: Cells whose errors are computed at a time, then read while they are in a core's cache.
-ERRORS_AT_ONCE = 1 << 18
+ERRORS_PER_STEP = 1 << 18
 #: Cells that are read at a time in place: with more, a thread waits less often for the interpreter, which
 #: others may hold.
 CELLS_IN_PLACE = 1 << 22

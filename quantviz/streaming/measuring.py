@@ -17,11 +17,11 @@ import numpy as np
 import torch
 
 from quantviz.compiled.partial_sums import CELLS, Tally
-from quantviz.door import checked_fields, public
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
 from quantviz.evaluation.moments import Moments, joined, number_of
 from quantviz.pickling import Picklable
+from quantviz.public_calls import checked_fields, public
 from quantviz.quantization.input_dtype import on_stored, rounded_to
 from quantviz.quantization.quantizer import (
     found_by_reference,

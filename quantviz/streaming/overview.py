@@ -23,7 +23,7 @@ from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
 from quantviz.streaming.coding import Coder
-from quantviz.streaming.frames import Frame, Part, Patch
+from quantviz.streaming.frames import FrameStretch, Patch, PixelFrame
 from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.pools import LargestCells, pool_of
 from quantviz.streaming.threads import shared_out
@@ -96,7 +96,7 @@ def overview(
     ([[-8.0, 7.0]], [[-7, 6]], [[1, 3]])
     """
     x_values, x_at = known or pooled(x, patch, pixels, how, view)
-    frame = Frame.of(x.shape, patch, pixels, view)
+    frame = PixelFrame.of(x.shape, patch, pixels, view)
     largest = how == "largest"
     coder = Coder(scheme, qparams, x.shape)
     if largest:
@@ -109,19 +109,19 @@ def overview(
     return Overview(x_values, q, x_hat, errors, x_at, error_at, frame.row_edges, frame.col_edges, how)
 
 
-def _largest_errors(x: Stored, frame: Frame, coder: Coder) -> tuple[Array, Array]:
+def _largest_errors(x: Stored, frame: PixelFrame, coder: Coder) -> tuple[Array, Array]:
     """Return the error of largest magnitude of each pixel, and its place in it."""
     pool = LargestCells(frame)
     compiled = coder.is_compiled and frame.strides[-1] == 1
     if not compiled:
-        at_once = limits.CELLS_AT_ONCE
+        cells_per_step = limits.CELLS_PER_STEP
     elif x.in_place:
-        at_once = limits.CELLS_IN_PLACE
+        cells_per_step = limits.CELLS_IN_PLACE
     else:
-        at_once = limits.CELLS_READ_AT_ONCE
+        cells_per_step = limits.CELLS_PER_READ
 
-    def add(parts: Iterator[list[Part]]) -> None:
-        buffers = Buffers(max(at_once, limits.ERRORS_AT_ONCE), errors_alone=not coder.is_compiled)
+    def add(parts: Iterator[list[FrameStretch]]) -> None:
+        buffers = Buffers(max(cells_per_step, limits.ERRORS_PER_STEP), errors_alone=not coder.is_compiled)
         for part in itertools.chain.from_iterable(parts):
             values = frame.read(x, part)
             if compiled:
@@ -131,7 +131,7 @@ def _largest_errors(x: Stored, frame: Frame, coder: Coder) -> tuple[Array, Array
             frame.put(values, part, coder, part_of_buffers)
             pool.add(part_of_buffers.arrays[2], part)
 
-    shared_out(add, frame.parts(at_once))
+    shared_out(add, frame.parts(cells_per_step))
     return pool.result()
 
 
@@ -150,7 +150,7 @@ def weighted(
     All cells of a line have the same number: of each line the largest error is found as without numbers.
     """
     numbers, axis = loudness
-    frame = Frame.of(x.shape, patch, (len(seen.row_edges) - 1, len(seen.col_edges) - 1), view)
+    frame = PixelFrame.of(x.shape, patch, (len(seen.row_edges) - 1, len(seen.col_edges) - 1), view)
     errors, at = _largest_errors(x, frame.split(axis), Coder(scheme, qparams, x.shape))
     edges = (seen.row_edges - patch.top, seen.col_edges - patch.left)[axis]
     of_lines, places = (np.moveaxis(each, axis, 0) for each in (errors, at))
@@ -165,13 +165,13 @@ def weighted(
 
 
 def _averages(
-    x: Stored, frame: Frame, coder: Coder, fmt: NumberFormat, how: str
+    x: Stored, frame: PixelFrame, coder: Coder, fmt: NumberFormat, how: str
 ) -> tuple[Array, Array, tuple[Array, Array]]:
     """Return codes, values and errors of each pixel's cells as one number."""
     of_codes, of_values, of_errors = (pool_of(frame, how) for _ in range(3))
 
-    def add(parts: Iterator[list[Part]]) -> None:
-        buffers = Buffers(limits.CELLS_AT_ONCE)
+    def add(parts: Iterator[list[FrameStretch]]) -> None:
+        buffers = Buffers(limits.CELLS_PER_STEP)
         for part in itertools.chain.from_iterable(parts):
             values = frame.read(x, part)
             part_of_buffers = buffers.part(0, len(values))
@@ -181,7 +181,7 @@ def _averages(
             of_values.add(x_hat, part)
             of_codes.add(GRIDS[fmt.kind].decode(torch.from_numpy(q), fmt).numpy(), part)
 
-    shared_out(add, frame.parts(limits.CELLS_AT_ONCE))
+    shared_out(add, frame.parts(limits.CELLS_PER_STEP))
     return of_codes.result()[0], of_values.result()[0], of_errors.result()
 
 
@@ -189,14 +189,14 @@ def pooled(
     x: Stored, patch: Patch, pixels: tuple[int, int], how: str = "largest", view: View | None = None
 ) -> tuple[Array, Array]:
     """Return the part of `overview` that depends on x alone: `Overview.x` and `Overview.x_at`."""
-    frame = Frame.of(x.shape, patch, pixels, view)
+    frame = PixelFrame.of(x.shape, patch, pixels, view)
     pool = pool_of(frame, how)
 
-    def add(parts: Iterator[list[Part]]) -> None:
+    def add(parts: Iterator[list[FrameStretch]]) -> None:
         for part in itertools.chain.from_iterable(parts):
             pool.add(frame.read(x, part), part)
 
-    shared_out(add, frame.parts(limits.CELLS_IN_PLACE if x.in_place else limits.CELLS_READ_AT_ONCE))
+    shared_out(add, frame.parts(limits.CELLS_IN_PLACE if x.in_place else limits.CELLS_PER_READ))
     return pool.result()
 
 
@@ -213,7 +213,7 @@ def overview_of(x: torch.Tensor, q: torch.Tensor, x_hat: torch.Tensor, pixels: t
     patch = Patch(0, 0, rows, cols)
     error = torch.where(torch.isfinite(x), x_hat - x, math.nan)
     (values, x_at), (errors, error_at) = (pooled(InMemory(each), patch, pixels) for each in (x, error))
-    frame = Frame.of((rows, cols), patch, pixels, None)
+    frame = PixelFrame.of((rows, cols), patch, pixels, None)
     places = frame.places_in(x_at)
     codes, dequantized = (each.flatten()[places].numpy() for each in (q, x_hat))
     return Overview(

@@ -17,10 +17,10 @@ from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.coding import reference_on_run
-from quantviz.streaming.pieces import Buffers, Pieces, rows_of_piece, size_of_piece
-from quantviz.streaming.programs import Program, compiled_program, types_of_params, types_of_scheme
+from quantviz.streaming.pieces import Buffers, PieceSums, rows_of_piece, size_of_piece
+from quantviz.streaming.programs import CompiledScheme, compiled_program, types_of_params, types_of_scheme
 from quantviz.streaming.ranges import qparams, ranges_of_values
-from quantviz.streaming.regions import Band, in_line, layout_of_rows, run_of
+from quantviz.streaming.regions import RowBand, in_line, layout_of_rows, run_of
 from quantviz.streaming.tensor_facts import Facts, facts
 from quantviz.streaming.threads import InOrder, runs_between, shared_out, shares_of
 from quantviz.tensors.lazy import Stored
@@ -130,7 +130,7 @@ class Chunked:
         self._job = job
         self._whole = job.tally()
         self._of_threads: list[Tally] = []
-        self._in_order = InOrder[Pieces](lambda pieces: pieces.add_to(self._whole))
+        self._in_order = InOrder[PieceSums](lambda pieces: pieces.add_to(self._whole))
 
     def tally(self) -> Tally:
         job = self._job
@@ -144,7 +144,7 @@ class Chunked:
         of_thread = job.tally()
         self._of_threads.append(of_thread)
         for begin, end in pieces:
-            sums = Pieces(1, size, len(self._whole.signal))
+            sums = PieceSums(1, size, len(self._whole.signal))
             of_piece = sums.of(0, of_thread)
             for start, stop in runs_between(end, min(limits.CHUNK, size), begin):
                 of_piece.add(reference_on_run(job.x, job.scheme, job.params, start, stop), start)
@@ -156,14 +156,14 @@ class Fused:
 
     path = "fused"
 
-    def __init__(self, job: Measurement, program: Program) -> None:
+    def __init__(self, job: Measurement, program: CompiledScheme) -> None:
         self._job = job
         self._program = program
         self._room = _room_for_codes(job.layout) if program.counted else 0
         self._whole = job.tally(self._room)
         self._lines = len(self._whole.signal)
         self._of_threads: list[Tally] = []
-        self._in_order = InOrder[Pieces](lambda pieces: pieces.add_to(self._whole))
+        self._in_order = InOrder[PieceSums](lambda pieces: pieces.add_to(self._whole))
 
     def tally(self) -> Tally:
         job = self._job
@@ -197,7 +197,7 @@ class Fused:
         tally, buffers = self._of_thread()
         of_blocks = self._program.of_blocks(job.params)
         for first, last in shares:
-            pieces = Pieces(last - first, size, self._lines)
+            pieces = PieceSums(last - first, size, self._lines)
             values = run_of(job.x, first * size, min(last * size, job.x.count))
             self._program.of_pieces(values, first * size, job.layout, of_blocks, buffers, tally, pieces)
             self._in_order.put(first, pieces, last - first)
@@ -210,7 +210,7 @@ class Fused:
         tally, buffers = self._of_thread()
         run = self._program.of_bands(job.x, job.layout, rows * of_row, job.absmax, buffers, tally)
         for first, last in shares:
-            pieces = Pieces(last - first, rows * of_row, self._lines)
+            pieces = PieceSums(last - first, rows * of_row, self._lines)
             row = first * rows
             end = min(last * rows, job.layout.view_shape[0])
             while row < end:
@@ -232,7 +232,7 @@ class Fused:
         of_row = math.prod(job.layout.view_shape[1:])
         start = first * of_row
         layout = layout_of_rows(job.layout, first, last)
-        band = Band(job.x, start, layout.view_shape)
+        band = RowBand(job.x, start, layout.view_shape)
         found = ranges_of_values(band, job.scheme, layout, job.piece, alone=True)
         params = qparams_of_range(found, torch.tensor(job.absmax), job.scheme, layout)
         values = run_of(job.x, start, last * of_row)

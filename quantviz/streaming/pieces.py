@@ -15,10 +15,10 @@ from quantviz.streaming.regions import rows_of_band
 Array = npt.NDArray[Any]
 
 
-class Pieces:
+class PieceSums:
     """The sums of some planned pieces of a tensor, a row each; the plan alone decides a piece's sums.
 
-    >>> Pieces(2, 2**19, 0).arrays[0].shape
+    >>> PieceSums(2, 2**19, 0).arrays[0].shape
     (2, 8)
     """
 
@@ -33,9 +33,9 @@ class Pieces:
         sums, signal, noise = self.arrays
         return tally.with_sums(sums[k], signal[k], noise[k])
 
-    def from_piece(self, k: int) -> Pieces:
+    def from_piece(self, k: int) -> PieceSums:
         """Return the pieces from the k-th on, in the same memory."""
-        rest = Pieces(0, self.size, 0)
+        rest = PieceSums(0, self.size, 0)
         sums, signal, noise = self.arrays
         rest.arrays = sums[k:], signal[k:], noise[k:]
         return rest

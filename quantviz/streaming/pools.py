@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from quantviz.streaming import limits, pooling_without_numba
 from quantviz.streaming.coding import Coder
-from quantviz.streaming.frames import Frame, Part
+from quantviz.streaming.frames import FrameStretch, PixelFrame
 from quantviz.streaming.kernel_access import fixed_ready, wait_for_kernels
 from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.regions import read_only
@@ -31,7 +31,7 @@ def pooling_kernels() -> Any:
 class LargestCells:
     """The cell of largest magnitude of each pixel, the first in row-major order."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: PixelFrame) -> None:
         size = (len(frame.line_edges) - 1, len(frame.cell_edges) - 1)
         self._frame = frame
         self._values = np.full(size, math.nan, dtype=np.float32)
@@ -39,7 +39,7 @@ class LargestCells:
         of_pixel = int(np.diff(frame.line_edges).max()) * int(np.diff(frame.cell_edges).max())
         self._at = np.full(size, -1, dtype=np.int32 if of_pixel < 2**31 else np.int64)
 
-    def add(self, values: Array, part: Part) -> None:
+    def add(self, values: Array, part: FrameStretch) -> None:
         frame = self._frame
         kernels = pooling_kernels() if fixed_ready() else pooling_without_numba
         kernels.add_largest(
@@ -53,7 +53,7 @@ class LargestCells:
             self._at,
         )
 
-    def add_errors(self, values: Values, part: Part, coder: Coder, buffers: Buffers) -> None:
+    def add_errors(self, values: Values, part: FrameStretch, coder: Coder, buffers: Buffers) -> None:
         """Add the errors of a part whose cells, `values`, are neighbours in memory, without storing all."""
         frame, (base, stride, _), (top, bottom), (left, right) = (
             self._frame,
@@ -66,7 +66,7 @@ class LargestCells:
         bits = read_only(buffers.arrays[2].view(np.int32))
         pooling_kernels().add_largest_errors(
             address, read_only(values), start, stride, place, of_blocks, buffers.arrays, bits,
-            limits.ERRORS_AT_ONCE, part.lines, part.cells, frame.line_edges, frame.cell_edges, frame.turned,
+            limits.ERRORS_PER_STEP, part.lines, part.cells, frame.line_edges, frame.cell_edges, frame.turned,
             self._values.view(np.int32), self._at,
         )  # fmt: skip
 
@@ -79,14 +79,14 @@ class LargestCells:
 class CellMeans:
     """The mean of each pixel's cells, or their root mean square; added up in float64."""
 
-    def __init__(self, frame: Frame, squared: bool) -> None:
+    def __init__(self, frame: PixelFrame, squared: bool) -> None:
         size = (len(frame.line_edges) - 1, len(frame.cell_edges) - 1)
         self._frame = frame
         self._squared = squared
         self._sums = np.zeros(size)
         self._counts = np.zeros(size)
 
-    def add(self, values: Array, part: Part) -> None:
+    def add(self, values: Array, part: FrameStretch) -> None:
         frame = self._frame
         pooling_kernels().add_sums(
             read_only(values),
@@ -108,6 +108,6 @@ class CellMeans:
         return values, np.zeros(values.shape, dtype=np.uint32)
 
 
-def pool_of(frame: Frame, how: str) -> LargestCells | CellMeans:
+def pool_of(frame: PixelFrame, how: str) -> LargestCells | CellMeans:
     assert how in POOLS
     return LargestCells(frame) if how == "largest" else CellMeans(frame, squared=how == "rms")

@@ -22,7 +22,7 @@ from quantviz.quantization.result import QParams, block_values
 from quantviz.schemes.granularity import BlockLayout
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
-from quantviz.streaming.pieces import Buffers, Pieces
+from quantviz.streaming.pieces import Buffers, PieceSums
 from quantviz.streaming.regions import bases_of, fills, layout_of_rows, rows_of_band, run_of
 from quantviz.tensors.blocks import Blocks
 from quantviz.tensors.conversion import torch_dtype
@@ -32,7 +32,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class CompiledScheme:
     """A scheme's compiled arithmetic, for blocks laid out in one way."""
 
     #: The address of its code in memory, and the addresses of versions that compute sums alone (of all cells,
@@ -115,7 +115,7 @@ class Program:
         of_blocks: Array,
         buffers: Buffers,
         tally: Tally,
-        pieces: Pieces,
+        pieces: PieceSums,
     ) -> None:
         """Add up a run that is some planned pieces: sums go to `pieces`, all else to the tally."""
         from quantviz.compiled import driving
@@ -140,7 +140,7 @@ class Program:
 
     def of_bands(
         self, x: Stored, layout: BlockLayout, piece: int, absmax: float, buffers: Buffers, tally: Tally
-    ) -> Callable[[int, int, int, Pieces], int]:
+    ) -> Callable[[int, int, int, PieceSums], int]:
         """Return a function that computes ranges and sums of blocks from one place to before another.
 
         The places are whole rows of the view. The function takes the number of finished cells of the first of
@@ -175,7 +175,7 @@ class Program:
             tally.marks,
         )
 
-        def run(start: int, stop: int, done: int, pieces: Pieces) -> int:
+        def run(start: int, stop: int, done: int, pieces: PieceSums) -> int:
             cells = run_of(x, start, stop)
             reached = driving.drive_bands(*before, cells, start, done, pieces.size, *after, pieces.arrays)
             return start + int(reached)
@@ -214,7 +214,7 @@ class Program:
 @lru_cache(maxsize=256)
 def compiled_program(
     scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_element: bool, counted: bool = False
-) -> Program | None:
+) -> CompiledScheme | None:
     """Return the compiled arithmetic of a scheme; none without numba, or if one of its torch operations
     cannot be traced. With `counted` its sums count codes too.
     """
@@ -247,7 +247,7 @@ def compiled_program(
     of_ranges = cache(lambda: _block_program(scheme, names))
     code_min = scheme.number_format.code_min
     ends = (float(scheme.value_min), float(scheme.value_max))
-    return Program(
+    return CompiledScheme(
         address(sources.source_of_cells(code, by_element)),
         sums_addresses,
         errors_address,
@@ -302,7 +302,7 @@ def block_code(scheme: Scheme, names: tuple[str, ...]) -> BlockCode | None:
         return None
 
 
-def program_of(scheme: Scheme, params: QParams, layout: BlockLayout) -> Program | None:
+def program_of(scheme: Scheme, params: QParams, layout: BlockLayout) -> CompiledScheme | None:
     """Return the compiled arithmetic for these parameters."""
     return compiled_program(scheme, types_of_params(params), layout.block_shape[-1] == 1)
 

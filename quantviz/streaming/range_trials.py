@@ -19,16 +19,16 @@ from quantviz.schemes.granularity import BlockLayout
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
 from quantviz.streaming.pieces import Buffers
-from quantviz.streaming.programs import Program, compiled_program, program_of, types_of_scheme
+from quantviz.streaming.programs import CompiledScheme, compiled_program, program_of, types_of_scheme
 from quantviz.streaming.readiness import scheme_ready
-from quantviz.streaming.regions import Run, bases_of, in_line, run_of
+from quantviz.streaming.regions import ElementRange, bases_of, in_line, run_of
 from quantviz.streaming.threads import InOrder, runs_between, shared_out
 from quantviz.tensors.blocks import block_numbers, viewed
 
 Array = npt.NDArray[Any]
 
 
-class Trial:
+class BlockTrial:
     """Σ |error|^power of each block of a tensor, or of a band of it, with one range or several: see
     `calibration.Context.trial`.
 
@@ -37,7 +37,13 @@ class Trial:
     """
 
     def __init__(
-        self, run: Run, scheme: Scheme, absmax: Callable[[], torch.Tensor], *, alone: bool, piece: int
+        self,
+        run: ElementRange,
+        scheme: Scheme,
+        absmax: Callable[[], torch.Tensor],
+        *,
+        alone: bool,
+        piece: int,
     ) -> None:
         self._run = run
         self._layout = run.layout
@@ -105,14 +111,14 @@ class Trial:
         return self._scheme.replace(calibration=MinMax())
 
     @property
-    def _program(self) -> Program | None:
+    def _program(self) -> CompiledScheme | None:
         ranged = self._ranged
         if not by_hand("sums"):
             return None
         return compiled_program(ranged, types_of_scheme(ranged), self._layout.block_shape[-1] == 1)
 
     def _noises(
-        self, program: Program, start: int, stop: int, begins: Array, of_trials: tuple[Any, ...]
+        self, program: CompiledScheme, start: int, stop: int, begins: Array, of_trials: tuple[Any, ...]
     ) -> Array:
         from quantviz.compiled import trials
 

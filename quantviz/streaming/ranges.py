@@ -21,8 +21,8 @@ from quantviz.schemes.calibration import BlockValues, Range
 from quantviz.schemes.granularity import BlockLayout
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import kernel_access, limits
-from quantviz.streaming.range_trials import Trial
-from quantviz.streaming.regions import Band, Run, layout_of_rows, read_window, rows_of_band
+from quantviz.streaming.range_trials import BlockTrial
+from quantviz.streaming.regions import ElementRange, RowBand, layout_of_rows, read_window, rows_of_band
 from quantviz.streaming.searches import finder
 from quantviz.streaming.streamed_blocks import StreamedBlocks
 from quantviz.streaming.tensor_facts import facts
@@ -116,15 +116,15 @@ class _RangeSearch:
         alone = len(self.bands) > 1
         if alone:
             layout = layout_of_rows(layout, first, last)
-            values = Band(self.x, first * length, layout.view_shape)
+            values = RowBand(self.x, first * length, layout.view_shape)
             if weights is not None and len(layout.view_shape) == 1:
                 # A band of a tensor of one axis is some of its columns.
                 weights = weights[first:last]
-        run = Run(self.x, first * length, last * length, layout, offset=first * length)
+        run = ElementRange(self.x, first * length, last * length, layout, offset=first * length)
         return calibrated(
             _blocks(values, self.scheme, layout, self.piece, alone=alone, reads=weights is not None),
             self.scheme,
-            Trial(run, self.scheme, lambda: self.largest, alone=alone, piece=self.piece),
+            BlockTrial(run, self.scheme, lambda: self.largest, alone=alone, piece=self.piece),
             lambda: self.largest,
             weights,
             self.finder,

@@ -18,7 +18,7 @@ from quantviz.tensors.lazy import Over, Stored
 Array = npt.NDArray[Any]
 
 
-class Band(Over):
+class RowBand(Over):
     """Some whole rows of a tensor's view, one after the other in its memory."""
 
     def __init__(self, x: Stored, offset: int, shape: Shape) -> None:
@@ -42,7 +42,7 @@ class Band(Over):
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class ElementRange:
     """Flat elements of a tensor, from `start` to before `stop`, and the layout of their blocks."""
 
     x: Stored
@@ -108,7 +108,7 @@ def windows_of(
 
 def read_window(x: Stored, layout: BlockLayout, window: tuple[slice, ...]) -> torch.Tensor:
     """Return a window of the view, which has one or two axes if it differs from the tensor's shape."""
-    if layout.view_shape == x.shape and not isinstance(x, Band):
+    if layout.view_shape == x.shape and not isinstance(x, RowBand):
         return x.read(window)
     length = layout.view_shape[-1]
     lines = [()] if len(layout.view_shape) == 1 else np.ndindex(*(s.stop - s.start for s in window[:-1]))

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import torch
 
 from quantviz.compiled.gaps import gaps_of
-from quantviz.door import public
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
 from quantviz.evaluation.moments import Moments, number_of
+from quantviz.public_calls import public
 from quantviz.quantization.result import QuantResult, refuse_other_than_results
 from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import fixed_ready

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.schemes.calibration import Part
+from quantviz.schemes.calibration import BlockSource
 from quantviz.schemes.granularity import BlockLayout
 from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import fixed_ready, wait_for_kernels
@@ -124,7 +124,7 @@ class StreamedBlocks:
         return torch.full(self._layout.grid_shape, value, dtype=torch.float64).to(self._dtype)
 
     def by_parts(
-        self, answer: Callable[[Part], tuple[torch.Tensor, ...]], count: int, most: int
+        self, answer: Callable[[BlockSource], tuple[torch.Tensor, ...]], count: int, most: int
     ) -> tuple[torch.Tensor, ...]:
         """Return the `count` results of `answer` for each block, float64, from `most` blocks at a time."""
         grid = self._layout.grid_shape

@@ -111,12 +111,12 @@ def survey(x: Stored, scheme: Scheme, qparams: QParams, n: int = 20, *, known: F
     known = known or facts(x)
     bins = ValueBins.of(scheme, qparams, x.count - known.nonfinite, known.lo, known.hi)
     coder = Coder(scheme, qparams, x.shape)
-    plan = _Plan(x.shape, scheme, qparams, n, bins)
+    plan = _SurveyPlan(x.shape, scheme, qparams, n, bins)
     whole = _SurveyTally(plan, 0, x.count)
     in_order = InOrder(whole.join)
 
     def add(pieces: Iterator[tuple[int, tuple[int, int]]]) -> None:
-        buffers = Buffers(limits.CELLS_AT_ONCE)
+        buffers = Buffers(limits.CELLS_PER_STEP)
         for k, (start, stop) in pieces:
             tally = _SurveyTally(plan, start, stop)
             tally.add(x, coder, buffers)
@@ -183,7 +183,7 @@ def _columns(lines: Moments, noise: float) -> dict[str, list[Any]]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
+class _SurveyPlan:
     """The bins, sums and pieces of a survey, which follow from the tensor and the scheme alone."""
 
     shape: Shape
@@ -210,14 +210,14 @@ class _Plan:
         return self.layout.block_count <= MOST_KEPT or self.layout.grid_shape[0] == 1
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """Yield start and stop of each piece, of about `limits.CELLS_READ_AT_ONCE` cells.
+        """Yield start and stop of each piece, of about `limits.CELLS_PER_READ` cells.
 
         A piece has many times as many cells as sums, so that joining takes hardly any time; if not all blocks
         have sums, it is whole rows of blocks.
         """
         kept = [*filter(None, self.lines), *([self.layout] if self.all_kept else [])]
         most = max(
-            limits.CELLS_READ_AT_ONCE, _CELLS_A_SUM * sum(math.prod(layout.grid_shape[1:]) for layout in kept)
+            limits.CELLS_PER_READ, _CELLS_A_SUM * sum(math.prod(layout.grid_shape[1:]) for layout in kept)
         )
         count = math.prod(self.shape)
         row = 1 if self.all_kept else _row_of_blocks(self.layout)
@@ -228,7 +228,7 @@ class _Plan:
 class _SurveyTally:
     """The counts and sums of a survey over the cells from `start` to before `stop`."""
 
-    def __init__(self, plan: _Plan, start: int, stop: int) -> None:
+    def __init__(self, plan: _SurveyPlan, start: int, stop: int) -> None:
         self._plan = plan
         self._start = start
         self._stop = stop
@@ -250,8 +250,8 @@ class _SurveyTally:
         plan = self._plan
         blocks = self._blocks or _Adder(self._plan.layout, self._start, self._stop)
         largest = _WorstOfRun(plan.n)
-        for begin in range(self._start, self._stop, limits.CELLS_AT_ONCE):
-            values = x.run(begin, min(begin + limits.CELLS_AT_ONCE, self._stop))
+        for begin in range(self._start, self._stop, limits.CELLS_PER_STEP):
+            values = x.run(begin, min(begin + limits.CELLS_PER_STEP, self._stop))
             results = buffers.part(0, len(values))
             coder.put(values, begin, results)
             _, x_hat, error, clipped, steps = results.arrays

@@ -13,9 +13,9 @@ from functools import cache
 from itertools import islice
 from typing import Generic, TypeVar
 
-from quantviz.budget import Progress
-from quantviz.door import keep_small
+from quantviz.budget import StepCounter
 from quantviz.errors import QuantVizError
+from quantviz.public_calls import keep_subnormals
 
 _T = TypeVar("_T")
 _Result = TypeVar("_Result")
@@ -26,7 +26,7 @@ THREADS_VARIABLE = "QUANTVIZ_THREADS"
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(
-        max(_MOST_THREADS, default_threads()), thread_name_prefix="quantviz", initializer=keep_small
+        max(_MOST_THREADS, default_threads()), thread_name_prefix="quantviz", initializer=keep_subnormals
     )
 
 
@@ -55,7 +55,7 @@ def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], thread
     listed = list(items)
     lock = threading.Lock()
     rest = iter(listed)
-    progress = Progress(len(listed))
+    progress = StepCounter(len(listed))
 
     def taken() -> Iterator[_T]:
         while True:
@@ -75,26 +75,26 @@ def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], thread
 
 
 def results_of(
-    work: Callable[[_T], _Result], items: Sequence[_T], at_once: int = 1
+    work: Callable[[_T], _Result], items: Sequence[_T], workers: int = 1
 ) -> Generator[_Result, None, None]:
-    """Yield the result of `work` for each item, in their order, while threads work on `at_once` of them.
+    """Yield the result of `work` for each item, in their order, while threads work on `workers` of them.
 
     The threads are not those of passes, which `work` may wait for. Of the items after the last result
-    that is asked for, at most `at_once` are begun.
+    that is asked for, at most `workers` are begun.
 
-    >>> list(results_of(abs, [-2, 1, -3], at_once=2))
+    >>> list(results_of(abs, [-2, 1, -3], workers=2))
     [2, 1, 3]
     """
-    if at_once <= 1:
+    if workers <= 1:
         yield from map(work, items)
         return
-    pool = ThreadPoolExecutor(at_once, thread_name_prefix="quantviz", initializer=keep_small)
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="quantviz", initializer=keep_subnormals)
     rest = iter(items)
 
     def begun(count: int) -> list[Future[_Result]]:
         return [pool.submit(copy_context().run, work, item) for item in islice(rest, count)]
 
-    coming = deque(begun(at_once))
+    coming = deque(begun(workers))
     try:
         while coming:
             result = coming.popleft().result()

@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Spread:
+class MagnitudeSpread:
     """The spread of a tensor's finite magnitudes."""
 
     #: The median of those that are not 0; 0 if all are 0.
@@ -39,7 +39,7 @@ _SORTED = 2**20
 _FEW = 2**16
 
 
-def spread(x: Stored) -> Spread:
+def spread(x: Stored) -> MagnitudeSpread:
     """Return the median and the 99th percentile of the magnitudes of `x`, from one pass over it; each is
     exact to a part in 4000 at least.
 
@@ -71,17 +71,17 @@ def spread(x: Stored) -> Spread:
         # The middle of its numbers.
         return float(np.uint32((place << unsorted) + (1 << (unsorted - 1))).view(np.float32))
 
-    return Spread(value(0.5, 0), value(0.99, zeros))
+    return MagnitudeSpread(value(0.5, 0), value(0.99, zeros))
 
 
-def _spread_of_few(magnitudes: npt.NDArray[np.float32]) -> Spread:
+def _spread_of_few(magnitudes: npt.NDArray[np.float32]) -> MagnitudeSpread:
     finite = np.sort(magnitudes[np.isfinite(magnitudes)])
     others = finite[finite > 0]
 
     def value(share: float, among: npt.NDArray[np.float32]) -> float:
         return float(among[math.ceil(share * len(among)) - 1]) if len(among) else 0.0
 
-    return Spread(value(0.5, others), value(0.99, finite))
+    return MagnitudeSpread(value(0.5, others), value(0.99, finite))
 
 
 # ---- histogram -----------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def _spread_of_few(magnitudes: npt.NDArray[np.float32]) -> Spread:
 BARS = 96
 FINE_BARS = 3072
 #: Elements counted at a time: the intermediate results stay in a core's cache.
-_AT_ONCE = 2**17
+_ELEMENTS_PER_CHUNK = 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,5 +138,5 @@ def histogram_of(x: Stored, lo: float, hi: float, bars: int = BARS) -> ValueHist
             # The largest may come out a last bit beyond the last bar.
             counts += np.bincount(np.minimum(shares.astype(np.int32), bars - 1), minlength=bars)
 
-    shared_out(work, runs_between(x.count, _AT_ONCE))
+    shared_out(work, runs_between(x.count, _ELEMENTS_PER_CHUNK))
     return ValueHistogram(np.linspace(lo, hi, bars + 1), np.sum(tables, axis=0).astype(np.float64))

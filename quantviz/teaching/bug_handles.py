@@ -27,9 +27,9 @@ from quantviz.teaching.gallery import (
     BUGS,
     ROWS_ALIKE,
     Bug,
-    Case,
-    Line,
-    Outcome,
+    ProgramCase,
+    ProgramLine,
+    ProgramResult,
     differing,
     run_bug,
     setting,
@@ -53,13 +53,13 @@ class Handle:
     source: Callable[[float], Source]
     #: The facts in the sentence on a cell that is hit, or on any cell if none is, beside the value, the
     #: place, and x, q and x̂ of both programs.
-    facts: Callable[[Outcome, Outcome, Place], Facts]
+    facts: Callable[[ProgramResult, ProgramResult, Place], Facts]
     #: Lines before the program's first one.
-    given: Callable[[float], tuple[Line, ...]] = lambda value: ()
+    given: Callable[[float], tuple[ProgramLine, ...]] = lambda value: ()
     #: The broken line at a value; the bug's own where there is none.
-    broken: Callable[[float], Line] | None = None
+    broken: Callable[[float], ProgramLine] | None = None
     #: Which cells are hit by the bug, from the correct and the broken outcome.
-    hit: Callable[[Outcome, Outcome], torch.Tensor] = differing
+    hit: Callable[[ProgramResult, ProgramResult], torch.Tensor] = differing
     #: The number shown for a value: the dragged one, if the value follows from it.
     shown: Callable[[float], float] = lambda value: value
 
@@ -69,14 +69,14 @@ class Handle:
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class HandleFrame:
     """A bug at one value of its handle."""
 
     value: float
     bug: Bug
-    case: Case
-    correct: Outcome
-    broken: Outcome
+    case: ProgramCase
+    correct: ProgramResult
+    broken: ProgramResult
     #: The cells that the bug hits, bool of the tensor's shape.
     hit: torch.Tensor
 
@@ -87,7 +87,7 @@ class Frame:
 
 
 @cache
-def frames(bug_id: str) -> tuple[Frame, ...]:
+def frames(bug_id: str) -> tuple[HandleFrame, ...]:
     """Return the bug at each value of its handle, in the slider's order.
 
     >>> shown = [frame.value for frame in frames("constant_tensor") if frame.shows]
@@ -99,14 +99,14 @@ def frames(bug_id: str) -> tuple[Frame, ...]:
     for value in handle.values:
         broken_line = handle.broken(value) if handle.broken else BUGS[bug_id].broken
         bug = dataclasses.replace(BUGS[bug_id], broken=broken_line)
-        case = Case("drag", handle.source(value), handle.given(value))
+        case = ProgramCase("drag", handle.source(value), handle.given(value))
         x = case.source.tensor()
         correct, broken = (run_bug(bug, x, is_broken, case) for is_broken in (False, True))
-        results.append(Frame(value, bug, case, correct, broken, handle.hit(correct, broken)))
+        results.append(HandleFrame(value, bug, case, correct, broken, handle.hit(correct, broken)))
     return tuple(results)
 
 
-def first_shown(bug_id: str) -> Frame:
+def first_shown(bug_id: str) -> HandleFrame:
     """Return the frame nearest to where a bug's handle starts in which the bug shows.
 
     >>> first_shown("constant_tensor").value
@@ -191,30 +191,30 @@ def _at(value: torch.Tensor, like: torch.Tensor, place: Place) -> float:
     return float(value.expand(like.shape)[place].item())
 
 
-def _difference(correct: Outcome, broken: Outcome, place: Place) -> Facts:
+def _difference(correct: ProgramResult, broken: ProgramResult, place: Place) -> Facts:
     q = broken.q[place].item()
     zero_point = broken.values["zero_point"]
     return {"difference": q - zero_point, "wrapped": (broken.q - zero_point)[place].item()}
 
 
-def _ratio(outcome: Outcome) -> torch.Tensor:
+def _ratio(outcome: ProgramResult) -> torch.Tensor:
     """Return the codes before the cast."""
     values = outcome.values
     rounded: torch.Tensor = (outcome.x / values["absmax"] * values["q_max"]).round()
     return rounded
 
 
-def _wrapped(correct: Outcome, broken: Outcome) -> torch.Tensor:
+def _wrapped(correct: ProgramResult, broken: ProgramResult) -> torch.Tensor:
     return _ratio(broken) != broken.q
 
 
-def _beyond_the_codes(correct: Outcome, broken: Outcome) -> torch.Tensor:
+def _beyond_the_codes(correct: ProgramResult, broken: ProgramResult) -> torch.Tensor:
     values = broken.values
     codes: torch.Tensor = (broken.x / values["scale"] + values["zero_point"]).round()
     return (codes < -128) | (codes > 127)
 
 
-def _row_scales(correct: Outcome, broken: Outcome, place: Place) -> Facts:
+def _row_scales(correct: ProgramResult, broken: ProgramResult, place: Place) -> Facts:
     return {
         "row": place[0],
         "reach": broken.x[place[0]].abs().max().item(),
@@ -223,7 +223,7 @@ def _row_scales(correct: Outcome, broken: Outcome, place: Place) -> Facts:
     }
 
 
-def _mean_error(correct: Outcome, broken: Outcome, place: Place) -> Facts:
+def _mean_error(correct: ProgramResult, broken: ProgramResult, place: Place) -> Facts:
     row = place[0]
     return {
         "row": row,
@@ -232,7 +232,7 @@ def _mean_error(correct: Outcome, broken: Outcome, place: Place) -> Facts:
     }
 
 
-def _moved(correct: Outcome, broken: Outcome, place: Place) -> Facts:
+def _moved(correct: ProgramResult, broken: ProgramResult, place: Place) -> Facts:
     scale = broken.values["scale"].item()
     zero_point = broken.values["zero_point"]
     return {"scale": scale, "moved": zero_point + scale * zero_point}
@@ -250,8 +250,8 @@ HANDLES: Mapping[str, Handle] = MappingProxyType(
                 "absmax": broken.values["absmax"].item(),
                 "code": _ratio(broken)[place].item(),
             },
-            given=lambda value: (Line("dtype", "dtype = torch.int8", lambda v: torch.int8),),
-            broken=lambda value: Line("q_max", f"q_max = {value:g}", lambda v: int(value)),
+            given=lambda value: (ProgramLine("dtype", "dtype = torch.int8", lambda v: torch.int8),),
+            broken=lambda value: ProgramLine("q_max", f"q_max = {value:g}", lambda v: int(value)),
             hit=_wrapped,
         ),
         "zero_point_clamped": Handle(

@@ -26,7 +26,7 @@ Variables = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Line:
+class ProgramLine:
     """One line of a program."""
 
     #: Names the line within its program: its words are under `[bugs.<id>.why]`.
@@ -48,13 +48,13 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Case:
+class ProgramCase:
     """A tensor to run a program on, and the lines before the program's first one."""
 
     #: Names the case within its bug: its words are under `[bugs.<id>.cases]`.
     id: str
     source: Source
-    given: tuple[Line, ...] = ()
+    given: tuple[ProgramLine, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,26 +64,26 @@ class Bug:
     #: Permanent id, lower_snake: it is in people's links.
     id: str
     #: The first shows the bug.
-    cases: tuple[Case, ...]
+    cases: tuple[ProgramCase, ...]
     #: The correct program; it ends with `x_hat`.
-    lines: tuple[Line, ...]
+    lines: tuple[ProgramLine, ...]
     #: Takes the place of the correct line of the same key.
-    broken: Line
+    broken: ProgramLine
     #: Bits of its codes, by which they are coloured.
     bits: int = 8
 
     @property
-    def fixed(self) -> Line:
+    def fixed(self) -> ProgramLine:
         return next(line for line in self.lines if line.key == self.broken.key)
 
-    def program(self, case: Case, broken: bool) -> tuple[Line, ...]:
+    def program(self, case: ProgramCase, broken: bool) -> tuple[ProgramLine, ...]:
         """Return all lines, in the order they run."""
         return (
             *case.given,
             *(self.broken if broken and line.key == self.broken.key else line for line in self.lines),
         )
 
-    def case(self, case_id: str) -> Case:
+    def case(self, case_id: str) -> ProgramCase:
         """Return the case called `case_id`; `QuantVizError` lists the known ones."""
         for case in self.cases:
             if case.id == case_id:
@@ -92,14 +92,14 @@ class Bug:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class ProgramResult:
     """The result of a program: `x`, `q` and `x_hat` of one shape, and every value on the way."""
 
     x: torch.Tensor
     q: torch.Tensor
     x_hat: torch.Tensor
     #: The program that ran.
-    lines: tuple[Line, ...]
+    lines: tuple[ProgramLine, ...]
     #: The values that each line set when it ran, by name: a name may be set twice.
     steps: tuple[Mapping[str, Any], ...]
     #: The values at the end.
@@ -111,7 +111,7 @@ class Outcome:
         return (self.x_hat - self.x).to(torch.float64).square().mean().item()
 
 
-def run_bug(bug: Bug, x: torch.Tensor, broken: bool, case: Case | None = None) -> Outcome:
+def run_bug(bug: Bug, x: torch.Tensor, broken: bool, case: ProgramCase | None = None) -> ProgramResult:
     """Run the bug's program on `x`, correct or broken.
 
     `case` sets values before it; without one the first case does.
@@ -127,7 +127,7 @@ def run_bug(bug: Bug, x: torch.Tensor, broken: bool, case: Case | None = None) -
     for line in lines:
         steps.append(line.given(values))
         values |= steps[-1]
-    return Outcome(
+    return ProgramResult(
         x,
         values["q"].expand(x.shape),
         values["x_hat"].expand(x.shape),
@@ -137,7 +137,7 @@ def run_bug(bug: Bug, x: torch.Tensor, broken: bool, case: Case | None = None) -
     )
 
 
-def differing(one: Outcome, other: Outcome) -> torch.Tensor:
+def differing(one: ProgramResult, other: ProgramResult) -> torch.Tensor:
     """Return where codes or values differ, bool of the tensor's shape. NaN equals NaN here."""
     return _differ(one.q.to(torch.float64), other.q.to(torch.float64)) | _differ(one.x_hat, other.x_hat)
 
@@ -163,36 +163,36 @@ def puzzle(number: int) -> Bug:
 # ---- lines that several programs share ----------------------------------------------------------
 
 # A range that contains 0 gives a zero point inside the codes.
-_RANGE = Line(
+_RANGE = ProgramLine(
     "range",
     "lo, hi = x.min().clamp(max=0), x.max().clamp(min=0)",
     lambda v: (v["x"].min().clamp(max=0), v["x"].max().clamp(min=0)),
 )
-_RANGE_WITHOUT_0 = Line("range", "lo, hi = x.min(), x.max()", lambda v: (v["x"].min(), v["x"].max()))
-_SCALE = Line("scale", "scale = (hi - lo) / 255", lambda v: (v["hi"] - v["lo"]) / 255)
-_ZERO_POINT = Line(
+_RANGE_WITHOUT_0 = ProgramLine("range", "lo, hi = x.min(), x.max()", lambda v: (v["x"].min(), v["x"].max()))
+_SCALE = ProgramLine("scale", "scale = (hi - lo) / 255", lambda v: (v["hi"] - v["lo"]) / 255)
+_ZERO_POINT = ProgramLine(
     "zero_point",
     "zero_point = int((-128 - lo / scale).round().clamp(-128, 127))",
     lambda v: int((-128 - v["lo"] / v["scale"]).round().clamp(-128, 127)),
 )
-_CODES = Line(
+_CODES = ProgramLine(
     "codes",
     "q = (x / scale + zero_point).round().clamp(-128, 127).to(torch.int8)",
     lambda v: (v["x"] / v["scale"] + v["zero_point"]).round().clamp(-128, 127).to(torch.int8),
 )
-_VALUES = Line(
+_VALUES = ProgramLine(
     "values",
     "x_hat = scale * (q.float() - zero_point)",
     lambda v: v["scale"] * (v["q"].float() - v["zero_point"]),
 )
-_SYMMETRIC_CODES = Line(
+_SYMMETRIC_CODES = ProgramLine(
     "codes",
     "q = (x / scale).round().clamp(-127, 127).to(torch.int8)",
     lambda v: (v["x"] / v["scale"]).round().clamp(-127, 127).to(torch.int8),
 )
-_SYMMETRIC_VALUES = Line("values", "x_hat = scale * q.float()", lambda v: v["scale"] * v["q"].float())
-_INT8 = Line("dtype", "dtype = torch.int8", lambda v: torch.int8)
-_UINT8 = Line("dtype", "dtype = torch.uint8", lambda v: torch.uint8)
+_SYMMETRIC_VALUES = ProgramLine("values", "x_hat = scale * q.float()", lambda v: v["scale"] * v["q"].float())
+_INT8 = ProgramLine("dtype", "dtype = torch.int8", lambda v: torch.int8)
+_UINT8 = ProgramLine("dtype", "dtype = torch.uint8", lambda v: torch.uint8)
 
 # ---- tensors made for a purpose -----------------------------------------------------------------
 
@@ -224,9 +224,9 @@ _FIVES = Typed.of([[5.0] * 4] * 4)
 _RANDOM = Normal(rows=6, cols=6)
 
 
-def setting(name: str, value: float) -> tuple[Line, ...]:
+def setting(name: str, value: float) -> tuple[ProgramLine, ...]:
     """Return the line before a program that sets a number."""
-    return (Line(name, f"{name} = {value!r}", lambda v: value),)
+    return (ProgramLine(name, f"{name} = {value!r}", lambda v: value),)
 
 
 # ---- the bugs -----------------------------------------------------------------------------------
@@ -235,42 +235,44 @@ _ALL = (
     Bug(
         "int8_difference_wraps",
         (
-            Case("notebook", Builtin("course_3x3")),
-            Case("zero_point_0", Typed.of(BALANCED)),
-            Case("random", _RANDOM),
+            ProgramCase("notebook", Builtin("course_3x3")),
+            ProgramCase("zero_point_0", Typed.of(BALANCED)),
+            ProgramCase("random", _RANDOM),
         ),
         (_RANGE, _SCALE, _ZERO_POINT, _CODES, _VALUES),
-        Line("values", "x_hat = scale * (q - zero_point)", lambda v: v["scale"] * (v["q"] - v["zero_point"])),
+        ProgramLine(
+            "values", "x_hat = scale * (q - zero_point)", lambda v: v["scale"] * (v["q"] - v["zero_point"])
+        ),
     ),
     Bug(
         "times_255_wraps",
         (
-            Case("notebook", Builtin("course_3x3"), (_INT8,)),
-            Case("picture", Uniform(rows=6, cols=6, lo=0.0), (_UINT8,)),
-            Case("random", _RANDOM, (_INT8,)),
+            ProgramCase("notebook", Builtin("course_3x3"), (_INT8,)),
+            ProgramCase("picture", Uniform(rows=6, cols=6, lo=0.0), (_UINT8,)),
+            ProgramCase("random", _RANDOM, (_INT8,)),
         ),
         (
-            Line("absmax", "absmax = x.abs().max()", lambda v: v["x"].abs().max()),
-            Line("q_max", "q_max = torch.iinfo(dtype).max", lambda v: torch.iinfo(v["dtype"]).max),
-            Line(
+            ProgramLine("absmax", "absmax = x.abs().max()", lambda v: v["x"].abs().max()),
+            ProgramLine("q_max", "q_max = torch.iinfo(dtype).max", lambda v: torch.iinfo(v["dtype"]).max),
+            ProgramLine(
                 "codes",
                 "q = (x / absmax * q_max).round().to(dtype)",
                 lambda v: (v["x"] / v["absmax"] * v["q_max"]).round().to(v["dtype"]),
             ),
-            Line(
+            ProgramLine(
                 "values",
                 "x_hat = q.float() / q_max * absmax",
                 lambda v: v["q"].float() / v["q_max"] * v["absmax"],
             ),
         ),
-        Line("q_max", "q_max = 255", lambda v: 255),
+        ProgramLine("q_max", "q_max = 255", lambda v: 255),
     ),
     Bug(
         "zero_point_clamped",
         (
-            Case("far_from_0", Uniform(rows=6, cols=6, lo=10.0, hi=20.0)),
-            Case("both_sides", Builtin("course_3x3")),
-            Case("random", Normal(6, 6, mean=4.0)),
+            ProgramCase("far_from_0", Uniform(rows=6, cols=6, lo=10.0, hi=20.0)),
+            ProgramCase("both_sides", Builtin("course_3x3")),
+            ProgramCase("random", Normal(6, 6, mean=4.0)),
         ),
         (_RANGE, _SCALE, _ZERO_POINT, _CODES, _VALUES),
         _RANGE_WITHOUT_0,
@@ -278,54 +280,54 @@ _ALL = (
     Bug(
         "dtype_ignored",
         (
-            Case("uint8", Builtin("course_randn_3x3"), (_UINT8,)),
-            Case("int8", Builtin("course_randn_3x3"), (_INT8,)),
-            Case("random", _RANDOM, (_UINT8,)),
+            ProgramCase("uint8", Builtin("course_randn_3x3"), (_UINT8,)),
+            ProgramCase("int8", Builtin("course_randn_3x3"), (_INT8,)),
+            ProgramCase("random", _RANDOM, (_UINT8,)),
         ),
         (
-            Line(
+            ProgramLine(
                 "limits",
                 "q_min, q_max = torch.iinfo(dtype).min, torch.iinfo(dtype).max",
                 lambda v: (torch.iinfo(v["dtype"]).min, torch.iinfo(v["dtype"]).max),
             ),
             _RANGE,
-            Line(
+            ProgramLine(
                 "scale",
                 "scale = (hi - lo) / (q_max - q_min)",
                 lambda v: (v["hi"] - v["lo"]) / (v["q_max"] - v["q_min"]),
             ),
-            Line(
+            ProgramLine(
                 "zero_point",
                 "zero_point = int((q_min - lo / scale).round())",
                 lambda v: int((v["q_min"] - v["lo"] / v["scale"]).round()),
             ),
-            Line(
+            ProgramLine(
                 "rounded",
                 "y = (x / scale + zero_point).round().clamp(q_min, q_max)",
                 lambda v: (v["x"] / v["scale"] + v["zero_point"]).round().clamp(v["q_min"], v["q_max"]),
             ),
-            Line("codes", "q = y.to(dtype)", lambda v: v["y"].to(v["dtype"])),
+            ProgramLine("codes", "q = y.to(dtype)", lambda v: v["y"].to(v["dtype"])),
             _VALUES,
         ),
-        Line("codes", "q = y.to(torch.int8)", lambda v: v["y"].to(torch.int8)),
+        ProgramLine("codes", "q = y.to(torch.int8)", lambda v: v["y"].to(torch.int8)),
     ),
     Bug(
         "one_code_too_many",
         (
-            Case("clipped", Builtin("course_4x4_c"), setting("share", 0.9)),
-            Case("absmax", Builtin("course_4x4_c"), setting("share", 1.0)),
-            Case("random", _RANDOM, setting("share", 0.9)),
+            ProgramCase("clipped", Builtin("course_4x4_c"), setting("share", 0.9)),
+            ProgramCase("absmax", Builtin("course_4x4_c"), setting("share", 1.0)),
+            ProgramCase("random", _RANDOM, setting("share", 0.9)),
         ),
         (
-            Line("top", "top = x.abs().quantile(share)", lambda v: v["x"].abs().quantile(v["share"])),
-            Line("scale", "scale = top / 127", lambda v: v["top"] / 127),
+            ProgramLine("top", "top = x.abs().quantile(share)", lambda v: v["x"].abs().quantile(v["share"])),
+            ProgramLine("scale", "scale = top / 127", lambda v: v["top"] / 127),
             _SYMMETRIC_CODES,
-            Line("size", "size = q.abs()", lambda v: v["q"].abs()),
-            Line(
+            ProgramLine("size", "size = q.abs()", lambda v: v["q"].abs()),
+            ProgramLine(
                 "values", "x_hat = scale * q.sign() * size", lambda v: v["scale"] * v["q"].sign() * v["size"]
             ),
         ),
-        Line(
+        ProgramLine(
             "codes",
             "q = (x / scale).round().clamp(-128, 127).to(torch.int8)",
             lambda v: (v["x"] / v["scale"]).round().clamp(-128, 127).to(torch.int8),
@@ -334,13 +336,13 @@ _ALL = (
     Bug(
         "leftover_parameters",
         (
-            Case("notebook", Builtin("course_randn_3x3")),
-            Case("rows_alike", Typed.of(ROWS_ALIKE)),
-            Case("random", _RANDOM),
+            ProgramCase("notebook", Builtin("course_randn_3x3")),
+            ProgramCase("rows_alike", Typed.of(ROWS_ALIKE)),
+            ProgramCase("random", _RANDOM),
         ),
         (
-            Line("per_tensor", "scale = x.abs().max() / 127", lambda v: v["x"].abs().max() / 127),
-            Line(
+            ProgramLine("per_tensor", "scale = x.abs().max() / 127", lambda v: v["x"].abs().max() / 127),
+            ProgramLine(
                 "per_row",
                 "row_scale = x.abs().amax(dim=1, keepdim=True) / 127",
                 lambda v: v["x"].abs().amax(dim=1, keepdim=True) / 127,
@@ -348,7 +350,7 @@ _ALL = (
             _SYMMETRIC_CODES,
             _SYMMETRIC_VALUES,
         ),
-        Line(
+        ProgramLine(
             "per_row",
             "scale = x.abs().amax(dim=1, keepdim=True) / 127",
             lambda v: v["x"].abs().amax(dim=1, keepdim=True) / 127,
@@ -357,22 +359,22 @@ _ALL = (
     Bug(
         "zero_point_added",
         (
-            Case("notebook", Builtin("course_w8a32")),
-            Case("zero_point_0", Typed.of(BALANCED)),
-            Case("random", _RANDOM),
+            ProgramCase("notebook", Builtin("course_w8a32")),
+            ProgramCase("zero_point_0", Typed.of(BALANCED)),
+            ProgramCase("random", _RANDOM),
         ),
         (
             _RANGE,
             _SCALE,
             _ZERO_POINT,
             _CODES,
-            Line(
+            ProgramLine(
                 "values",
                 "x_hat = (q.float() - zero_point) * scale",
                 lambda v: (v["q"].float() - v["zero_point"]) * v["scale"],
             ),
         ),
-        Line(
+        ProgramLine(
             "values",
             "x_hat = q.float() * scale + zero_point",
             lambda v: v["q"].float() * v["scale"] + v["zero_point"],
@@ -381,14 +383,14 @@ _ALL = (
     Bug(
         "constant_tensor",
         (
-            Case("eps", _FIVES, setting("eps", 1e-8)),
-            Case("no_eps", _FIVES, setting("eps", 0.0)),
-            Case("not_constant", Builtin("course_3x3"), setting("eps", 1e-8)),
-            Case("random", _RANDOM, setting("eps", 1e-8)),
+            ProgramCase("eps", _FIVES, setting("eps", 1e-8)),
+            ProgramCase("no_eps", _FIVES, setting("eps", 0.0)),
+            ProgramCase("not_constant", Builtin("course_3x3"), setting("eps", 1e-8)),
+            ProgramCase("random", _RANDOM, setting("eps", 1e-8)),
         ),
         (
             _RANGE,
-            Line(
+            ProgramLine(
                 "scale",
                 "scale = ((hi - lo) / 255).clamp(min=eps)",
                 lambda v: ((v["hi"] - v["lo"]) / 255).clamp(min=v["eps"]),
@@ -401,48 +403,52 @@ _ALL = (
     ),
     Bug(
         "row_of_zeros",
-        (Case("pruned_row", _ZERO_ROW), Case("no_zeros", Builtin("course_3x3")), Case("random", _RANDOM)),
         (
-            Line(
+            ProgramCase("pruned_row", _ZERO_ROW),
+            ProgramCase("no_zeros", Builtin("course_3x3")),
+            ProgramCase("random", _RANDOM),
+        ),
+        (
+            ProgramLine(
                 "absmax",
                 "absmax = x.abs().amax(dim=1, keepdim=True)",
                 lambda v: v["x"].abs().amax(dim=1, keepdim=True),
             ),
-            Line(
+            ProgramLine(
                 "scale",
                 "scale = torch.where(absmax > 0, absmax / 127, 1)",
                 lambda v: torch.where(v["absmax"] > 0, v["absmax"] / 127, 1),
             ),
             # Codes that stay float, as in training with fake quantization: a cast to int8 would turn NaN into
             # some code.
-            Line(
+            ProgramLine(
                 "codes",
                 "q = (x / scale).round().clamp(-127, 127)",
                 lambda v: (v["x"] / v["scale"]).round().clamp(-127, 127),
             ),
-            Line("values", "x_hat = scale * q", lambda v: v["scale"] * v["q"]),
+            ProgramLine("values", "x_hat = scale * q", lambda v: v["scale"] * v["q"]),
         ),
-        Line("scale", "scale = absmax / 127", lambda v: v["absmax"] / 127),
+        ProgramLine("scale", "scale = absmax / 127", lambda v: v["absmax"] / 127),
     ),
     Bug(
         "one_axis_one_scale",
         (
-            Case("vector", Builtin("course_vector")),
-            Case("matrix", Builtin("course_3x3")),
-            Case("random", _RANDOM),
+            ProgramCase("vector", Builtin("course_vector")),
+            ProgramCase("matrix", Builtin("course_3x3")),
+            ProgramCase("random", _RANDOM),
         ),
         (
-            Line(
+            ProgramLine(
                 "dims",
                 "dims = tuple(d for d in range(x.dim()) if d != 0)",
                 lambda v: tuple(d for d in range(v["x"].dim()) if d != 0),
             ),
-            Line(
+            ProgramLine(
                 "absmax",
                 "absmax = x.abs().amax(dim=dims, keepdim=True) if dims else x.abs()",
                 lambda v: v["x"].abs().amax(dim=v["dims"], keepdim=True) if v["dims"] else v["x"].abs(),
             ),
-            Line(
+            ProgramLine(
                 "scale",
                 "scale = torch.where(absmax > 0, absmax / 127, 1)",
                 lambda v: torch.where(v["absmax"] > 0, v["absmax"] / 127, 1),
@@ -450,7 +456,7 @@ _ALL = (
             _SYMMETRIC_CODES,
             _SYMMETRIC_VALUES,
         ),
-        Line(
+        ProgramLine(
             "absmax",
             "absmax = x.abs().amax(dim=dims, keepdim=True)",
             lambda v: v["x"].abs().amax(dim=v["dims"], keepdim=True),
@@ -459,26 +465,26 @@ _ALL = (
     Bug(
         "error_sign",
         (
-            Case("biased", AllPositive(rows=5, cols=5)),
-            Case("on_the_grid", _ON_THE_GRID),
-            Case("random", _RANDOM),
+            ProgramCase("biased", AllPositive(rows=5, cols=5)),
+            ProgramCase("on_the_grid", _ON_THE_GRID),
+            ProgramCase("random", _RANDOM),
         ),
         (
-            Line("scale", "scale = x.abs().max() / 7", lambda v: v["x"].abs().max() / 7),
-            Line(
+            ProgramLine("scale", "scale = x.abs().max() / 7", lambda v: v["x"].abs().max() / 7),
+            ProgramLine(
                 "codes",
                 "q = (x / scale).round().clamp(-7, 7).to(torch.int8)",
                 lambda v: (v["x"] / v["scale"]).round().clamp(-7, 7).to(torch.int8),
             ),
-            Line("rough", "y = scale * q.float()", lambda v: v["scale"] * v["q"].float()),
-            Line("error", "error = y - x", lambda v: v["y"] - v["x"]),
-            Line(
+            ProgramLine("rough", "y = scale * q.float()", lambda v: v["scale"] * v["q"].float()),
+            ProgramLine("error", "error = y - x", lambda v: v["y"] - v["x"]),
+            ProgramLine(
                 "values",
                 "x_hat = y - error.mean(dim=1, keepdim=True)",
                 lambda v: v["y"] - v["error"].mean(dim=1, keepdim=True),
             ),
         ),
-        Line("error", "error = x - y", lambda v: v["x"] - v["y"]),
+        ProgramLine("error", "error = x - y", lambda v: v["x"] - v["y"]),
         bits=4,
     ),
 )

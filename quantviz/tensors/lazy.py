@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.door import public_but
 from quantviz.errors import Note, QuantVizError
+from quantviz.public_calls import public_but
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.schemes.orientation import Orientation
 from quantviz.tensors.blocks import oriented, viewed
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Values = npt.NDArray[np.float32]
 #: Elements up to which a weight that lies otherwise than outputs × inputs is turned as a whole.
-_MOST_TURNED_AT_ONCE = 2**22
+_MOST_TRANSPOSED_WHOLE = 2**22
 
 
 class OwnScales(NamedTuple):
@@ -183,10 +183,10 @@ class Over(Stored):
         self._stored.check()
 
 
-class Rounded(Over):
+class HalfPrecision(Over):
     """The same tensor with its values rounded to a dtype of half precision.
 
-    >>> Rounded(InMemory(torch.tensor([1.0, 1.001])), "bfloat16").run(0, 2).tolist()
+    >>> HalfPrecision(InMemory(torch.tensor([1.0, 1.001])), "bfloat16").run(0, 2).tolist()
     [1.0, 1.0]
     """
 
@@ -287,12 +287,12 @@ class Oriented(Over, ByRows):
         if (small := self._whole()) is not None:
             return small.run(start, stop)
         columns = self._shape[1]
-        at_once = max(1, _MOST_TURNED_AT_ONCE // columns)
+        band_rows = max(1, _MOST_TRANSPOSED_WHOLE // columns)
         # A few rows are columns of the file, which are read through all of it.
-        first = start // columns // at_once * at_once
-        if -(-stop // columns) > first + at_once:
+        first = start // columns // band_rows * band_rows
+        if -(-stop // columns) > first + band_rows:
             return super().run(start, stop)
-        values = self._band(first, min(first + at_once, self._shape[0]))
+        values = self._band(first, min(first + band_rows, self._shape[0]))
         return values[start - first * columns : stop - first * columns]
 
     def read(self, index: Window) -> torch.Tensor:
@@ -313,7 +313,7 @@ class Oriented(Over, ByRows):
 
     def _whole(self) -> InMemory | None:
         """Return all of a small tensor, turned; none of a larger one."""
-        if math.prod(self._shape) > _MOST_TURNED_AT_ONCE:
+        if math.prod(self._shape) > _MOST_TRANSPOSED_WHOLE:
             return None
         self.check()
         with self._lock:

@@ -51,7 +51,7 @@ def test_each_part_goes_to_the_least_mean_square(parts, large, monkeypatch):
     if large:
         # Nothing is read as a whole, and bands are parts of a row of blocks, or several.
         monkeypatch.setattr(study, "MOST_WHOLE", 0)
-        monkeypatch.setattr(module, "_AT_ONCE", 3 * 64)
+        monkeypatch.setattr(module, "_CELLS_PER_CHUNK", 3 * 64)
     found = compare_schemes(x, THREE, parts=parts)
     layout = parts.layout((10, 64), "short")
     from quantviz.tensors.blocks import block_sizes, block_sums
@@ -70,7 +70,7 @@ def test_pixels_are_tiles_as_pictures_have_them(large, monkeypatch):
     x = normal(10, 64, seed=3)
     if large:
         monkeypatch.setattr(study, "MOST_WHOLE", 0)
-        monkeypatch.setattr(module, "_AT_ONCE", 2 * 64)
+        monkeypatch.setattr(module, "_CELLS_PER_CHUNK", 2 * 64)
     found = compare_schemes(x, TWO, pixels=(4, 5))
     rows, cols = found.row_edges, found.col_edges
     assert (len(rows), len(cols), rows[-1], cols[-1]) == (5, 6, 10, 64)

@@ -60,12 +60,12 @@ def long_work_done_here():
     sent and what comes back is pickled all the same.
     """
     from quantviz import jobs
-    from quantviz.budget import Spending
+    from quantviz.budget import TimeBudget
 
     def answered(runner, job):
         work = pickle.loads(pickle.dumps(job.work, protocol=5))
         stream = io.BytesIO()
-        jobs._Pickler(stream, protocol=5).dump(jobs._done(work, jobs.Cost(), Spending(1e9)))
+        jobs._Pickler(stream, protocol=5).dump(jobs._done(work, jobs.Cost(), TimeBudget(1e9)))
         read = jobs._TypedData if job.cost.confined else pickle.Unpickler
         return read(io.BytesIO(stream.getvalue())).load()
 

@@ -25,7 +25,7 @@ from quantviz.checkpoints.model.tensor_names import trimmed_names
 from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
-from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.rows import ResultRow
 from quantviz.checkpoints.results.store import Results, default_results
 from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.checkpoints.scan.selection import Selection
@@ -419,7 +419,7 @@ def test_weights_without_a_number_are_counted_in_the_first_line(monkeypatch):
     numbers = {"sqnr_db": 20.0, "effective_bits": 4.5, "peak_rms": 5.0, "kurtosis": 3.0, "nan": 0, "inf": 0}
     numbers |= {"zeroed_share": 0.0, "clipped_share": 0.0}
     rows = [
-        Row(f"{k}", "q4_k", status, file="f", numbers=numbers)
+        ResultRow(f"{k}", "q4_k", status, file="f", numbers=numbers)
         for k, status in enumerate(("ok", "refused", "problem", "left_aside"))
     ]
     listed = [(f"{k}", (8, 8), "F32", "f") for k in range(4)]

@@ -6,7 +6,7 @@ import pytest
 
 import quantviz as qv
 from quantviz.lab.classroom import Classroom
-from quantviz.lab.state import MOST_HELD, LabState
+from quantviz.lab.state import MOST_COMPARED, LabState
 from tests.helpers.session import act, address, healthy, keys_of, opened, told, turned
 
 ROW, COLUMN = str(qv.RECIPES["int4_per_row"]), str(qv.RECIPES["int4_per_column"])
@@ -87,7 +87,7 @@ def test_eight_are_enough():
     act(at, beside_which_choice=[0, 1, 2, 3, 6])
     assert [title[0] for title in shown(at)[1]] == [*"BCDG", "S"]
     remembered = LabState.read(address(act(at, "set_baseline", bits=16)))[0].remembered
-    assert (len(remembered), remembered[-1].number_format.bits) == (MOST_HELD, 16)
+    assert (len(remembered), remembered[-1].number_format.bits) == (MOST_COMPARED, 16)
     assert at.button(key="set_baseline").disabled
     assert "contest_add" not in keys_of(at)
 

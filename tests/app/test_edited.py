@@ -7,7 +7,7 @@ from quantviz.lab.moves import moved
 from quantviz.lab.page_state import History
 from quantviz.lab.state import LabState, opening
 from quantviz.sources import AsMatrix, Builtin, Edited, Normal, with_cell
-from quantviz.ui.lab import tensor
+from quantviz.ui.components import tensor_cache
 from tests.helpers.controls import controls, value_of
 from tests.helpers.session import act, address, bodies, healthy, hint, keys_of, opened, panels, told, upload
 
@@ -88,7 +88,7 @@ def test_an_upload_keeps_its_cells_as_axes_and_as_a_matrix_and_when_the_next_one
     assert isinstance(state(at).source, Edited)
     assert state(act(at, seen_as="matrix")).source.edits == (((1, 7), -50.0),)
     # No room for more than the one that is open and the next: undo still finds the edited one.
-    monkeypatch.setattr(tensor, "UPLOAD_BYTES", 1)
+    monkeypatch.setattr(tensor_cache, "UPLOAD_BYTES", 1)
     upload(at, "next.npy", np.ones((3, 3), dtype="float32"))
     assert panels(act(at, "undo"))[0][1, 7] == -50
     # Where a tensor is gone, undo does not lead to a matrix of it either.

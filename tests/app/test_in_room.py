@@ -7,12 +7,12 @@ from streamlit.testing.v1 import AppTest
 
 from quantviz.rooms.plan import Plan, Stop
 from quantviz.rooms.serving import rooms
-from quantviz.teaching.lessons.progress import Answer
+from quantviz.teaching.lessons.progress import LearnerAnswer
 from quantviz.text import text
 from tests.helpers.controls import controls
 from tests.helpers.session import APP
 
-WRONG = Answer("fewer_bits", 2, "half_are_left", 0, "s=int3,symmetric,per_tensor,min_max,course", True)
+WRONG = LearnerAnswer("fewer_bits", 2, "half_are_left", 0, "s=int3,symmetric,per_tensor,min_max,course", True)
 
 
 def seen(code, *answers, **params):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from quantviz.ui.lab import tensor
+from quantviz.ui.components import tensor_cache
 from tests.helpers.controls import controls
 from tests.helpers.session import act, address, healthy, opened, panels, upload
 
@@ -30,7 +30,7 @@ def test_undo_finds_uploads_again(monkeypatch):
     go("redo", 4, 5)
     # Where there is no room for so many, undo reaches back as far as there are tensors: to the one that was
     # open.
-    monkeypatch.setattr(tensor, "UPLOAD_BYTES", 1)
+    monkeypatch.setattr(tensor_cache, "UPLOAD_BYTES", 1)
     bring(6)
     go("undo", 5)
     assert controls(at)["undo"]["disabled"]

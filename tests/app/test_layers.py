@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 import quantviz as qv
 from quantviz.lab import layer_state
 from quantviz.lab.layer_sources import OwnLayer, write_layer
-from quantviz.lab.layer_state import AS_IT_IS, LayerState, Pair
+from quantviz.lab.layer_state import AS_IT_IS, LayerState, SchemePair
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.captures import Captured, write_capture
 from quantviz.layers.integers_of_layer import integers_of
@@ -373,7 +373,7 @@ def test_errors_alike_in_the_digits_shown_are_not_called_less_or_more(method, la
 
 def test_where_the_weight_is_exact_nothing_is_left_to_win():
     layer = OwnLayer(parse_tensor("127 1 -3 6\n5 -127 64 7"), parse_source("normal(rows=16,cols=4)"))
-    chosen = LayerState(layer, Pair("int8_per_tensor", AS_IT_IS), method="gptq").written()
+    chosen = LayerState(layer, SchemePair("int8_per_tensor", AS_IT_IS), method="gptq").written()
     at = healthy(opened(PAGE, lang="en", t="method", **chosen))
     assert "no error for GPTQ to make smaller" in told(at, "markdown")
 

@@ -25,9 +25,17 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.teaching.lessons import all_steps, known_by, lessons, term_home
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
-from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Drag, Number, Order
+from quantviz.teaching.lessons.model import (
+    DIRECTIONS,
+    CellQuestion,
+    ChoiceQuestion,
+    DirectionQuestion,
+    DragQuestion,
+    NumberQuestion,
+    OrderQuestion,
+)
 from quantviz.teaching.lessons.plan import FIRST_HOUR, legend_home
-from quantviz.teaching.lessons.progress import Answer, as_json, judged
+from quantviz.teaching.lessons.progress import LearnerAnswer, as_json, judged
 from quantviz.text import catalogue, languages
 from quantviz.ui.components import hand
 from quantviz.ui.lessons import moving, picture, second_look
@@ -78,16 +86,16 @@ def everything(at):
 
 def candidates(question, scenes):
     """Answers that somebody can give: the known mistakes, or all of a few."""
-    if isinstance(question, Number):
+    if isinstance(question, NumberQuestion):
         away = 1e6 + 7 * abs(question.truth(scenes))
         return (*question.mistaken(scenes), away, 2 * away)
-    if isinstance(question, Direction):
+    if isinstance(question, DirectionQuestion):
         return DIRECTIONS
-    if isinstance(question, Choice):
+    if isinstance(question, ChoiceQuestion):
         return range(len(question.options))
-    if isinstance(question, Order):
+    if isinstance(question, OrderQuestion):
         return itertools.permutations(range(len(question.items)))
-    if isinstance(question, Cell):
+    if isinstance(question, CellQuestion):
         return itertools.product(*map(range, scenes[HERE].state.source.shape))
     return dragged_answers(question, scenes)
 
@@ -153,12 +161,12 @@ def typed(at, text):
 
 
 def answer(at, question, given, key):
-    if isinstance(question, Cell):
+    if isinstance(question, CellQuestion):
         for axis, place in zip(("row", "col"), given, strict=True):
             choose(at, (f"{key}_{axis}", place))
-    elif isinstance(question, Number):
+    elif isinstance(question, NumberQuestion):
         choose(at, (key, repr(float(given))))
-    elif not isinstance(question, Drag):
+    elif not isinstance(question, DragQuestion):
         choose(at, (key, given))
 
 
@@ -198,7 +206,7 @@ def not_told(at, step, scenes, opened=frozenset()):
         said = [words.say(question.named_scenes(scenes)) for words in texts if words and words.text]
         assert not [words for words in said if words.encode() in sent]
         truth = question.truth(scenes)
-        if isinstance(question, Drag):
+        if isinstance(question, DragQuestion):
             # Neither the state that is right nor the grid that the ruler lays below the learner's.
             assert str(truth.scheme).encode() not in sent or truth.scheme == r.scheme
             assert b'"tone":"right"' not in sent
@@ -206,7 +214,7 @@ def not_told(at, step, scenes, opened=frozenset()):
             # What stands in x is no secret.
             seen = {number(value, 4) for value in r.x.flatten().tolist()} if "x" in step.show else set()
             no_number(*forms - seen)
-        if isinstance(question, Number):
+        if isinstance(question, NumberQuestion):
             no_number(repr(truth), *(number(truth, digits) for digits in (4, 5, 6)))
     assert step.rule is None or step.rule.say(scenes).encode() not in sent
     assert b"qv-whose" not in sent
@@ -234,7 +242,7 @@ def test_each_step_answered_wrong_and_right(name, language):
         assert address(at)["p"] == str(i + 1)
         for attempt, right in enumerate((False, True) if step.questions else ()):
             scenes = step.scenes(attempt)
-            if step.move and step.questions and not isinstance(step.questions[0], Drag):
+            if step.move and step.questions and not isinstance(step.questions[0], DragQuestion):
                 # Nothing is asked before something was moved.
                 assert not commits(at)
                 moved(at, name, i, attempt, scenes[HERE].state)
@@ -262,7 +270,7 @@ def test_each_step_answered_wrong_and_right(name, language):
             assert len(told) == len(step.questions), told
             start = words["lessons.right" if right else "lessons.wrong"].partition("{")[0]
             assert sum(text.startswith(start) for text in told) >= len(step.questions) - sum(
-                isinstance(q, Cell) for q in step.questions
+                isinstance(q, CellQuestion) for q in step.questions
             )
             if not right:
                 healthy(at.button(key="lesson_again").click().run())
@@ -271,7 +279,7 @@ def test_each_step_answered_wrong_and_right(name, language):
 
 def answered(at, name, i, k, question, given, scenes, attempt=0, sure=True):
     """A question answered and committed."""
-    if isinstance(question, Drag):
+    if isinstance(question, DragQuestion):
         moved(at, name, i, attempt, dragged(scenes[HERE].state, given))
     answer(at, question, given, f"answer_{name}_{i}_{k}_{attempt}")
     return commit(at, sure=sure)
@@ -282,7 +290,7 @@ def once_more(at, name, i, k, question, wrong, scenes):
     key = f"answer_{name}_{i}_{k}_0"
     assert question.hint.say(scenes) in at.warning[0].value
     assert not at.success
-    if isinstance(question, Order):
+    if isinstance(question, OrderQuestion):
         # Bars as long as the values would tell the order.
         assert b'class="qv-bars"' not in everything(at)
         assert value_of(at, key) == ""
@@ -447,7 +455,7 @@ def test_noted_answers_get_their_feedback_when_the_teacher_opens_them():
 
 def test_a_step_asked_again_is_at_the_same_attempt_after_a_reload():
     tries = itertools.product((0, 1), (0, 1))
-    kept = [Answer("range_to_grid", 2, "scale", n, 99.0 - tried, True, tried) for n, tried in tries]
+    kept = [LearnerAnswer("range_to_grid", 2, "scale", n, 99.0 - tried, True, tried) for n, tried in tries]
     at = restored(opened(**SCALE), kept)
     assert at.error
     healthy(at.button(key="lesson_again").click().run())
@@ -462,13 +470,13 @@ def load(at, content):
 
 
 def test_a_downloaded_file_is_loaded_again_and_a_bad_one_refused():
-    given = [Answer("range_to_grid", 2, "scale", 0, 3.58, True)]
+    given = [LearnerAnswer("range_to_grid", 2, "scale", 0, 3.58, True)]
     at = opened_in_hand(**SCALE)
     for content, said in ((b"{", "cannot be read"), (b" " * 300_000, "too large")):
         load(at, content)
         assert said in at.error[0].value
         assert not at.session_state["lesson_answers"]
-    load(at, as_json([*given, Answer("no_such", 0, 0, 0, 1.0, True)]))
+    load(at, as_json([*given, LearnerAnswer("no_such", 0, 0, 0, 1.0, True)]))
     told = [element.value for element in at.success]
     assert any("from the file: 1" in each and "no question of these lessons: 1" in each for each in told)
     assert any(each.startswith("Right") for each in told)
@@ -946,7 +954,7 @@ def at_the_end(name, kept, language="en", **params):
     """The last step of a lesson, answered, for who has given the answers `kept` before."""
     steps = lessons(language)[name].steps
     i, scenes = len(steps) - 1, steps[-1].scenes()
-    ended = [Answer(name, i, q.id, 0, right_answer(q, scenes), True) for q in steps[-1].questions]
+    ended = [LearnerAnswer(name, i, q.id, 0, right_answer(q, scenes), True) for q in steps[-1].questions]
     return restored(opened(l=name, p=str(len(steps)), lang=language, **params), [*kept, *ended])
 
 
@@ -967,9 +975,9 @@ def first_of(name, *kinds):
 def test_what_was_wrong_and_sure_is_listed_at_the_end_and_asked_once_more_two_lessons_later(language):
     name, later = IDS[2], IDS[4]
     words = catalogue(language)
-    i, question, scenes = first_of(name, Choice)
+    i, question, scenes = first_of(name, ChoiceQuestion)
     sure = sure_of(name, i, question, next(wrong_answers(question, scenes)))
-    k, other, its_scenes = first_of(name, Drag)
+    k, other, its_scenes = first_of(name, DragQuestion)
     assert k != i
     guesses = sure_of(name, k, other, next(wrong_answers(other, its_scenes)))
     stored = [*sure, *(dataclasses.replace(each, sure=False) for each in guesses)]
@@ -1006,14 +1014,14 @@ def goes_once_more(at, name, i, language):
 
 def sure_of(name, i, question, given):
     """The answers of who was sure twice."""
-    first = Answer(name, i, question.id, 0, given, True)
+    first = LearnerAnswer(name, i, question.id, 0, given, True)
     return [first, dataclasses.replace(first, tried=1)]
 
 
 def done(name):
     """The right answers to all questions of a lesson."""
     return [
-        Answer(name, i, question.id, 0, right_answer(question, step.scenes()), False)
+        LearnerAnswer(name, i, question.id, 0, right_answer(question, step.scenes()), False)
         for i, step in enumerate(lessons()[name].steps)
         for question in step.questions
     ]
@@ -1022,7 +1030,7 @@ def done(name):
 @pytest.mark.parametrize(("name", "language"), sample_of(itertools.product(IDS[-2:], languages()), 1))
 def test_the_last_lessons_are_asked_once_more_from_the_list(name, language):
     """Two lessons after them there is none: what one was sure of there was never asked again."""
-    i, question, scenes = first_of(name, Choice, Direction)
+    i, question, scenes = first_of(name, ChoiceQuestion, DirectionQuestion)
     wrong = sure_of(name, i, question, next(wrong_answers(question, scenes)))
     right = [*done(IDS[-2]), *done(IDS[-1])]
     others = [each for each in right if each.place != wrong[0].place]
@@ -1044,7 +1052,7 @@ def test_nothing_of_a_second_look_leaves_the_server_where_answers_are_withheld(l
     drawn by chance. Where verdicts leaked, it is not the same: so this would find it.
     """
     name = IDS[2]
-    i, question, scenes = first_of(name, Choice)
+    i, question, scenes = first_of(name, ChoiceQuestion)
     if leaks:
         known = dict(lessons())
         monkeypatch.setattr(second_look, "verdicts", lambda: judged(second_look.answers(), known, {}))

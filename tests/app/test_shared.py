@@ -13,7 +13,7 @@ from quantviz.errors import QuantVizError
 from quantviz.tensors.lazy import InMemory
 from quantviz.ui.shell import shared_cache
 from quantviz.ui.shell.shared_cache import Shared, held_bytes, shared_tensor
-from quantviz.ui.shell.startup import Turns
+from quantviz.ui.shell.startup import RunQueue
 
 
 def tensor(kilobytes):
@@ -129,7 +129,7 @@ def test_a_setting_that_is_no_number_of_bytes_is_named(monkeypatch, written):
 
 
 def test_turns_come_in_the_order_in_which_they_were_asked_for():
-    turns, order = Turns(at_once=1, patience=30), []
+    turns, order = RunQueue(concurrent=1, patience=30), []
     asked = [threading.Event() for _ in range(5)]
 
     def work(n):
@@ -151,7 +151,7 @@ def test_turns_come_in_the_order_in_which_they_were_asked_for():
 
 
 def test_a_turn_that_is_left_goes_to_another():
-    turns, had = Turns(at_once=1, patience=30), threading.Event()
+    turns, had = RunQueue(concurrent=1, patience=30), threading.Event()
 
     def work():
         with turns.take():
@@ -170,7 +170,7 @@ def test_a_turn_that_is_left_goes_to_another():
 
 
 def test_who_comes_back_is_before_those_who_came_later():
-    turns, order, waiting = Turns(at_once=1, patience=30), [], threading.Event()
+    turns, order, waiting = RunQueue(concurrent=1, patience=30), [], threading.Event()
     left, back = threading.Event(), threading.Event()
 
     def first():
@@ -208,7 +208,7 @@ def test_who_comes_back_is_before_those_who_came_later():
 
 
 def test_nobody_waits_for_ever_for_one_that_hangs():
-    turns = Turns(at_once=1, patience=0.01)
+    turns = RunQueue(concurrent=1, patience=0.01)
     with turns.take(), ThreadPoolExecutor(1) as other:
 
         def work():
@@ -221,7 +221,7 @@ def test_nobody_waits_for_ever_for_one_that_hangs():
 
 def test_many_that_wait_long_still_take_turns():
     """Each waits longer than anyone's patience, and yet no two work at once."""
-    turns, most = Turns(at_once=1, patience=1.0), []
+    turns, most = RunQueue(concurrent=1, patience=1.0), []
 
     def work():
         with turns.take():

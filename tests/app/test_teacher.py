@@ -30,7 +30,7 @@ from quantviz.teaching.lessons import lessons
 from quantviz.text import catalogue, languages
 from quantviz.ui.components.clipboard import qr_image
 from quantviz.ui.shell import server
-from quantviz.ui.teacher.state import Choice
+from quantviz.ui.teacher.state import TeacherState
 from tests.helpers import session
 from tests.helpers.controls import choose, controls, value_of, words_of
 from tests.helpers.sample import sample_of
@@ -271,7 +271,7 @@ def test_the_link_carries_what_is_chosen():
     ids=lambda damaged: "-".join(damaged),
 )
 def test_a_damaged_address_hands_out_nothing_that_was_left_out(damaged):
-    choice, problems = Choice.read({"class": "no-q", **damaged})
+    choice, problems = TeacherState.read({"class": "no-q", **damaged})
     assert problems
     assert choice.room.hidden == CLOSED.hidden
 

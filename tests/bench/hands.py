@@ -20,7 +20,7 @@ from quantviz.figures.numbers import number
 from quantviz.figures.theme import THEMES, rgb
 from quantviz.lab.layer_moves import moved_layer
 from quantviz.lab.layer_sources import parse_layer
-from quantviz.lab.layer_state import LayerState, Pair
+from quantviz.lab.layer_state import LayerState, SchemePair
 from quantviz.lab.state import LabState, opening
 from quantviz.layers.layer_result import layer
 from quantviz.sources import Normal
@@ -252,7 +252,7 @@ def frames(seconds: float = 3.0) -> None:
     """
     wide = opening().with_source(Normal(32, 32)).with_scheme(qv.Scheme("int4"))
     random = "layer(normal(rows=64,cols=64,seed=1),normal(rows=64,cols=64,seed=2))"
-    pair = Pair("int8_per_row", "int4_per_tensor")
+    pair = SchemePair("int8_per_row", "int4_per_tensor")
     with serving() as app, chromium() as browser:
         head("what is dragged", "frames a second", "of them right", "empty page", "ratio")
         for name, state in {"the Lab, 8×8": opening(), "the Lab, 32×32": wide}.items():

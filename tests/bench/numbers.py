@@ -525,11 +525,11 @@ def gptq(inputs: int = 4096, tokens: int = 2048, rounds: int = 3) -> None:
     The second where that is installed, which needs other versions of packages than the tests. Both are given
     W and X, take H, scales and codes, int4 in groups of 128.
     """
-    from quantviz.layers.methods.contract import Task
+    from quantviz.layers.methods.contract import MethodTask
     from quantviz.layers.methods.gptq import GPTQ
 
     def ours(w, x):
-        GPTQ().round(Task(w.double(), x.double(), qv.schemes.recipes.as_scheme("int4_g128"), None))
+        GPTQ().round(MethodTask(w.double(), x.double(), qv.schemes.recipes.as_scheme("int4_g128"), None))
 
     def theirs(w, x):
         from compressed_tensors.quantization import QuantizationArgs

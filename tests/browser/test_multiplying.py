@@ -8,7 +8,7 @@ import torch
 
 from quantviz.browser import read_script
 from quantviz.compiled.javascript import packed_together
-from quantviz.lab.layer_state import AS_IT_IS, INPUTS, WEIGHTS, Pair
+from quantviz.lab.layer_state import AS_IT_IS, INPUTS, WEIGHTS, SchemePair
 from quantviz.layers.changes import Changes
 from quantviz.layers.layer_picture import NOISE, layer_picture
 from quantviz.layers.layer_result import layer
@@ -55,15 +55,15 @@ window.multiply = ({programs, cases, shape, noise}) => {
 
 def pairs():
     """Each scheme of either side that fits, beside the other side's usual one."""
-    found = [Pair(weights, "int8_per_tensor") for weights in (*WEIGHTS, AS_IT_IS)]
-    found += [Pair("int8_per_row", inputs) for inputs in (*INPUTS, AS_IT_IS)]
-    found += [Pair("int4_per_row", inputs, static=False) for inputs in INPUTS]
+    found = [SchemePair(weights, "int8_per_tensor") for weights in (*WEIGHTS, AS_IT_IS)]
+    found += [SchemePair("int8_per_row", inputs) for inputs in (*INPUTS, AS_IT_IS)]
+    found += [SchemePair("int4_per_row", inputs, static=False) for inputs in INPUTS]
     ranged = as_scheme("int4_per_tensor").replace(calibration=ManualRange(-2.5, 2.5))
-    found.append(Pair("int4_per_tensor", str(ranged)))
+    found.append(SchemePair("int4_per_tensor", str(ranged)))
     int4, nvfp4 = as_scheme("int4_per_tensor"), as_scheme("nvfp4")
     for granularity in (PerGroup(2, axis=0), PerGroup(4, axis=0), PerBlock(4, 16), Flat(128)):
-        found += [Pair("int4_per_row", str(int4.replace(granularity=granularity)))]
-    found += [Pair("int4_per_row", str(nvfp4.replace(granularity=PerGroup(16, axis=0))))]
+        found += [SchemePair("int4_per_row", str(int4.replace(granularity=granularity)))]
+    found += [SchemePair("int4_per_row", str(nvfp4.replace(granularity=PerGroup(16, axis=0))))]
     return [pair for pair in found if pair.problem(SHAPE) is None]
 
 

@@ -9,7 +9,7 @@ from quantviz.schemes.formats import FORMATS
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.finger import AXES, NEAR, axis_of
 from quantviz.teaching.lessons.formulas import SOLUTION, quantities
-from quantviz.teaching.lessons.model import HERE, Drag
+from quantviz.teaching.lessons.model import HERE, DragQuestion
 from quantviz.text import text
 from tests.helpers import ROOT
 from tests.helpers.browser import TWO_FRAMES, box, fingers, wait_idle
@@ -21,7 +21,7 @@ DRAGS = {
         (i, step, question)
         for i, step in enumerate(lesson.steps, 1)
         for question in step.questions
-        if isinstance(question, Drag)
+        if isinstance(question, DragQuestion)
     ]
     for name, lesson in LESSONS.items()
 }

@@ -96,7 +96,7 @@ def test_a_web_server_gives_the_local_table_by_ranges(content, local, tmp_path, 
     monkeypatch.setattr(WebStore, "range_bytes", 2**15)
     monkeypatch.setattr(store_data, "_MOST_EXPECTED", 2**16)
     monkeypatch.setattr(WebStore, "first_bytes", 2**8)
-    monkeypatch.setattr(store_data.StoreData, "at_once", 2**17)
+    monkeypatch.setattr(store_data.StoreData, "bytes_per_read", 2**17)
     with serving({"model.safetensors": content}) as hub:
         found = scanned(address(hub) + "?signature=secret", tmp_path, "web.sqlite")
         assert without_file(found) == wanted
@@ -110,7 +110,7 @@ def test_a_web_server_gives_the_local_table_by_ranges(content, local, tmp_path, 
         before = len(hub.ranges)
         scanned(address(hub), tmp_path, "web.sqlite")
         assert sum(last + 1 - first for first, last in hub.ranges[before:]) < 2**13
-        monkeypatch.setattr(reading, "MOST_HELD", 2**14)
+        monkeypatch.setattr(reading, "MOST_LOADED", 2**14)
         in_bands = scanned(address(hub), tmp_path, "bands.sqlite")
         assert in_bands.content.equals(found.content)
         assert in_bands.mse.dropna().tolist() == pytest.approx(found.mse.dropna().tolist(), rel=1e-6)
@@ -143,7 +143,7 @@ def test_a_store_that_fsspec_reads(content, local, memory, tmp_path, monkeypatch
     )
     assert measured("memory://model/model.safetensors", tmp_path) == 14
     with monkeypatch.context() as here:
-        here.setattr(scanning, "Reader", None)  # nothing is read again
+        here.setattr(scanning, "GroupReader", None)  # nothing is read again
         assert measured("memory://model/model.safetensors", tmp_path) == 0
     changed = bytearray(content)
     changed[-1] ^= 1

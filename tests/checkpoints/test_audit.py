@@ -363,7 +363,7 @@ def test_errors_without_codes_are_summed_a_piece_at_a_time(monkeypatch):
         return sums(own, other)
 
     monkeypatch.setattr(tensor_audit, "_moments", noted)
-    errors = tensor_audit._Errors()
+    errors = tensor_audit._RowErrors()
     errors.take(x, x_hat)
     assert sizes == [2**18, 2**18, 2**18, 7]
     error = x_hat.double() - x.double()
@@ -494,7 +494,7 @@ def test_bands_give_what_the_whole_gives(tmp_path, original, twin, monkeypatch):
     folder.mkdir()
     path = twin(folder)
     whole = audited(path, original)
-    monkeypatch.setattr(originals, "AT_ONCE", 2048)
+    monkeypatch.setattr(originals, "ELEMENTS_PER_CHUNK", 2048)
     for one, other in zip(whole.tensors, audited(path, original).tensors, strict=True):
         assert dict(one.metrics) == pytest.approx(dict(other.metrics), rel=1e-9, nan_ok=True)
         assert (one.blocks, one.saturated_blocks, one.rounding) == (

@@ -49,7 +49,7 @@ def file(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "WORK", 2**14)  # a task a tensor, and two bands a task
     monkeypatch.setattr(tasks, "BAND", BAND)
     # Only here: a worker knows from what it is given that it measures bands.
-    monkeypatch.setattr(reading, "MOST_HELD", GIANT)
+    monkeypatch.setattr(reading, "MOST_LOADED", GIANT)
     return tmp_path / "model.safetensors"
 
 

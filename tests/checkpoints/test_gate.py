@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 import quantviz as qv
 from quantviz.checkpoints.audit import auditing
 from quantviz.checkpoints.audit.verdict import findings
-from quantviz.checkpoints.model.account import BECAME, Account, Accounted, Outcome
+from quantviz.checkpoints.model.account import BECAME, Account, Accounted, TensorOutcome
 from quantviz.checkpoints.model.coverage_words import coverage_of_scan
 from quantviz.cli import quantviz
 from quantviz.ui.checkpoints import audit as audit_page
@@ -326,7 +326,7 @@ def accounts(sides, count=150):
                 else None
             )
             sqnr_db = chance.choice([12.5, 45.0, float("nan")]) if became == "compared" else None
-            outcome = Outcome(became, reason, chance.random() < 0.8, sqnr_db, ())
+            outcome = TensorOutcome(became, reason, chance.random() < 0.8, sqnr_db, ())
             tensors.append(
                 Accounted(
                     chance.choice(sides),

@@ -112,7 +112,7 @@ def test_each_expert_has_its_own(tmp_path, monkeypatch):
         own = qv.measure(x, "q4_k", importance=columns[k]).metrics["sqnr_db"]
         assert numbers_of(apart)[other, "q4_k"] == pytest.approx(own, rel=1e-6)
     # A tensor that is too large to be held is measured in bands, each of them an expert.
-    monkeypatch.setattr(reading, "MOST_HELD", 1)
+    monkeypatch.setattr(reading, "MOST_LOADED", 1)
     monkeypatch.setattr(tasks, "BAND", COLUMNS * 2)
     in_bands = numbers_of(scanned("stack.safetensors", "c"))
     assert in_bands == pytest.approx(found, rel=1e-6)

@@ -166,14 +166,14 @@ def test_what_is_looked_at_grows_in_proportion_to_the_groups():
         _, cost = model(1, 0)
         bits, _ = model(count, 0)
         seen = []
-        bound_of = knapsack._Search._bound_of
+        bound_of = knapsack._KnapsackSearch._bound_of
 
         def counted(search, outside):
             seen.append(len(outside))
             return bound_of(search, outside)
 
         fewest, most = int(bits.min(axis=1).sum()), int(bits.max(axis=1).sum())
-        with mock.patch.object(knapsack._Search, "_bound_of", counted):
+        with mock.patch.object(knapsack._KnapsackSearch, "_bound_of", counted):
             found = solve(bits, np.repeat(cost, count, axis=0), fewest + (most - fewest) * 2 // 5)
         assert found.gap < 1e-3 * cost[0, found.picks].sum()
         return sum(seen)

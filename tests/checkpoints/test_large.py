@@ -47,7 +47,7 @@ def test_bands_give_what_the_whole_gives(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
     (task,) = plan(list_checkpoint(tmp_path / "x.safetensors").entries, schemes)
     (whole,) = tasks.measure_task(task)
-    monkeypatch.setattr(reading, "MOST_HELD", 2**12)
+    monkeypatch.setattr(reading, "MOST_LOADED", 2**12)
     monkeypatch.setattr(tasks, "BAND", 5 * 512)
     (banded,) = tasks.measure_task(task)
     assert banded.content == whole.content
@@ -78,10 +78,10 @@ def test_a_large_weight_that_is_turned_or_decoded_is_never_read_whole(tmp_path, 
     (whole,) = tasks.measure_task(task)
     largest = []
     for module, limit, most in (
-        (reading, "MOST_HELD", 2**12),
-        (reading, "_AT_ONCE", 2**11),
+        (reading, "MOST_LOADED", 2**12),
+        (reading, "_VALUES_PER_CHUNK", 2**11),
         (tasks, "BAND", 2**11),
-        (lazy, "_MOST_TURNED_AT_ONCE", 2**11),
+        (lazy, "_MOST_TRANSPOSED_WHOLE", 2**11),
         (streaming_limits, "PIECE", 2**10),
     ):
         monkeypatch.setattr(module, limit, most)
@@ -113,7 +113,7 @@ def test_a_scan_is_cancelled_between_two_bands_and_goes_on(tmp_path, monkeypatch
     # No row is shown for now, whatever is compiled: that is for tensors that are held.
     for module in (kernel_access, scanning):
         monkeypatch.setattr(module, "has_kernels", lambda: False)
-    monkeypatch.setattr(reading, "MOST_HELD", 2**12)
+    monkeypatch.setattr(reading, "MOST_LOADED", 2**12)
     monkeypatch.setattr(tasks, "BAND", 5 * 512)
     wanted = qv.scan(file, recipes, results=tmp_path / "whole.sqlite")
     for most, stored in ((4, 0), (10, 1)):  # asked for the tensor, then after each of ten bands
@@ -173,7 +173,7 @@ def test_jobs_for_workers_give_the_local_rows_in_any_order(tmp_path, monkeypatch
     monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
     (task,) = plan(list_checkpoint(file).entries, schemes)
     (whole,) = tasks.measure_task(task)
-    monkeypatch.setattr(reading, "MOST_HELD", 2**12)
+    monkeypatch.setattr(reading, "MOST_LOADED", 2**12)
     monkeypatch.setattr(tasks, "BAND", 5 * 512)
     monkeypatch.setattr(cluster, "WORK", 2**13)
     (local,) = tasks.measure_task(task)

@@ -7,9 +7,9 @@ import pytest
 from quantviz.checkpoints.findings import first_fix, worst_tensors
 from quantviz.checkpoints.model.tensor_names import place_of_name, short_names, short_stacks
 from quantviz.checkpoints.model_map import COLOURS, layers_with_experts, model_map, read_model
-from quantviz.checkpoints.offered import Offered, offered_of
+from quantviz.checkpoints.offered import OfferedFiles, offered_of
 from quantviz.checkpoints.results.typed_tables import TypedTable
-from quantviz.sources.local import Listing
+from quantviz.sources.local import FolderListing
 
 RECIPES = ("int4_per_row", "int4_per_column", "int8_per_row")
 BITS = {"int4_per_row": 4.125, "int4_per_column": 4.125, "int8_per_row": 8.125}
@@ -170,6 +170,6 @@ def test_a_folder_offers_an_index_for_its_shards_and_no_text():
         *("a/model-00001-of-00002.safetensors", "a/model.safetensors.index.json", "a/config.json"),
         *("b.csv", "c/x-00001-of-00001.gguf", "d.npz", "old/scan.sqlite"),
     )
-    assert offered_of(Listing(files, False)) == Offered(
+    assert offered_of(FolderListing(files, False)) == OfferedFiles(
         ("a/model.safetensors.index.json", "c/", "d.npz"), ("old/scan.sqlite",)
     )

@@ -10,9 +10,9 @@ from safetensors.torch import save_file
 from quantviz.checkpoints.allocation.allocating import allocate
 from quantviz.checkpoints.allocation.file_size import file_sizes
 from quantviz.checkpoints.profiles import PROFILES
-from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.rows import ResultRow
 from quantviz.checkpoints.results.typed_tables import COLUMNS, TypedTable
-from quantviz.checkpoints.scan.listing import Entry, Listing
+from quantviz.checkpoints.scan.listing import Entry, TensorListing
 from quantviz.checkpoints.scan.recipes import recipes_named
 from quantviz.checkpoints.scan.selection import Selection, selected
 from quantviz.evaluation.metric_formulas import stored_size
@@ -48,7 +48,7 @@ def test_tensors_and_whole_files_are_those_of_the_tool(engine, model, tmp_path):
     entries = entries_of(engine, model, tmp_path)
     for recipe, written in RECORDED[engine]["models"][model]["recipes"].items():
         named = recipes_named(recipe)
-        found = selected(Listing(tuple(entries[::-1])), Selection(engine), named).entries[::-1]
+        found = selected(TensorListing(tuple(entries[::-1])), Selection(engine), named).entries[::-1]
         stored = [size for size in written["bytes"] if size is not None]
         theirs = {each.name for each, size in zip(entries, stored, strict=True) if size != each.size}
         ours = {each.name for each in found if each.unmeasured is None and each.schemes([named[0][1]])[0]}
@@ -61,7 +61,7 @@ def test_a_file_that_a_tool_does_not_write_has_no_size(tmp_path):
     """torchao's NVFP4 ends with an error at the head of 999 rows, which 16 does not divide."""
     entries = entries_of("torchao", "deep", tmp_path)
     named = [*recipes_named("torchao_mxfp4"), *recipes_named("nvfp4")]
-    found = selected(Listing(tuple(entries)), Selection("torchao"), named).entries
+    found = selected(TensorListing(tuple(entries)), Selection("torchao"), named).entries
     assert file_sizes(found, named, PROFILES["torchao"].files).keys() == {"torchao_mxfp4"}
 
 
@@ -88,7 +88,7 @@ def test_a_whole_file_is_foretold_of_a_model_that_is_in_no_record(layers, width,
         keep(f"model.layers.{layer}.input_layernorm.weight", width)
     save_file(written, tmp_path / "x.safetensors", {"format": "pt"})
     named = recipes_named("w4a16_g128")
-    found = selected(Listing(tuple(entries)), Selection("vllm"), named).entries
+    found = selected(TensorListing(tuple(entries)), Selection("vllm"), named).entries
     size = file_sizes(found, named, PROFILES["vllm"].files)["w4a16_g128"]
     assert size == pytest.approx((tmp_path / "x.safetensors").stat().st_size, rel=1e-3)
 
@@ -99,10 +99,10 @@ def test_an_allocation_for_a_tool_counts_what_the_tool_writes(engine, model, tmp
     for recipe, written in RECORDED[engine]["models"][model]["recipes"].items():
         named = recipes_named(recipe)
         rows = []
-        for entry in selected(Listing(tuple(entries)), Selection(engine), named).entries:
+        for entry in selected(TensorListing(tuple(entries)), Selection(engine), named).entries:
             scheme = named[0][1]
             is_ok = entry.unmeasured is None and entry.schemes([scheme])[0] is not None
-            row = Row(
+            row = ResultRow(
                 entry.name,
                 recipe,
                 "ok" if is_ok else "left_aside",
@@ -134,5 +134,5 @@ def test_every_profile_has_a_record():
 def test_a_recipe_that_the_tool_refuses_has_no_size(tmp_path):
     entry = Entry("a.q_proj.weight", str(tmp_path / "m.safetensors"), "float32", (8, 96), 8 * 96 * 4)
     named = recipes_named(["w4a16_g128", "w8a8_per_row"])
-    found = selected(Listing((entry,)), Selection("vllm"), named).entries
+    found = selected(TensorListing((entry,)), Selection("vllm"), named).entries
     assert set(file_sizes(found, named, PROFILES["vllm"].files)) == {"w8a8_per_row"}

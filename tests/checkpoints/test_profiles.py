@@ -15,7 +15,7 @@ from quantviz.checkpoints.allocation.file_size import file_sizes
 from quantviz.checkpoints.model.tensor_kinds import KINDS
 from quantviz.checkpoints.profiles import PRESETS, PROFILES
 from quantviz.checkpoints.profiles.presets import types_of
-from quantviz.checkpoints.scan.listing import Entry, Listing
+from quantviz.checkpoints.scan.listing import Entry, TensorListing
 from quantviz.checkpoints.scan.recipes import recipe_id, recipes_named
 from quantviz.checkpoints.scan.selection import QUANTIZED, Selection, selected
 from quantviz.cli import quantviz
@@ -323,11 +323,11 @@ def test_mixtures_and_whole_files_are_those_of_llama_quantize(model, form, tmp_p
     selection = Selection("llama_cpp", imatrix=matrix)
     for preset in [each for each, own in encoded.items() if own is None]:
         with pytest.raises(QuantVizError, match="--imatrix") as error:
-            selected(Listing(tuple(entries)), selection, recipes_named(asked_as(preset)))
+            selected(TensorListing(tuple(entries)), selection, recipes_named(asked_as(preset)))
         assert error.value.key == "checkpoint.preset_needs_importance"
         del encoded[preset]
     named = recipes_named(map(asked_as, encoded))
-    found = selected(Listing(tuple(entries)), selection, named).entries
+    found = selected(TensorListing(tuple(entries)), selection, named).entries
     sizes = file_sizes(found, named, PROFILES["llama_cpp"].files)
     for at, (preset, written) in enumerate(encoded.items()):
         types = {tensors[k][0]: kind for kind, own in written["types"].items() for k in own}
@@ -347,11 +347,11 @@ def test_a_tensor_without_importance_is_refused_where_llama_quantize_refuses_it(
     entries = [Entry(name, "m.gguf", "float16", (8, WIDE), 16 * WIDE) for name in names]
     matrix = str(write_dat(tmp_path / "imatrix.dat", {names[1]: np.ones(WIDE)}))
     selection = Selection("llama_cpp", imatrix=matrix)
-    selected(Listing(tuple(entries)), selection, recipes_named("q2_k_file"))
+    selected(TensorListing(tuple(entries)), selection, recipes_named("q2_k_file"))
     with pytest.raises(QuantVizError) as error:
-        selected(Listing(tuple(entries)), selection, recipes_named("q2_k_s"))
+        selected(TensorListing(tuple(entries)), selection, recipes_named("q2_k_s"))
     assert (error.value.params["count"], error.value.params["names"]) == (1, names[2])
-    selected(Listing(tuple(entries[:2])), selection, recipes_named("q2_k_s"))
+    selected(TensorListing(tuple(entries[:2])), selection, recipes_named("q2_k_s"))
 
 
 @pytest.mark.parametrize(

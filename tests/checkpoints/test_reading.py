@@ -13,14 +13,14 @@ import torch
 from quantviz.checkpoints.scan import reading
 from quantviz.checkpoints.scan.listing import list_checkpoint
 from quantviz.checkpoints.scan.planning import plan, smallest_first
-from quantviz.checkpoints.scan.reading import HeldMemory, Reader
+from quantviz.checkpoints.scan.reading import GroupReader, TensorMemory
 from quantviz.schemes.recipes import RECIPES
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_taken_lies_apart_and_is_soon_found(seed):
     chance, size = random.Random(seed), 50
-    memory, taken, most = HeldMemory(size), [], 0
+    memory, taken, most = TensorMemory(size), [], 0
     for number in range(1, 400):
         count = chance.randrange(0, 25)
         while memory._free(max(count, 1)) is None:
@@ -36,7 +36,7 @@ def test_what_is_taken_lies_apart_and_is_soon_found(seed):
 
 
 def test_who_waits_for_memory_goes_on_when_it_is_given_back_or_closed():
-    memory, took = HeldMemory(4), []
+    memory, took = TensorMemory(4), []
     memory.take(4)
     waiting = threading.Thread(target=lambda: took.append(memory.take(3)))
     waiting.start()
@@ -61,7 +61,7 @@ def entries(tmp_path):
 
 def test_groups_come_in_order_with_their_own_values(entries):
     groups = [entries[:3], entries[3:4], entries[4:11], *([each] for each in entries[11:])]
-    for group, held in zip(groups, Reader(groups), strict=True):
+    for group, held in zip(groups, GroupReader(groups), strict=True):
         assert [each.entry for each in held] == list(group)
         for each in held:
             values = each.values.run(0, each.values.count)
@@ -70,7 +70,7 @@ def test_groups_come_in_order_with_their_own_values(entries):
 
 
 def test_what_is_too_large_to_be_held_is_read_ahead_too(entries, monkeypatch):
-    monkeypatch.setattr(reading, "MOST_HELD", 1)
+    monkeypatch.setattr(reading, "MOST_LOADED", 1)
     began, read = [], reading.read_tensor
     third = threading.Event()
 
@@ -81,7 +81,7 @@ def test_what_is_too_large_to_be_held_is_read_ahead_too(entries, monkeypatch):
         return read(entry, files, buffer)
 
     monkeypatch.setattr(reading, "read_tensor", reading_of)
-    for number, held in enumerate(Reader([[each] for each in entries])):
+    for number, held in enumerate(GroupReader([[each] for each in entries])):
         assert held[0].entry == entries[number]
         assert isinstance(held[0].values, reading.RawTensor)
         assert number or third.wait(30), "nothing is read while the first is measured"
@@ -92,18 +92,18 @@ def test_a_failure_is_raised_where_its_group_is_waited_for(entries, monkeypatch)
     def read(entry, files, buffer):
         if entry.name == "w05":
             raise RuntimeError("broken")
-        return reading.Held(entry)
+        return reading.LoadedTensor(entry)
 
     monkeypatch.setattr(reading, "read_tensor", read)
     seen = []
     with pytest.raises(RuntimeError, match="broken"):
-        seen.extend(held[0].entry.name for held in Reader([[each] for each in entries]))
+        seen.extend(held[0].entry.name for held in GroupReader([[each] for each in entries]))
     assert seen == ["w00", "w01", "w02", "w03", "w04"]
     assert not [each for each in threading.enumerate() if each.name.startswith("quantviz-read")]
 
 
 def test_who_stops_early_leaves_no_thread(entries):
-    for held in Reader([[each] for each in entries]):
+    for held in GroupReader([[each] for each in entries]):
         assert held[0].entry.name == "w00"
         break
     assert not [each for each in threading.enumerate() if each.name.startswith("quantviz-read")]

@@ -149,7 +149,7 @@ def test_nothing_is_measured_twice(file, results, tmp_path, monkeypatch):
 
     time.sleep(0.05)  # a file that was written just now is read again
     assert measured(results, other) == 0
-    monkeypatch.setattr(scanning, "Reader", None)
+    monkeypatch.setattr(scanning, "GroupReader", None)
     assert measured(results, other) == 0
     with pytest.raises(TypeError):
         measured(results, other, execution=Execution(verify=True))
@@ -168,7 +168,7 @@ def test_one_row_is_shown_before_kernels_are_compiled_and_is_not_taken_for_measu
     monkeypatch.setattr(scanning, "smallest_first", lambda tasks: plan_of(tasks, "small"))
     shown = []
 
-    class Looking(scanning.Reader):
+    class Looking(scanning.GroupReader):
         def __init__(self, groups):
             with Results(results, read_only=True) as opened:
                 number = opened.scans()[0].id
@@ -178,7 +178,7 @@ def test_one_row_is_shown_before_kernels_are_compiled_and_is_not_taken_for_measu
                 assert opened.scan(number).progress.measured == 0
             super().__init__(groups)
 
-    monkeypatch.setattr(scanning, "Reader", Looking)
+    monkeypatch.setattr(scanning, "GroupReader", Looking)
     found = qv.scan(file, recipes, results=results)
     assert [(row.tensor, row.recipe, row.status) for row in shown] == [("small", "int8_per_row", "ok")]
     last = found[(found.tensor == "small") & (found.recipe == "int8_per_row")].iloc[0]
@@ -190,7 +190,7 @@ def test_one_row_is_shown_before_kernels_are_compiled_and_is_not_taken_for_measu
 def plan_of(tasks, name):
     """Return the tasks with a tensor of that name first, in one of its own."""
     return tuple(
-        scanning.Task((position,), (entry,), (schemes,))
+        scanning.ScanTask((position,), (entry,), (schemes,))
         for _, position, entry, schemes in sorted(
             (
                 (entry.name != name, position, entry, schemes)

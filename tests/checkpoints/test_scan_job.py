@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 import quantviz as qv
-from quantviz.budget import Ended, Spending, spending
+from quantviz.budget import Ended, TimeBudget, spending
 from quantviz.checkpoints.results.store import Results
 from quantviz.checkpoints.scan.scanning import make_ready, scan_as_job
 from quantviz.jobs import Cost, Jobs
@@ -18,9 +18,9 @@ def test_a_dropped_scan_is_cancelled_and_one_to_the_end_done(tmp_path):
     model, kept = tmp_path / "model.safetensors", tmp_path / "r.sqlite"
     save_file({f"{n}.weight": torch.ones(8, 128) for n in range(3)}, model)
     asked = str(model), ("int4_g128",), "", "", str(kept)
-    dropped = Spending(1e9)
+    dropped = TimeBudget(1e9)
     dropped.drop()
-    for budget, state in ((dropped, "cancelled"), (Spending(1e9), "done")):
+    for budget, state in ((dropped, "cancelled"), (TimeBudget(1e9), "done")):
         with contextlib.suppress(Ended), spending(budget):
             scan_as_job(*asked)
         with Results(kept, read_only=True) as results:

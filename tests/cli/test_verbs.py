@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 import quantviz as qv
 from quantviz import cli
-from quantviz.checkpoints.results.stored_rows import Progress
+from quantviz.checkpoints.results.stored_rows import ScanProgress
 from quantviz.cli import figure, output, quantviz, scan, serve
 from quantviz.cli.reporting import ProgressLine
 from quantviz.export.cell_words import derivation
@@ -218,7 +218,7 @@ def test_a_picture_without_what_draws_it_is_a_sentence_that_names_the_page(folde
     def no_browser(*_, **__):
         raise RuntimeError("\n\nKaleido requires Chrome.\nmore")
 
-    monkeypatch.setattr("quantviz.figures.payload.Drawn.to_image", no_browser)
+    monkeypatch.setattr("quantviz.figures.payload.UncheckedFigure.to_image", no_browser)
     done = run(*arguments, status=2)
     assert "Kaleido requires Chrome" in done.stderr
     assert ".html" in done.stderr
@@ -331,5 +331,7 @@ def test_a_log_gets_a_line_now_and_then(capsys):
         line.show(lambda: "3/9")
     assert capsys.readouterr().err == "3/9\n" * 2
     # There is no rate before kernels have measured.
-    words = (scan._progress_words(Progress(3, 9, 10, 100, 3, *rate)) for rate in ((2e6, 75.0), (None, None)))
+    words = (
+        scan._progress_words(ScanProgress(3, 9, 10, 100, 3, *rate)) for rate in ((2e6, 75.0), (None, None))
+    )
     assert tuple(words) == ("3/9 tensors, 2 MB/s, 1:15 left", "3/9 tensors")

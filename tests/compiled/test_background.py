@@ -34,7 +34,7 @@ class _Nothing:
 
 @pytest.fixture
 def uncompiled(monkeypatch):
-    """Inside of `compiling.at_once()` nothing is compiled."""
+    """Inside of `compiling.without_compiling()` nothing is compiled."""
     nothing = _Nothing()
     monkeypatch.setattr(compiling, "warmer", lambda: nothing)
     return nothing
@@ -53,7 +53,7 @@ def values(shape, seed, *, ties=False, holes=False):
 def both(ask):
     """What is answered by kernels, and at once."""
     compiled = ask()
-    with compiling.at_once():
+    with compiling.without_compiling():
         return compiled, ask()
 
 
@@ -185,7 +185,7 @@ def test_codes_that_a_zero_point_was_added_to_get_the_quicker_sums():
 
 def test_who_does_not_wait_says_so_for_its_threads_too():
     seen = []
-    with compiling.at_once():
+    with compiling.without_compiling():
         shared_out(lambda items: seen.extend(kernel_access.waits() for _ in items), range(4), threads=2)
     assert seen == [False] * 4
     assert kernel_access.waits()

@@ -22,7 +22,7 @@ from PIL import Image
 import quantviz as qv
 from quantviz.analysis.study import Study
 from quantviz.evaluation.metric_formulas import bits_per_element
-from quantviz.evaluation.tables import Within, as_csv, as_npz, scales_table
+from quantviz.evaluation.tables import PartPosition, as_csv, as_npz, scales_table
 from quantviz.export.files import file_name, python_lines, scheme_code
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState, opening
@@ -504,7 +504,7 @@ def test_a_part_says_where_it_lies_in_its_tensor(form, index):
         normal(6, 12) if len(index) == 2 else normal(4, 3, 8),
         qv.Scheme.parse(f"{form},min_max,course"),
     )
-    whole, within = qv.quantize(x, scheme), Within(index, tuple(x.shape))
+    whole, within = qv.quantize(x, scheme), PartPosition(index, tuple(x.shape))
     seen = quantize_part(x[index], scheme, whole.qparams, tuple(x.shape), index)
     by_place = {
         tuple(row[f"axis_{axis}"] for axis in range(x.dim())): row

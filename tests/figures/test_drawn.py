@@ -10,7 +10,7 @@ import plotly.io as pio
 import pytest
 
 from quantviz.figures.marked_line import marked_line_figure
-from quantviz.figures.payload import Drawn, encoded
+from quantviz.figures.payload import UncheckedFigure, encoded
 
 SPEC = {
     "data": [{"type": "heatmap", "z": [[1.0, 2.0]]}, {"type": "bar", "y": [3, 4], "name": "a"}],
@@ -19,7 +19,7 @@ SPEC = {
 
 
 def drawn():
-    return Drawn(copy.deepcopy(SPEC))
+    return UncheckedFigure(copy.deepcopy(SPEC))
 
 
 def plotlys():
@@ -83,7 +83,9 @@ def test_arrays_come_back_from_their_code(dtype, shape):
 
 @pytest.mark.parametrize("values", [[], ["a", "b"], [np.nan, 1.0], [2, 3]])
 def test_an_array_is_sent_as_the_browser_reads_it(values):
-    sent = Drawn({"data": [{"type": "bar", "y": np.array(values)}], "layout": {}}).to_dict()["data"][0]["y"]
+    sent = UncheckedFigure({"data": [{"type": "bar", "y": np.array(values)}], "layout": {}}).to_dict()[
+        "data"
+    ][0]["y"]
     assert sent == values if not values or isinstance(values[0], str) else sent["dtype"] in ("f8", "i4")
 
 
@@ -95,7 +97,7 @@ def test_enlarged_text_marks_and_height_are_larger_and_data_as_before():
     ]
     arrow = {"ax": 10, "ay": 2, "ayref": "y", "font": font, "standoff": 5, "x": 3}
     layout = {"height": 200, "width": None, "margin": {"l": 8, "r": 4}, "annotations": [arrow]}
-    large = Drawn({"data": data, "layout": layout}).enlarged(1.5).to_dict()
+    large = UncheckedFigure({"data": data, "layout": layout}).enlarged(1.5).to_dict()
     assert large["data"][0]["marker"]["size"] == [9, 18]
     assert large["data"][0]["line"]["width"] == 3
     assert large["data"][0]["x"] == encoded(np.array([1, 2]))
@@ -105,7 +107,7 @@ def test_enlarged_text_marks_and_height_are_larger_and_data_as_before():
     assert large["layout"]["annotations"] == [
         {"ax": 15, "ay": 2, "ayref": "y", "font": {"size": 18, "color": "#000000"}, "standoff": 7.5, "x": 3}
     ]
-    assert Drawn({"data": data, "layout": layout}).enlarged(1).to_dict()["layout"] == layout
+    assert UncheckedFigure({"data": data, "layout": layout}).enlarged(1).to_dict()["layout"] == layout
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.125, 2.0])

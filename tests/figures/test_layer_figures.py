@@ -13,7 +13,7 @@ from quantviz.figures.model_run_plots import (
     kinds_of,
     predictions_figure,
 )
-from quantviz.figures.multiplication import Ends, multiplication_alt, multiplication_figure
+from quantviz.figures.multiplication import ColourEnds, multiplication_alt, multiplication_figure
 from quantviz.layers.layer_picture import layer_picture
 from quantviz.models.layer_effects import CHEAP, LayerEffect
 
@@ -34,7 +34,7 @@ def spec(figure):
 
 def test_the_parts_lie_as_in_the_multiplication_and_share_their_axes(result):
     picture = layer_picture(result, (0, 12), (0, 40), (0, 20), "error", 64)
-    ends = Ends(1.0, 2.0, 3.0)
+    ends = ColourEnds(1.0, 2.0, 3.0)
     drawn = multiplication_figure(picture, ends, height=400)
     layout = drawn.to_dict()["layout"]
     assert layout["xaxis2"]["domain"] == layout["xaxis3"]["domain"]
@@ -52,7 +52,7 @@ def test_the_parts_lie_as_in_the_multiplication_and_share_their_axes(result):
 def test_small_parts_have_their_values_printed():
     result = qv.layer(torch.eye(3), torch.ones(2, 3), "int8_per_tensor", None)
     picture = layer_picture(result, (0, 2), (0, 3), (0, 3), "x", 64)
-    traces = multiplication_figure(picture, Ends(1, 1, 1), height=400).to_dict()["data"]
+    traces = multiplication_figure(picture, ColourEnds(1, 1, 1), height=400).to_dict()["data"]
     assert all("texttemplate" in trace for trace in traces)
 
 
@@ -60,7 +60,7 @@ def printed_errors(w, x):
     """The picture of the errors of a small layer in int8, and the texts in its cells."""
     result = qv.layer(w, x, "int8_per_tensor", "int8_per_tensor")
     picture = layer_picture(result, (0, 5), (0, 5), (0, 5), "error", 64)
-    traces = multiplication_figure(picture, Ends(0, 0, 0), height=400).to_dict()["data"]
+    traces = multiplication_figure(picture, ColourEnds(0, 0, 0), height=400).to_dict()["data"]
     return picture, [trace["text"] for trace in traces]
 
 

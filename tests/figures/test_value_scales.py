@@ -13,11 +13,11 @@ from quantviz.figures.panel_painter import panel_ramp
 from quantviz.figures.panels import panels_figure
 from quantviz.figures.panels_data import WASHED_OUT, as_picture, panels_data, result_panels, with_value_scale
 from quantviz.figures.theme import GREYS, THEMES, rgb
-from quantviz.streaming.value_distribution import Spread
+from quantviz.streaming.value_distribution import MagnitudeSpread
 from quantviz.ui.components.panels_bridge import color_scale
 from tests.helpers.panels import result
 
-SPREAD = Spread(0.5, 3.0)
+SPREAD = MagnitudeSpread(0.5, 3.0)
 
 
 def with_outlier():
@@ -36,7 +36,7 @@ def test_the_colours_of_x_end_at_the_percentile_and_say_so():
         assert layout[axis]["colorbar"]["ticktext"] == ["−3 · 99 % of |x|", "3"]
     assert layout["coloraxis4"]["cmax"] == linear.error_range[1]
     # Where nearly all is 0 the ends stay.
-    assert with_value_scale(linear, "percentile", Spread(0.5, 0.0)).value_range == (-100, 100)
+    assert with_value_scale(linear, "percentile", MagnitudeSpread(0.5, 0.0)).value_range == (-100, 100)
     one_sided = dataclasses.replace(linear, value_range=(2.0, 100.0))
     assert with_value_scale(one_sided, "percentile", SPREAD).value_range == (2, 3)
     assert with_value_scale(
@@ -73,7 +73,7 @@ def test_the_colours_of_x_are_logarithmic_beyond_the_median(side):
 def test_left_to_itself_x_is_logarithmic_where_its_largest_value_would_wash_out_the_rest(largest, scale):
     x = torch.tensor([[1.0, -1.0, 1.0, largest]])
     data = panels_data(x, torch.zeros(1, 4), x)
-    found = with_value_scale(data, "auto", Spread(1.0, largest))
+    found = with_value_scale(data, "auto", MagnitudeSpread(1.0, largest))
     assert found.symlog == scale
     # The bar says so.
     left = panels_figure(found).to_dict()["layout"]["coloraxis"]["colorbar"]["ticktext"][0]
@@ -82,7 +82,7 @@ def test_left_to_itself_x_is_logarithmic_where_its_largest_value_would_wash_out_
 
 def test_all_zeros_have_no_logarithm():
     x = torch.zeros(2, 2)
-    assert with_value_scale(panels_data(x, x, x), "auto", Spread(0.0, 0.0)).symlog is None
+    assert with_value_scale(panels_data(x, x, x), "auto", MagnitudeSpread(0.0, 0.0)).symlog is None
 
 
 @pytest.mark.parametrize("mode", ["symmetric", "asymmetric"])
@@ -100,7 +100,7 @@ def test_a_picture_is_grey_from_black_on(mode):
     # The code of 0 is black too.
     assert data.code_range == (data.q[0, 0], 7)
     # A dark picture is not brightened where that is not asked for.
-    dark = Spread(0.001, 1.0)
+    dark = MagnitudeSpread(0.001, 1.0)
     assert with_value_scale(data, "auto", dark).symlog is None
     assert with_value_scale(data, "symlog", dark).symlog == 0.001
     # Its pixels are square.

@@ -8,7 +8,7 @@ from quantviz.checkpoints.results.store import Results
 from quantviz.checkpoints.results.typed_tables import NUMBERS
 from quantviz.checkpoints.results.typed_values import sentences
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured
-from quantviz.checkpoints.scan.measuring import Measured
+from quantviz.checkpoints.scan.measuring import ContentMeasurement
 
 RECIPES = ("int8_per_row", "int4_g32")
 NAMES = ("model.layers.0.q.weight", "model.layers.1.q.weight", "embed.weight", "norm.weight")
@@ -45,6 +45,8 @@ def rows_of(content, at):
     for recipe in RECIPES:
         scheme = str(qv.RECIPES[recipe])
         if at == 1 and recipe == RECIPES[1]:
-            yield Measured(content, scheme, "problem", sentences(qv.QuantVizError("checkpoint.no_recipes")))
+            yield ContentMeasurement(
+                content, scheme, "problem", sentences(qv.QuantVizError("checkpoint.no_recipes"))
+            )
         else:
-            yield Measured(content, scheme, "ok", None, MappingProxyType(numbers), (1, 2))
+            yield ContentMeasurement(content, scheme, "ok", None, MappingProxyType(numbers), (1, 2))

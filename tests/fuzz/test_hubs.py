@@ -9,7 +9,7 @@ import socket
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.hubs import connection, models
-from quantviz.sources.hubs.addresses import Place
+from quantviz.sources.hubs.addresses import HubAddress
 from quantviz.sources.hubs.connection import Deadline, get
 from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.limits import HubLimits
@@ -99,7 +99,7 @@ def test_a_damaged_listing_is_a_model_or_a_sentence():
     for seed in sample_of(range(TRIES), 2 * A_RUN):
         chance = random.Random(seed)
         model = models._model(
-            "hub.example", Place(REPO, COMMIT), damaged(chance.choice(listings), listings, chance)
+            "hub.example", HubAddress(REPO, COMMIT), damaged(chance.choice(listings), listings, chance)
         )
         for each in (*model.files, *model.configurations) if model else ():
             understood += 1

@@ -16,7 +16,7 @@ import yaml
 
 from quantviz.checkpoints.allocation.offers import Offers
 from quantviz.checkpoints.model_map import read_model
-from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.rows import ResultRow
 from quantviz.checkpoints.results.table_files import read_table
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED
 from quantviz.cli.output import Output, write
@@ -92,7 +92,7 @@ def test_a_name_in_a_script_is_a_text_and_nothing_else(suffix):
 
 def test_the_call_that_a_scan_shows_has_each_name_as_a_text():
     def call(path, name):
-        rows = [Row(name, "int8_per_row", file="f", numbers={"sqnr_db": 30.0})]
+        rows = [ResultRow(name, "int8_per_row", file="f", numbers={"sqnr_db": 30.0})]
         model = read_model([(name, (8, 8), "F32", "f")], rows, ["int8_per_row"])
         return python_call(
             SimpleNamespace(chosen="x"),

@@ -18,15 +18,21 @@ from quantviz.checkpoints.allocation.choices import choices_of
 from quantviz.checkpoints.allocation.frontier import allocation_frontier
 from quantviz.checkpoints.audit.matching import matched_by_ends
 from quantviz.checkpoints.audit.pairing import pairs_of
-from quantviz.checkpoints.model.account import Outcome
+from quantviz.checkpoints.model.account import TensorOutcome
 from quantviz.checkpoints.model.folders import model_in
 from quantviz.checkpoints.model.gguf_names import gguf_names
 from quantviz.checkpoints.model.items import accounted, items_of
 from quantviz.checkpoints.model.opening import open_model
-from quantviz.checkpoints.model.tensor_names import Place, place_of_name, short_names, short_stacks
-from quantviz.checkpoints.model_map import Model, ModelTensor, audited_model, layers_with_experts, model_map
+from quantviz.checkpoints.model.tensor_names import TensorPlace, place_of_name, short_names, short_stacks
+from quantviz.checkpoints.model_map import (
+    ModelTensor,
+    ScannedModel,
+    audited_model,
+    layers_with_experts,
+    model_map,
+)
 from quantviz.checkpoints.profiles.siblings import fused_groups
-from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.rows import ResultRow
 from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.checkpoints.scan.listing import Entry, list_checkpoint
 from quantviz.checkpoints.scan.planning import plan, smallest_first
@@ -133,16 +139,16 @@ def columns_of(names: list[str]) -> dict[str, list[object]]:
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def model_of(names: list[str]) -> Model:
+def model_of(names: list[str]) -> ScannedModel:
     """Return a scanned model whose kinds and stacks are names that count, too."""
-    found: dict[str, dict[str, Row]] = {}
+    found: dict[str, dict[str, ResultRow]] = {}
     for row in TypedTable.of(rows_of(names)).rows:
         found.setdefault(row.tensor, {})[row.recipe] = row
 
-    def counting(place: Place) -> Place:
-        return Place(Name(place.stack), place.layer, Name(place.kind), place.expert)
+    def counting(place: TensorPlace) -> TensorPlace:
+        return TensorPlace(Name(place.stack), place.layer, Name(place.kind), place.expert)
 
-    return Model(
+    return ScannedModel(
         tuple(
             ModelTensor(name, (64, 64), "bfloat16", "", counting(place_of_name(name)), found[name])
             for name in names
@@ -258,7 +264,7 @@ def _files(names: list[str]) -> Work:
             with open_model(paths[0]) as one, open_model(paths[1]) as other:
                 items = items_of(one)
                 pairs = pairs_of(one, other, items, items_of(other))
-                became = {item.name: Outcome("compared") for item in items}
+                became = {item.name: TensorOutcome("compared") for item in items}
                 assert len(tuple(accounted(one, "quantized", items, became))) >= len(pairs)
 
     return work

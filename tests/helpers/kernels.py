@@ -35,7 +35,7 @@ def shown():
 def kept():
     return {path.name for path in kernel_access.cache_folder().rglob("*.nbc")}
 assert not kept()
-with compiling.at_once():
+with compiling.without_compiling():
     assert shown().measured.path == "chunked"
     assert compiler.compiler().seconds == 0
     compiling.warmer().wait(kernel_access.FIXED)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 
 from quantviz.teaching.lessons.check import MOST_QUESTIONS, MOST_TYPED
-from quantviz.teaching.lessons.model import Drag, Lesson, Number
+from quantviz.teaching.lessons.model import DragQuestion, Lesson, NumberQuestion
 from quantviz.teaching.lessons.plan import minutes
 
 #: Steps in a row that ask nothing, and steps of a lesson that neither ask nor let the hand move anything.
@@ -44,8 +44,8 @@ class LessonCounts:
 def lesson_counts(lesson: Lesson) -> LessonCounts:
     """Return what a lesson asks, and when."""
     asked = [question for step in lesson.steps for question in step.questions]
-    typed = sum(isinstance(question, Number) for question in asked)
-    drags = sum(isinstance(question, Drag) for question in asked)
+    typed = sum(isinstance(question, NumberQuestion) for question in asked)
+    drags = sum(isinstance(question, DragQuestion) for question in asked)
     moved, early, row, longest = False, 0, 0, 0
     for step in lesson.steps:
         moved |= bool(step.move)

@@ -10,15 +10,15 @@ from quantviz.figures.ruler_data import ruler_of_cell
 from quantviz.teaching.lessons.drags import drag_answer, moved_by
 from quantviz.teaching.lessons.finger import AXES, NEAR, axis_of
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, quantities
-from quantviz.teaching.lessons.model import Cell, Drag
+from quantviz.teaching.lessons.model import CellQuestion, DragQuestion
 
 
 def right_answer(question, scenes):
     """The right answer, as it is kept."""
     truth = question.truth(scenes)
-    if isinstance(question, Cell):
+    if isinstance(question, CellQuestion):
         return min(truth)
-    return drag_answer(scenes[HERE].state, truth) if isinstance(question, Drag) else truth
+    return drag_answer(scenes[HERE].state, truth) if isinstance(question, DragQuestion) else truth
 
 
 def words_of(step):

@@ -6,6 +6,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 
 from quantviz.browser.messages import (
     Either,
+    FixedList,
     Flag,
     Items,
     Kinds,
@@ -13,7 +14,6 @@ from quantviz.browser.messages import (
     Named,
     Number,
     Record,
-    Row,
     Text,
     Whole,
     Word,
@@ -47,7 +47,7 @@ def right(shape, chance):
             return chance.choice(known)
         case Items(of, least, most):
             return [right(of, chance) for _ in range(min(most, least + chance.choice((0, 1, 2))))]
-        case Row(shapes):
+        case FixedList(shapes):
             return [right(each, chance) for each in shapes]
         case Named(of, names, most):
             return {

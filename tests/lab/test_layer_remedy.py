@@ -3,7 +3,7 @@
 import pytest
 
 from quantviz.lab.layer_remedy import first_remedy
-from quantviz.lab.layer_state import Pair
+from quantviz.lab.layer_state import SchemePair
 from quantviz.layers.captures import Captured
 from quantviz.sources import Normal
 
@@ -17,11 +17,11 @@ def captured(outputs, width, loud):
 @pytest.mark.parametrize(
     ("loud", "pair", "cause", "remedy"),
     [
-        (60, Pair("int8_per_row", "int8_per_tensor"), "channel", ("int8_per_row", "int8_per_tensor")),
-        (1, Pair("int8_per_row", "int4_per_row"), "inputs", ("int8_per_row", "int4_g128")),
-        (1, Pair("int4_per_tensor", "none"), "weights", ("int4_per_row", "none")),
-        (1, Pair("int4_g128", "int8_per_row"), "weights", ("int4_g32", "int8_per_row")),
-        (1, Pair("int4_g32", "none"), None, None),
+        (60, SchemePair("int8_per_row", "int8_per_tensor"), "channel", ("int8_per_row", "int8_per_tensor")),
+        (1, SchemePair("int8_per_row", "int4_per_row"), "inputs", ("int8_per_row", "int4_g128")),
+        (1, SchemePair("int4_per_tensor", "none"), "weights", ("int4_per_row", "none")),
+        (1, SchemePair("int4_g128", "int8_per_row"), "weights", ("int4_g32", "int8_per_row")),
+        (1, SchemePair("int4_g32", "none"), None, None),
     ],
 )
 def test_the_cause_names_the_remedy_and_its_error_is_measured(loud, pair, cause, remedy):
@@ -39,7 +39,7 @@ def test_the_cause_names_the_remedy_and_its_error_is_measured(loud, pair, cause,
 
 
 def test_of_a_large_weight_some_outputs_are_measured():
-    pair = Pair("int8_per_row", "int8_per_tensor")
+    pair = SchemePair("int8_per_row", "int8_per_tensor")
     found = first_remedy(captured(2048, 256, 60).result(*pair.schemes()), pair)
     assert found.outputs == 1024
     assert found.after < found.before

@@ -10,9 +10,9 @@ from quantviz.lab.layer_state import (
     MOST_PAIRS,
     PAIRS,
     WEIGHTS,
+    LayerPart,
     LayerState,
-    Lines,
-    Pair,
+    SchemePair,
     pairs_compared,
     usual_pair,
 )
@@ -27,13 +27,13 @@ SMALL = BuiltInLayer("loud_input")
 def test_every_part_of_the_state_is_in_its_link():
     state = LayerState(
         source=BIG,
-        pair=Pair("int4_g128", "int8,asymmetric,per_tensor,min_max,course", static=False),
+        pair=SchemePair("int4_g128", "int8,asymmetric,per_tensor,min_max,course", static=False),
         method="rotation+gptq",
         seed=5,
         cell=(319, 127),
         channel=1535,
         shown="x_hat",
-        lines=Lines((0, 4), (7, 9), (100, 128)),
+        lines=LayerPart((0, 4), (7, 9), (100, 128)),
         compared=(PAIRS["nvfp4"], PAIRS["w8a8_dynamic"]),
     )
     assert LayerState.read(state.written()) == (state, ())
@@ -81,7 +81,9 @@ def test_a_long_link_is_not_read():
 
 
 def test_places_outside_of_the_layer_are_dropped():
-    places = LayerState(SMALL, PAIRS["w8a32"], cell=(4, 0), channel=4, lines=Lines((0, 5), (0, 1), (0, 1)))
+    places = LayerState(
+        SMALL, PAIRS["w8a32"], cell=(4, 0), channel=4, lines=LayerPart((0, 5), (0, 1), (0, 1))
+    )
     state, problems = LayerState.read(places.written())
     assert (state.cell, state.channel, state.lines, problems) == (None, None, None, ())
 
@@ -122,9 +124,9 @@ def test_the_nearest_scheme_stands_in_for_one_that_does_not_fit():
 
 def test_every_offered_scheme_fits_a_layer_of_a_model():
     for form in WEIGHTS:
-        assert Pair(form, AS_IT_IS).problem(BIG.shape) is None
+        assert SchemePair(form, AS_IT_IS).problem(BIG.shape) is None
     for form in INPUTS:
-        assert Pair(AS_IT_IS, form).problem(BIG.shape) is None
+        assert SchemePair(AS_IT_IS, form).problem(BIG.shape) is None
 
 
 def test_the_present_pair_is_compared_first_and_once():

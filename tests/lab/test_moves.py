@@ -17,7 +17,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.moves import block_count, hand_choices, moved, range_counts
 from quantviz.lab.state import LabState, opening
 from quantviz.sources import AsMatrix, Builtin, Edited, Normal, Upload
-from quantviz.sources.base import AtHand
+from quantviz.sources.base import OpenedFiles
 from quantviz.sources.typed import Typed, shortest
 from quantviz.tensors.lazy import InMemory
 from quantviz.text import languages
@@ -226,7 +226,7 @@ def test_a_cell_of_a_matrix_is_the_tensors():
     tensor = Normal(4, 6).tensor().view(2, 3, 2, 2)
     upload = Upload("0", "a.pt · w", (2, 3, 2, 2))
 
-    class Hand(AtHand):
+    class Hand(OpenedFiles):
         def uploaded(self, source):
             return {upload: InMemory(tensor)}[source]
 

@@ -12,9 +12,9 @@ from quantviz.analysis.scheme_comparison import MOST_SCHEMES
 from quantviz.lab.page_state import LONGEST
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.share_links import short_link
-from quantviz.lab.state import MOST_HELD, VERSION, VERSIONS, LabState, mended, opening
+from quantviz.lab.state import MOST_COMPARED, VERSION, VERSIONS, LabState, change_notes, opening
+from quantviz.schemes.arithmetic_changes import ARITHMETIC_CHANGES, TensorTraits
 from quantviz.schemes.level_count import level_count
-from quantviz.schemes.mended import MENDS, AboutTensor
 from quantviz.sources import Builtin, Normal, Upload, with_cell
 from quantviz.sources.typed import Typed
 from quantviz.sources.upload import UploadedFile
@@ -46,7 +46,7 @@ def test_eight_schemes_travel_in_under_2000_characters():
     state = LabState(Normal(rows=64, cols=256), longest[7], View.of((64, 256)), (0, 0)).remembering(
         longest[:7]
     )
-    assert len(state.contenders) == MOST_HELD == MOST_SCHEMES
+    assert len(state.contenders) == MOST_COMPARED == MOST_SCHEMES
     assert len("https://quantviz.example.org/lab?" + urlencode({**state.written(), "lang": "en"})) < 2000
     assert LabState.read(state.written()) == (state, ())
 
@@ -300,31 +300,31 @@ CLAMPED = "int8,symmetric,per_tensor,percentile(p=99.9),onnxruntime"
 @pytest.mark.parametrize(
     ("form", "tensor", "keys"),
     [
-        (CLAMPED, AboutTensor(), ["mended_clamp"]),
+        (CLAMPED, TensorTraits(), ["mended_clamp"]),
         (
             "int16,symmetric,per_group(size=16),given(scale=0.5),onnxruntime_blocked",
-            AboutTensor(),
+            TensorTraits(),
             ["mended_clamp"],
         ),
         # In its own range no value reaches the clamp, and 4 bits were clamped at -8 before.
-        ("int8,symmetric,per_tensor,min_max,onnxruntime", AboutTensor(), []),
-        ("int4,symmetric,per_tensor,percentile(p=99.9),onnxruntime", AboutTensor(), []),
+        ("int8,symmetric,per_tensor,min_max,onnxruntime", TensorTraits(), []),
+        ("int4,symmetric,per_tensor,percentile(p=99.9),onnxruntime", TensorTraits(), []),
         (
             "int8,symmetric,per_tensor,percentile(p=99.0),torch(narrow_range=true)",
-            AboutTensor(),
+            TensorTraits(),
             ["mended_clamp"],
         ),
-        ("int8,symmetric,per_tensor,min_max,torch(narrow_range=true)", AboutTensor(), []),
-        ("int4,symmetric,per_tensor,min_max,course,clip", AboutTensor(finite=False), ["mended_nonfinite"]),
-        ("int4,symmetric,per_tensor,min_max,course,clip", AboutTensor(), []),
-        ("int4,symmetric,per_tensor,min_max,torchao", AboutTensor("bfloat16"), ["mended_half"]),
-        ("int4,symmetric,per_tensor,min_max,torchao", AboutTensor(), []),
-        ("int4,symmetric,per_tensor,min_max,course", AboutTensor("bfloat16"), []),
-        ("float4_e2m1fn,symmetric,per_group(size=32),min_max,gguf_mx", AboutTensor(), ["mended_exponent"]),
-        ("int4,symmetric,flat(size=64),min_max,modelopt_int4", AboutTensor(), ["mended_zeros"]),
+        ("int8,symmetric,per_tensor,min_max,torch(narrow_range=true)", TensorTraits(), []),
+        ("int4,symmetric,per_tensor,min_max,course,clip", TensorTraits(finite=False), ["mended_nonfinite"]),
+        ("int4,symmetric,per_tensor,min_max,course,clip", TensorTraits(), []),
+        ("int4,symmetric,per_tensor,min_max,torchao", TensorTraits("bfloat16"), ["mended_half"]),
+        ("int4,symmetric,per_tensor,min_max,torchao", TensorTraits(), []),
+        ("int4,symmetric,per_tensor,min_max,course", TensorTraits("bfloat16"), []),
+        ("float4_e2m1fn,symmetric,per_group(size=32),min_max,gguf_mx", TensorTraits(), ["mended_exponent"]),
+        ("int4,symmetric,flat(size=64),min_max,modelopt_int4", TensorTraits(), ["mended_zeros"]),
         (
             "uint4,symmetric,per_tensor,min_max,course(scale.rule=without_clipping)",
-            AboutTensor(),
+            TensorTraits(),
             ["mended_unsigned"],
         ),
     ],
@@ -333,15 +333,15 @@ def test_a_link_of_before_says_what_was_mended(form, tensor, keys):
     link = {"t": "normal(rows=8,cols=64,seed=1)", "s": form}
     state, problems = LabState.read({**link, "v": "1"})
     assert not problems
-    assert [note.params["what"].key for note in mended({**link, "v": "1"}, state, tensor)] == keys
+    assert [note.params["what"].key for note in change_notes({**link, "v": "1"}, state, tensor)] == keys
     # One without a version is as old as that, and one of today says nothing.
-    assert mended(link, state, tensor) == mended({**link, "v": "1"}, state, tensor)
-    assert not mended(state.written(), state, tensor)
+    assert change_notes(link, state, tensor) == change_notes({**link, "v": "1"}, state, tensor)
+    assert not change_notes(state.written(), state, tensor)
 
 
 def test_every_correction_is_of_an_arithmetic_that_a_link_can_name():
-    assert VERSIONS[VERSION] == qv.ARITHMETIC == max(mend.number for mend in MENDS)
-    assert set(VERSIONS.values()) >= {mend.number - 1 for mend in MENDS}
+    assert VERSIONS[VERSION] == qv.ARITHMETIC == max(mend.number for mend in ARITHMETIC_CHANGES)
+    assert set(VERSIONS.values()) >= {mend.number - 1 for mend in ARITHMETIC_CHANGES}
 
 
 def test_a_short_link_keeps_its_version_where_it_would_be_taken_for_an_old_one():
@@ -354,4 +354,4 @@ def test_both_schemes_of_a_link_are_looked_at():
     link = {"v": "1", "t": "normal(rows=8,cols=64,seed=1)", "s": "int8,symmetric,per_tensor,min_max,course"}
     for name in ("b", "y"):
         other = {**link, name: CLAMPED}
-        assert len(mended(other, LabState.read(other)[0], AboutTensor())) == 1
+        assert len(change_notes(other, LabState.read(other)[0], TensorTraits())) == 1

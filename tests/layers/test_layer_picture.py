@@ -66,7 +66,7 @@ def test_a_part_is_cut_out_of_the_whole_along_all_three_axes(result):
 @pytest.mark.parametrize("shown", NAMES)
 def test_many_outputs_are_read_in_bands_or_sampled(result, shown, monkeypatch):
     whole = layer_picture(result, *WHOLE, shown, 8)
-    monkeypatch.setattr(module, "_AT_ONCE", 100)
+    monkeypatch.setattr(module, "_CELLS_PER_READ", 100)
     banded = layer_picture(result, *WHOLE, shown, 8)
     for name in ("x", "w", "y"):
         assert np.allclose(getattr(banded, name).values, getattr(whole, name).values, rtol=1e-6, atol=1e-9)

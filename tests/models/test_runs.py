@@ -215,7 +215,7 @@ def write_run(path, tensors, ops=None):
 
 
 def test_the_numbers_are_those_of_all_values_whatever_the_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_difference, "_AT_ONCE", 7)
+    monkeypatch.setattr(run_difference, "_ELEMENTS_PER_READ", 7)
     x = {"a": drawn(3, 2, 5), "logits": drawn(4, 6, seed=2)}
     y = {name: each + 0.1 * drawn(*each.shape, seed=9) for name, each in x.items()}
     found = qv.compare_runs(
@@ -419,7 +419,7 @@ def test_a_file_without_order_has_no_first_error(tmp_path):
 def test_each_pixel_shows_its_cell_of_largest_error(tmp_path, shape, monkeypatch):
     from quantviz.models import worst_part as module
 
-    monkeypatch.setattr(module, "_AT_ONCE", 64)
+    monkeypatch.setattr(module, "_ELEMENTS_PER_READ", 64)
     x = drawn(*shape)
     y = x + 0.1 * drawn(*shape, seed=3)
     runs = [write_run(tmp_path / f"{k}.safetensors", {"t": each}) for k, each in enumerate((x, y))]

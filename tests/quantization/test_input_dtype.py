@@ -19,7 +19,7 @@ from quantviz.schemes.granularity import PerChannel
 from quantviz.sources.edited import Edited
 from quantviz.sources.files import open_tensors
 from quantviz.streaming.measuring import measure
-from quantviz.tensors.lazy import InMemory, Matrix, Rounded, as_stored
+from quantviz.tensors.lazy import HalfPrecision, InMemory, Matrix, as_stored
 from tests.helpers.golden_codes import half_schemes
 from tests.helpers.offered import offered_schemes
 from tests.helpers.replay import replay
@@ -209,9 +209,9 @@ def test_files_keep_the_dtype(dtype, tmp_path):
 def test_views_of_a_tensor_have_its_dtype():
     x = InMemory(normal(4, 64).bfloat16().float(), dtype="bfloat16")
     assert Matrix(x).dtype == "bfloat16"
-    assert Rounded(x, "float16").dtype == "float16"
+    assert HalfPrecision(x, "float16").dtype == "float16"
     assert on_stored(x, INT8)[0] is x
-    assert isinstance(on_stored(x, INT8.on_input("float16"))[0], Rounded)
+    assert isinstance(on_stored(x, INT8.on_input("float16"))[0], HalfPrecision)
 
 
 def test_engines_are_compared_on_the_tensor_as_it_is_stored():

@@ -14,7 +14,7 @@ from quantviz.quantization import calibrating, qparams, quantizer, result
 from quantviz.quantization.range_search import LESS
 from quantviz.schemes.calibration import Range
 from quantviz.streaming import coding, kernel_access, limits, measuring, programs, range_trials, ranges
-from quantviz.streaming.regions import Run
+from quantviz.streaming.regions import ElementRange
 from quantviz.streaming.threads import THREADS_VARIABLE
 from quantviz.tensors import blocks
 from quantviz.tensors.lazy import InMemory
@@ -194,12 +194,12 @@ def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(
         lambda each, power: calibrating.errors_of_blocks(each, x, absmax, scheme, layout, power)
     )(found, of)
     for piece in (50, 1000, 2**19):
-        trial = range_trials.Trial(
-            Run(InMemory(x), 0, x.numel(), layout), scheme, lambda: absmax, alone=False, piece=piece
+        trial = range_trials.BlockTrial(
+            ElementRange(InMemory(x), 0, x.numel(), layout), scheme, lambda: absmax, alone=False, piece=piece
         )
         torch.testing.assert_close(trial(found, of), wanted, rtol=1e-12, atol=0)
     for cells in (700, 2**16):
-        monkeypatch.setattr(calibrating, "_CELLS_AT_ONCE", cells)
+        monkeypatch.setattr(calibrating, "_CELLS_PER_CHUNK", cells)
         by_reference = calibrating.TrialByReference(x, absmax, scheme, layout)
         torch.testing.assert_close(by_reference(found, of), wanted, rtol=1e-12, atol=0)
 
@@ -207,9 +207,9 @@ def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(
 @pytest.mark.parametrize("mode", qv.MODES)
 def test_many_ranges_are_tried_at_once(mode, monkeypatch):
     """Each time blocks are read, and what is known of them is made."""
-    asked, call = [], range_trials.Trial.__call__
+    asked, call = [], range_trials.BlockTrial.__call__
     monkeypatch.setattr(
-        range_trials.Trial,
+        range_trials.BlockTrial,
         "__call__",
         lambda self, found, *of: asked.append(found.lo.numel()) or call(self, found, *of),
     )

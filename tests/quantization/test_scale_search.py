@@ -161,7 +161,9 @@ def test_any_number_of_blocks_at_a_time_and_any_path_give_the_same(name, monkeyp
         # The tensor's own largest magnitude counts in each row.
         x[:, 0] = 5.0
     asked = [(qv.choose_qparams(x, name, importance=w), w) for w in weights(name)]
-    few = {key: dataclasses.replace(method, at_once=48) for key, method in scale_search._METHODS.items()}
+    few = {
+        key: dataclasses.replace(method, blocks_per_chunk=48) for key, method in scale_search._METHODS.items()
+    }
     monkeypatch.setattr(scale_search, "_METHODS", few)
     for own, importance in asked:
         read = ranges.ranges(InMemory(x), qv.RECIPES[name], piece=2048, importance=importance)

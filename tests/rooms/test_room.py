@@ -6,7 +6,7 @@ import pytest
 
 from quantviz.errors import QuantVizError
 from quantviz.rooms.plan import Asked, Plan, Stop
-from quantviz.rooms.room import ACTS, FEWEST, PHASES, Counts, new_room, read_room, write_table
+from quantviz.rooms.room import ACTS, FEWEST, PHASES, RoomCounts, new_room, read_room, write_table
 from tests.helpers.room_plan import PLAN
 
 
@@ -142,7 +142,7 @@ def test_an_answer_has_the_shape_of_its_question(room, kind, good, bad):
     asking = dataclasses.replace(room, asked=asked)
     for answer in good:
         vote = asking.vote({**SAID, "answer": answer})
-        assert Counts.of([vote.stored] * FEWEST, asked[0]).rows == ((vote.answer, FEWEST, 0),)
+        assert RoomCounts.of([vote.stored] * FEWEST, asked[0]).rows == ((vote.answer, FEWEST, 0),)
     for answer in bad:
         with pytest.raises(QuantVizError):
             asking.vote({**SAID, "answer": answer})
@@ -150,12 +150,15 @@ def test_an_answer_has_the_shape_of_its_question(room, kind, good, bad):
 
 def test_no_cell_of_the_table_is_a_formula():
     plan = Plan((Stop("choice", "", ask="Which?", options=("=1+1", "-2")),))
-    table = write_table(new_room("K7QF", "key", plan, 2e9), {(0, 1): Counts(3, ((0, 2, 0), (1, 1, 0)))})
+    table = write_table(new_room("K7QF", "key", plan, 2e9), {(0, 1): RoomCounts(3, ((0, 2, 0), (1, 1, 0)))})
     assert [line.split(",")[6] for line in table.splitlines()[1:]] == ["'=1+1", "'-2"]
 
 
 def test_the_table_has_a_row_for_each_answer(room):
-    counts = {(0, 1): Counts.of(["[0, true]", "[2, false]", "[2, true]"], room.asked[0]), (1, 1): Counts(2)}
+    counts = {
+        (0, 1): RoomCounts.of(["[0, true]", "[2, false]", "[2, true]"], room.asked[0]),
+        (1, 1): RoomCounts(2),
+    }
     assert write_table(room, counts).splitlines() == [
         "stop,kind,at,question,round,answered,answer,sure,guessed",
         "1,choice,,choice,1,3,left,1,0",

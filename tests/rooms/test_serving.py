@@ -11,8 +11,8 @@ from hypothesis import strategies as some
 
 from quantviz.errors import QuantVizError
 from quantviz.rooms.plan import PLANS, Plan, Stop
-from quantviz.rooms.room import SIGNS, Counts
-from quantviz.rooms.serving import LONGEST_NEWS, Gate, RoomLimits, Rooms
+from quantviz.rooms.room import SIGNS, RoomCounts
+from quantviz.rooms.serving import LONGEST_NEWS, RoomGate, RoomLimits, Rooms
 from quantviz.rooms.stores import SqliteStore
 from quantviz.text import languages
 from tests.helpers.room_plan import PLAN
@@ -94,16 +94,16 @@ def test_in_any_order_of_messages_the_last_answer_before_closing_counts(messages
 def test_counts_are_seen_when_they_may_be(rooms, room):
     for number in range(4):
         rooms.answer(room.code, vote(answer=number % 2, sure=number > 0, device=f"d{number}"))
-    assert rooms.seen_counts(room, 0, to_lecturer=True) == [Counts(4)], "nothing while it is open"
+    assert rooms.seen_counts(room, 0, to_lecturer=True) == [RoomCounts(4)], "nothing while it is open"
     closed = acted(rooms, room, "close")
     hidden, seen = (rooms.seen_counts(closed, 0, to_lecturer=each) for each in (False, True))
-    assert (hidden, seen[0].rows) == ([Counts(4)], ((0, 1, 1), (1, 2, 0), (2, 0, 0)))
+    assert (hidden, seen[0].rows) == ([RoomCounts(4)], ((0, 1, 1), (1, 2, 0), (2, 0, 0)))
     again = acted(rooms, closed, "again")
     for number in range(2):
         rooms.answer(room.code, vote(round=2, answer=2, device=f"d{number}"))
     over = acted(rooms, again, "close")
     first, second = rooms.seen_counts(over, 0, to_lecturer=False)
-    assert (first, second) == (seen[0], Counts(2)), "two could find out each other"
+    assert (first, second) == (seen[0], RoomCounts(2)), "two could find out each other"
     assert rooms.table(over).splitlines()[1:] == [
         "1,choice,,choice,1,4,left,1,1",
         "1,choice,,choice,1,4,right,2,0",
@@ -197,7 +197,7 @@ def test_another_server_goes_on_with_the_room(tmp_path):
 def test_codes_that_are_guessed_slow_down_strangers_and_lock_out_nobody(monkeypatch):
     clock = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    gate = Gate()
+    gate = RoomGate()
     for _ in range(30):
         gate.wrong()
     assert gate.wait() == 0, "people mistype"

@@ -29,8 +29,8 @@ OPEN = {
     ("Scheme", "format"),
     ("Scheme", "convention"),
     ("QParams", "others"),
-    ("AboutTensor", "dtype"),
-    ("Mend", "key"),
+    ("TensorTraits", "dtype"),
+    ("ArithmeticChange", "key"),
 }
 
 

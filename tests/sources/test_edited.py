@@ -26,7 +26,7 @@ from quantviz.sources import (
     with_cell,
     write_source,
 )
-from quantviz.sources.base import AtHand
+from quantviz.sources.base import OpenedFiles
 from quantviz.sources.edited import MOST_EDITS
 from quantviz.sources.typed import Typed, nearest_float32
 from quantviz.tensors.lazy import InMemory
@@ -215,7 +215,7 @@ def test_it_answers_as_its_source_does():
 def test_an_upload_is_opened_where_it_lies():
     upload, x = Upload("00", "a.npy", (2, 2)), torch.ones(2, 2)
 
-    class Hand(AtHand):
+    class Hand(OpenedFiles):
         def uploaded(self, source):
             assert source == upload
             return InMemory(x)

@@ -17,10 +17,10 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState, opening
 from quantviz.sources import HubTensor, parse_source, write_source
 from quantviz.sources.hubs import connection, models, published
-from quantviz.sources.hubs.addresses import Place, parse_address
+from quantviz.sources.hubs.addresses import HubAddress, parse_address
+from quantviz.sources.hubs.byte_cache import ByteCache
 from quantviz.sources.hubs.connection import Deadline, Places, get
 from quantviz.sources.hubs.hosts import DISABLED, HUBS, USUAL, Hosts, hub_token, is_public
-from quantviz.sources.hubs.kept import Kept
 from quantviz.sources.hubs.models import find_model, published_catalog
 from quantviz.sources.hubs.published import PIECE, Ranges
 from quantviz.sources.limits import HubLimits
@@ -79,7 +79,7 @@ def refused(call, *args, **named):
 def ranges(hub, file=FILE, **limits):
     """The bytes of a file of the hub's model, and the last of them."""
     hosts = Hosts.read(hub.origin)
-    model = find_model(Place(REPO))
+    model = find_model(HubAddress(REPO))
     return Ranges(model, model.file(file), hosts, HubLimits(**limits))
 
 
@@ -107,7 +107,7 @@ def test_a_tensor_opens_by_its_ranges_and_again_from_the_disk(monkeypatch):
 def test_a_window_reads_its_own_rows(monkeypatch):
     with serving({FILE: LARGE}) as hub:
         listed(hub, monkeypatch)
-        catalog = published_catalog(find_model(Place(REPO)), FILE)
+        catalog = published_catalog(find_model(HubAddress(REPO)), FILE)
         assert torch.equal(catalog.load("b", (slice(300, 302), slice(1, 3))), TENSORS["b"][300:302, 1:3])
         assert hub.ranges == [(0, PIECE - 1), (4 * PIECE, 5 * PIECE - 1)]
 
@@ -118,16 +118,16 @@ def test_the_other_formats(monkeypatch, tmp_path):
     files = {path.name: path.read_bytes() for path in tmp_path.glob("*.*") if path.is_file()}
     with serving({"sub/model.gguf": blocks, **files}) as hub:
         listed(hub, monkeypatch)
-        model = find_model(Place(REPO))
+        model = find_model(HubAddress(REPO))
         assert [each.name for each in model.files] == sorted(hub.files)
         sharded = published_catalog(model, INDEX)
         assert torch.equal(sharded.load("a"), A)
-        assert torch.equal(HubTensor.of(Place(REPO, file=INDEX), "b").tensor(), B)
-        quantized = HubTensor.of(Place(REPO, file="sub/model.gguf"), "w")
+        assert torch.equal(HubTensor.of(HubAddress(REPO, file=INDEX), "b").tensor(), B)
+        quantized = HubTensor.of(HubAddress(REPO, file="sub/model.gguf"), "w")
         assert quantized.shape == (2, 32)
         assert torch.equal(quantized.tensor(), torch.zeros(2, 32))
-        assert refused(HubTensor.of, Place(REPO, file=FILE), "x") == "hub.no_file"
-        assert refused(HubTensor.of, Place(REPO, file=INDEX), "z") == "file.no_tensor"
+        assert refused(HubTensor.of, HubAddress(REPO, file=FILE), "x") == "hub.no_file"
+        assert refused(HubTensor.of, HubAddress(REPO, file=INDEX), "z") == "file.no_tensor"
 
 
 def test_quantized_weights_are_decoded_as_the_models_configuration_says(monkeypatch, tmp_path):
@@ -137,9 +137,9 @@ def test_quantized_weights_are_decoded_as_the_models_configuration_says(monkeypa
         files = {name: (tmp_path / name).read_bytes() for name in ("x.safetensors", "config.json")}
         with serving(files) as hub:
             listed(hub, monkeypatch)
-            model = find_model(Place(REPO))
+            model = find_model(HubAddress(REPO))
             assert [each.name for each in model.files] == ["x.safetensors"]
-            source = HubTensor.of(Place(REPO, file="x.safetensors"), "x.weight")
+            source = HubTensor.of(HubAddress(REPO, file="x.safetensors"), "x.weight")
             assert source.shape == tuple(theirs.shape)
             assert torch.allclose(source.tensor(), theirs.float(), rtol=1e-6, atol=1e-6)
             stored = source.open()
@@ -190,7 +190,7 @@ def test_a_link_says_another_shape_or_another_hub(monkeypatch):
         assert parse_source(f"hub({REPO}@{COMMIT},{FILE},x.weight,4x6,host=hub.example)").tensor()[0, 1] == 1
         assert refused(parse_source, f"hub({REPO}@none,{FILE},x.weight)") == "hub.no_model"
         listed(hub, monkeypatch, "https://unknown.invalid")
-        found = HubTensor.of(Place(REPO, file=FILE, host=hub.name), "x.weight")
+        found = HubTensor.of(HubAddress(REPO, file=FILE, host=hub.name), "x.weight")
         assert (found.host, found.revision) == ("", COMMIT)
 
 
@@ -262,13 +262,13 @@ def test_lies_about_the_model(lie, key, monkeypatch):
     monkeypatch.setattr(HubLimits, "of_environment", lambda: HubLimits(seconds=0.3))
     with serving({FILE: SMALL}, lie=lie) as hub:
         listed(hub, monkeypatch)
-        assert refused(find_model, Place(REPO)) == key
+        assert refused(find_model, HubAddress(REPO)) == key
 
 
 def test_a_digest_is_checked_where_all_of_a_file_was_read(monkeypatch):
     with serving({FILE: SMALL}, lie="digest") as hub:
         listed(hub, monkeypatch)
-        assert refused(HubTensor.of, Place(REPO, file=FILE), "x.weight") == "hub.digest"
+        assert refused(HubTensor.of, HubAddress(REPO, file=FILE), "x.weight") == "hub.digest"
     with serving({FILE: LARGE}, lie="digest") as hub:  # the last piece that comes makes it whole
         listed(hub, monkeypatch)
         file = ranges(hub)
@@ -278,7 +278,7 @@ def test_a_digest_is_checked_where_all_of_a_file_was_read(monkeypatch):
         assert refused(ranges(hub).read, 0, len(LARGE)) == "hub.digest"
     with serving({INDEX: b'{"weight_map": {"a": "b.safetensors"}}'}, lfs=False, lie="bytes") as hub:
         listed(hub, monkeypatch)
-        assert refused(published_catalog, find_model(Place(REPO)), INDEX) == "hub.digest"
+        assert refused(published_catalog, find_model(HubAddress(REPO)), INDEX) == "hub.digest"
 
 
 def test_a_connection_that_breaks_is_tried_again_and_what_came_is_kept(monkeypatch):
@@ -445,19 +445,25 @@ def test_the_usual_hosts():
 @pytest.mark.parametrize(
     ("pasted", "place"),
     [
-        ("https://huggingface.co/a/b", Place("a/b", host="huggingface.co")),
-        (" huggingface.co/a/b/?library=x#y ", Place("a/b", host="huggingface.co")),
-        ("https://HUGGINGFACE.co/gpt2", Place("gpt2", host="huggingface.co")),
-        ("https://huggingface.co/gpt2/blob/main/x.gguf", Place("gpt2", "main", "x.gguf", "huggingface.co")),
-        ("https://hf-mirror.com/a/b/tree/v1/sub", Place("a/b", "v1", host="hf-mirror.com")),
-        ("https://huggingface.co/a/b/tree/refs%2Fpr%2F1", Place("a/b", "refs/pr/1", host="huggingface.co")),
+        ("https://huggingface.co/a/b", HubAddress("a/b", host="huggingface.co")),
+        (" huggingface.co/a/b/?library=x#y ", HubAddress("a/b", host="huggingface.co")),
+        ("https://HUGGINGFACE.co/gpt2", HubAddress("gpt2", host="huggingface.co")),
+        (
+            "https://huggingface.co/gpt2/blob/main/x.gguf",
+            HubAddress("gpt2", "main", "x.gguf", "huggingface.co"),
+        ),
+        ("https://hf-mirror.com/a/b/tree/v1/sub", HubAddress("a/b", "v1", host="hf-mirror.com")),
+        (
+            "https://huggingface.co/a/b/tree/refs%2Fpr%2F1",
+            HubAddress("a/b", "refs/pr/1", host="huggingface.co"),
+        ),
         (
             "https://huggingface.co/a/b/resolve/main/c/d%20e.gguf?download=true",
-            Place("a/b", "main", "c/d e.gguf", "huggingface.co"),
+            HubAddress("a/b", "main", "c/d e.gguf", "huggingface.co"),
         ),
-        ("https://huggingface.co/a/b/discussions/3", Place("a/b", host="huggingface.co")),
-        ("a/b", Place("a/b")),
-        (f"a/b.c@{COMMIT}", Place("a/b.c", COMMIT)),
+        ("https://huggingface.co/a/b/discussions/3", HubAddress("a/b", host="huggingface.co")),
+        ("a/b", HubAddress("a/b")),
+        (f"a/b.c@{COMMIT}", HubAddress("a/b.c", COMMIT)),
     ],
 )
 def test_addresses(pasted, place):
@@ -495,7 +501,7 @@ def test_a_gated_model_opens_with_the_login_and_nothing_of_it_stays_without(monk
 
         def read():
             forget()
-            return HubTensor.of(Place(REPO, file=FILE), "x.weight").tensor()[0, 1].item()
+            return HubTensor.of(HubAddress(REPO, file=FILE), "x.weight").tensor()[0, 1].item()
 
         assert refused(read) == "hub.login"
         monkeypatch.setenv("HF_TOKEN", "hf_wrong")
@@ -571,7 +577,7 @@ def test_what_huggingface_hub_has_downloaded_is_not_fetched(monkeypatch, tmp_pat
 
         def read():
             forget()
-            return HubTensor.of(Place(REPO, file=f"sub/{FILE}"), "x.weight").tensor()[0, 1].item()
+            return HubTensor.of(HubAddress(REPO, file=f"sub/{FILE}"), "x.weight").tensor()[0, 1].item()
 
         assert (read(), hub.ranges) == (1, [])
         copy.write_bytes(SMALL[:-1])  # not all of it has come
@@ -590,7 +596,7 @@ def test_what_is_no_token_is_neither_sent_nor_said(token, monkeypatch):
     monkeypatch.setenv(HUBS, USUAL)
     monkeypatch.setenv("HF_TOKEN", token)
     with pytest.raises(QuantVizError) as caught:
-        find_model(Place(REPO))
+        find_model(HubAddress(REPO))
     assert caught.value.key == "hub.token"
     assert not any(token[:4] in caught.value.message(language) for language in languages())
 
@@ -599,7 +605,7 @@ def test_a_mirror_is_asked_in_place_of_the_usual_hub(monkeypatch):
     with serving({FILE: SMALL}) as mirror:
         monkeypatch.setenv(HUBS, USUAL)
         monkeypatch.setenv("HF_ENDPOINT", mirror.origin)
-        source = HubTensor.of(Place(REPO, file=FILE, host="huggingface.co"), "x.weight")
+        source = HubTensor.of(HubAddress(REPO, file=FILE, host="huggingface.co"), "x.weight")
         assert source.tensor()[0, 1] == 1
     monkeypatch.setenv("HF_ENDPOINT", "http://hub.example")
     assert refused(Hosts.of_environment) == "hub.setting"
@@ -709,7 +715,7 @@ def test_a_listing_that_was_damaged_before_it_was_kept_is_fetched_again(damage, 
     """Its digest is right: another version of the program may have written it."""
     with serving({FILE: SMALL}) as hub:
         listed(hub, monkeypatch)
-        place = Place(REPO, COMMIT)
+        place = HubAddress(REPO, COMMIT)
         found = find_model(place)
         forget()
         name = models._name(hub.name, place, Hosts.of_environment())
@@ -723,7 +729,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(monkeypatch, tmp_path):
     def refusing(*_, **__):
         raise PermissionError
 
-    kept = Kept(tmp_path, 100)
+    kept = ByteCache(tmp_path, 100)
     kept.put("shelf", "name", b"bytes")
     (tmp_path / "shelf" / "name").write_bytes(b"damaged")
     monkeypatch.setattr(Path, "unlink", refusing)
@@ -733,7 +739,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(monkeypatch, tmp_path):
 
 
 def test_without_a_folder_nothing_is_kept():
-    kept = Kept(None, 100)
+    kept = ByteCache(None, 100)
     kept.make_room(5)
     kept.put("a", "b", b"c")
     assert (kept.get("a", "b"), kept.names("a")) == (None, set())
@@ -756,7 +762,7 @@ def test_choosing_a_published_tensor_imports_no_torch():
 def test_the_script_of_a_published_tensor_runs(monkeypatch):
     with serving({FILE: SMALL}) as hub:
         listed(hub, monkeypatch)
-        source = HubTensor.of(Place(REPO, file=FILE), "x.weight")
+        source = HubTensor.of(HubAddress(REPO, file=FILE), "x.weight")
         for large in (False, True):
             scope = {}
             exec("\n".join(source.code(large, "en")), scope)

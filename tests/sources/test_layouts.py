@@ -17,7 +17,7 @@ from quantviz.quantization.result import QParams
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, decode_blocks
 from quantviz.sources.layouts import LAYOUTS, NAMED, quantized_weights
 from quantviz.sources.layouts.decoded import model_tensors
-from quantviz.streaming.comparing import Band
+from quantviz.streaming.comparing import WeightBand
 from quantviz.text import catalogue, languages, text
 from tests.engines.record_layouts import RECORD
 from tests.helpers import ROOT, layouts
@@ -54,7 +54,9 @@ def weights_of(path):
             assert torch.allclose(again, whole.x_hat, rtol=1e-6, atol=1e-6 * most)
             if whole.given is None:  # a comparison computes the values itself
                 parts = whole.q, None, whole.scale, whole.zero_point
-                assert torch.equal(Band(weight.scheme, whole.x_hat, *parts, (0.0, 0.0)).x_hat, whole.x_hat)
+                assert torch.equal(
+                    WeightBand(weight.scheme, whole.x_hat, *parts, (0.0, 0.0)).x_hat, whole.x_hat
+                )
             found[weight.name] = weight, whole
     return found
 

@@ -49,7 +49,7 @@ def refused(call, *args):
 
 
 def test_what_is_there_is_listed_and_opens(folder):
-    assert list_files() == local.Listing(("sub/m.safetensors", "x.npy"), cut_short=False)
+    assert list_files() == local.FolderListing(("sub/m.safetensors", "x.npy"), cut_short=False)
     for file in list_files().files:
         source = LocalTensor.of(file, "x")
         assert (source.shape, list(source.problems())) == ((6, 64), [])
@@ -144,7 +144,7 @@ def test_what_may_not_be_read_is_skipped_and_named(folder, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", refuse)
     monkeypatch.setattr(os, "access", lambda path, mode: path != folder / "x.npy")
-    assert list_files() == local.Listing(
+    assert list_files() == local.FolderListing(
         ("sub/m.safetensors",), cut_short=False, skipped=("locked/", "x.npy")
     )
 
@@ -192,7 +192,7 @@ def test_the_list_has_an_end(folder, monkeypatch):
     assert len(list_files().files) == 1
     monkeypatch.setattr(local, "DEEPEST", 0)
     monkeypatch.setattr(local, "MOST_LISTED", 10)
-    assert list_files() == local.Listing(("x.npy",), cut_short=True)
+    assert list_files() == local.FolderListing(("x.npy",), cut_short=True)
 
 
 def test_without_the_variable_there_is_no_folder(monkeypatch, tmp_path):

@@ -129,7 +129,7 @@ SHAPES = [
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize(("shape", "outputs"), SHAPES)
 def test_the_view_has_the_values_of_the_turned_tensor(shape, outputs, small, monkeypatch):
-    monkeypatch.setattr(lazy, "_MOST_TURNED_AT_ONCE", 2**22 if small else 0)
+    monkeypatch.setattr(lazy, "_MOST_TRANSPOSED_WHOLE", 2**22 if small else 0)
     x = torch.randn(shape, generator=GENERATOR)
     rest = [axis for axis in range(len(shape)) if axis not in outputs]
     expected = x.permute(*outputs, *rest).flatten(0, len(outputs) - 1).flatten(1)
@@ -154,7 +154,7 @@ def test_the_view_has_the_values_of_the_turned_tensor(shape, outputs, small, mon
 
 
 def test_a_turned_tensor_of_a_file_is_read_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(lazy, "_MOST_TURNED_AT_ONCE", 0)
+    monkeypatch.setattr(lazy, "_MOST_TRANSPOSED_WHOLE", 0)
     x = torch.randn(64, 48, generator=GENERATOR).bfloat16()
     safetensors.torch.save_file({"x": x}, tmp_path / "x.safetensors")
     with open_tensors(tmp_path / "x.safetensors", limits=Limits(elements=1000)) as catalog:

@@ -8,7 +8,7 @@ import torch
 import quantviz as qv
 from quantviz.sources.layouts.weight import plain_scheme
 from quantviz.streaming import comparing
-from quantviz.streaming.comparing import Band
+from quantviz.streaming.comparing import WeightBand
 
 SHAPE = (48, 512)
 SCHEMES = {
@@ -35,7 +35,7 @@ def band_of(scheme, shape=SHAPE, *, slack=(0.02, 0.0), empty=False):
     safe = torch.where(scale == 0, 1.0, scale)
     params = qv.QParams(safe, made.qparams.zero_point, zero_domain=scheme.zero_domain, stored=True)
     other = qv.quantize(x + 0.3 * torch.randn(shape, generator=g) * (x.abs() > 1), scheme, qparams=params)
-    return Band(scheme, x, other.q, other.x_hat, scale, made.qparams.zero_point, slack)
+    return WeightBand(scheme, x, other.q, other.x_hat, scale, made.qparams.zero_point, slack)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)

@@ -118,9 +118,9 @@ class Counted(Stored):
 def test_every_pixel_shows_its_cells(shape, how, small, monkeypatch):
     monkeypatch.setattr(limits, "SMALL", small)
     for name, cells in (
-        ("CELLS_AT_ONCE", 29),
+        ("CELLS_PER_STEP", 29),
         ("CELLS_IN_PLACE", 61),
-        ("ERRORS_AT_ONCE", 17),
+        ("ERRORS_PER_STEP", 17),
     ):  # pixels in one part, and parts of one pixel
         monkeypatch.setattr(limits, name, cells)
     scheme = qv.Scheme("int4", "asymmetric", qv.PerChannel(0) if len(shape) > 1 else qv.PerTensor())
@@ -154,7 +154,7 @@ def test_every_pixel_shows_its_cells(shape, how, small, monkeypatch):
 @pytest.mark.parametrize("how", POOLS)
 @pytest.mark.parametrize("chunk", [50, 2**20])
 def test_what_is_no_number_is_left_out_and_inf_is_seen(how, chunk, monkeypatch):
-    monkeypatch.setattr(limits, "CELLS_READ_AT_ONCE", chunk)
+    monkeypatch.setattr(limits, "CELLS_PER_READ", chunk)
     x = normal(40, 33, seed=1)
     x[::3, ::2] = torch.nan
     x[:8, :8] = torch.nan
@@ -269,8 +269,8 @@ def line_sums(values, axis):
 @pytest.mark.parametrize("r", [pytest.param(r, id=f"{i}-{r.scheme}") for i, r in enumerate(results())])
 @pytest.mark.parametrize("kept", [2**20, 3])
 def test_a_survey_finds_what_the_whole_result_has(r, kept, monkeypatch):
-    monkeypatch.setattr(limits, "CELLS_AT_ONCE", 50)
-    monkeypatch.setattr(limits, "CELLS_READ_AT_ONCE", 130)
+    monkeypatch.setattr(limits, "CELLS_PER_STEP", 50)
+    monkeypatch.setattr(limits, "CELLS_PER_READ", 130)
     monkeypatch.setattr(surveying, "MOST_KEPT", kept)
     found, whole = survey(InMemory(r.x), r.scheme, r.qparams, n=7), histogram_data(r)
     for mine, theirs in ((found.histograms.values, whole.values), (found.histograms.errors, whole.errors)):
@@ -414,12 +414,12 @@ def test_a_tensor_that_lies_elsewhere_is_read_in_parts():
             overview(x, scheme, qparams, Patch(0, 0, rows, cols), pixels, view=view)
             pooled(x, Patch(0, 0, rows, cols), pixels, view=view)
     survey(x, scheme, qparams)
-    assert 0 < x.most <= limits.CELLS_READ_AT_ONCE < x.count
+    assert 0 < x.most <= limits.CELLS_PER_READ < x.count
     line = Counted(normal(2**21, ties=False))
     overview(
         line, qv.Scheme(), qv.choose_qparams(torch.ones(3), qv.Scheme()), Patch(0, 0, 1, line.count), (4, 500)
     )
-    assert 0 < line.most <= limits.CELLS_READ_AT_ONCE < line.count
+    assert 0 < line.most <= limits.CELLS_PER_READ < line.count
 
 
 @pytest.mark.parametrize("count", [1, 7, 1000, 2**20 + 5])
@@ -437,7 +437,9 @@ def test_the_spread_is_that_of_the_sorted_magnitudes(count):
 
 
 def test_a_tensor_of_zeros_has_no_spread():
-    assert value_distribution.spread(InMemory(torch.zeros(5, 5))) == value_distribution.Spread(0.0, 0.0)
+    assert value_distribution.spread(InMemory(torch.zeros(5, 5))) == value_distribution.MagnitudeSpread(
+        0.0, 0.0
+    )
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(0, 1), (1, 0)])

@@ -13,7 +13,7 @@ def test_results_are_worked_on_together_and_come_in_order():
         both.wait()  # one alone would never pass
         return 2 * number
 
-    assert list(results_of(doubled, [3, 1, 2, 0], at_once=2)) == [6, 2, 4, 0]
+    assert list(results_of(doubled, [3, 1, 2, 0], workers=2)) == [6, 2, 4, 0]
 
 
 def test_few_items_are_begun_that_no_result_is_asked_of():
@@ -25,7 +25,7 @@ def test_few_items_are_begun_that_no_result_is_asked_of():
         if number:
             go_on.wait(10)
 
-    with closing(results_of(noted, range(100), at_once=2)) as results:
+    with closing(results_of(noted, range(100), workers=2)) as results:
         next(results)
         go_on.set()
     assert len(begun) <= 3

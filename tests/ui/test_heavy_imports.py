@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from quantviz.ui.shell.imports import Frames
+from quantviz.ui.shell.imports import FramePriority
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def importing(frames, name):
 
 
 def test_modules_are_imported_once_the_frame_is_painted(module):
-    frames = Frames(patience=60.0)
+    frames = FramePriority(patience=60.0)
     frames.begin()
     thread = importing(frames, module)
     thread.join(0.2)
@@ -46,7 +46,7 @@ def test_modules_are_imported_once_the_frame_is_painted(module):
 
 
 def test_a_frame_that_is_never_painted_holds_up_nothing_for_long(module):
-    frames = Frames(patience=0.1)
+    frames = FramePriority(patience=0.1)
     frames.begin()
     thread = importing(frames, module)
     thread.join(45)
@@ -56,7 +56,7 @@ def test_a_frame_that_is_never_painted_holds_up_nothing_for_long(module):
 def test_others_import_meanwhile(module, tmp_path):
     """Who waited where modules are found held the lock that every import wants."""
     (tmp_path / "quantviz_other_module.py").write_text("", encoding="utf-8")
-    frames = Frames(patience=60.0)
+    frames = FramePriority(patience=60.0)
     frames.begin()
     thread = importing(frames, module)
     thread.join(0.2)

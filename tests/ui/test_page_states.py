@@ -14,10 +14,10 @@ from quantviz.text import catalogue, languages
 from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.formats.state import FormatsState
 from quantviz.ui.gallery.state import GalleryState
-from quantviz.ui.teacher.state import Choice
+from quantviz.ui.teacher.state import TeacherState
 from tests.witnesses.record import recorded
 
-KINDS = (LabState, LayerState, FormatsState, GalleryState, GolfRound, CheckpointsState, Choice)
+KINDS = (LabState, LayerState, FormatsState, GalleryState, GolfRound, CheckpointsState, TeacherState)
 BY_PAGE = {kind.page: kind for kind in KINDS}
 
 

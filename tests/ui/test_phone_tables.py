@@ -4,7 +4,7 @@ from pathlib import Path
 
 from quantviz.ui.components import phone_tables
 from quantviz.ui.components.phone_tables import (
-    Column,
+    TableColumn,
     columns_shown,
     numbers_written,
     room_beside_ruler,
@@ -12,11 +12,11 @@ from quantviz.ui.components.phone_tables import (
 )
 
 COLUMNS = (
-    Column("name", "ab", 120, width_on_phone=150, names_lines=True),
-    Column("bits", "ab", 80),
-    Column("mse", "ab", 80, on_phone=True),
-    Column("dB", "ab", 80),
-    Column("ms", "ab", 40),
+    TableColumn("name", "ab", 120, width_on_phone=150, names_lines=True),
+    TableColumn("bits", "ab", 80),
+    TableColumn("mse", "ab", 80, on_phone=True),
+    TableColumn("dB", "ab", 80),
+    TableColumn("ms", "ab", 40),
 )
 
 

@@ -27,8 +27,8 @@ import numpy as np
 from quantviz.checkpoints.allocation.choices import Choices, choices_of
 from quantviz.checkpoints.allocation.knapsack import MOST_BITS, Array, solve
 from quantviz.checkpoints.allocation.offers import Sensitivities, Table
-from quantviz.door import checked_fields, public_but, public_class
 from quantviz.errors import QuantVizError
+from quantviz.public_calls import checked_fields, public_but, public_class
 
 
 @checked_fields

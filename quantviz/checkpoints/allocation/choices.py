@@ -11,7 +11,7 @@ import numpy as np
 
 from quantviz.checkpoints.allocation.file_size import as_written
 from quantviz.checkpoints.allocation.knapsack import MOST_BITS, Array
-from quantviz.checkpoints.allocation.offers import Offer, Offers, Sensitivities, Table
+from quantviz.checkpoints.allocation.offers import Offers, RecipeOffer, Sensitivities, Table
 from quantviz.checkpoints.allocation.sensitivities import alphas
 from quantviz.checkpoints.profiles import profile_named
 from quantviz.checkpoints.profiles.siblings import fused_groups
@@ -152,7 +152,7 @@ def choices_of(
 
 def _free(
     names: Collection[str],
-    offers: Mapping[str, Mapping[str, Offer]],
+    offers: Mapping[str, Mapping[str, RecipeOffer]],
     pinned: Mapping[str, str],
     excluded: str | Iterable[str],
 ) -> dict[str, None]:
@@ -172,7 +172,7 @@ def _free(
 def _costs(
     groups: Sequence[Sequence[str]],
     leader: Mapping[str, str],
-    offers: Mapping[str, Mapping[str, Offer]],
+    offers: Mapping[str, Mapping[str, RecipeOffer]],
     pinned: Mapping[str, str],
     recipes: Sequence[str],
 ) -> tuple[Array, Array, Array]:
@@ -222,12 +222,12 @@ def _groups(
     return tuples
 
 
-def _tie(offers: dict[str, dict[str, Offer]], tie: Sequence[str]) -> None:
+def _tie(offers: dict[str, dict[str, RecipeOffer]], tie: Sequence[str]) -> None:
     """Give the first of tied tensors the recipes that all of them can have, at the cost of the dearest."""
     if not tie:
         return
     first, *others = tie
-    shared: dict[str, Offer] = {}
+    shared: dict[str, RecipeOffer] = {}
     for recipe, offer in offers[first].items():
         tied = [offer, *(offers[name][recipe] for name in others if recipe in offers[name])]
         for name, other in zip(tie, tied, strict=False):
@@ -241,7 +241,7 @@ def _tie(offers: dict[str, dict[str, Offer]], tie: Sequence[str]) -> None:
                     got=other.bits,
                 )
         if len(tied) == len(tie):
-            shared[recipe] = Offer(offer.bits, max(other.cost for other in tied))
+            shared[recipe] = RecipeOffer(offer.bits, max(other.cost for other in tied))
     offers[first] = shared
 
 
@@ -266,7 +266,7 @@ def _united(names: Collection[str], groups: Iterable[Sequence[str]]) -> tuple[tu
 
 def _allowed(
     group: Sequence[str],
-    offers: Mapping[str, Mapping[str, Offer]],
+    offers: Mapping[str, Mapping[str, RecipeOffer]],
     pinned: Mapping[str, str],
     recipes: Sequence[str],
 ) -> list[str]:

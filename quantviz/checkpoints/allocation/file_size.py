@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from quantviz.checkpoints.allocation.offers import Offers
-from quantviz.checkpoints.profiles.profile import Files, Parts, Profile
-from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.profiles.profile import FileOverhead, Profile, ToolFiles
+from quantviz.checkpoints.results.rows import ResultRow
 from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, seen_shape
@@ -25,7 +25,9 @@ _HALF = 16
 _FULL = 32
 
 
-def file_sizes(entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]], files: Files) -> dict[str, int]:
+def file_sizes(
+    entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]], files: ToolFiles
+) -> dict[str, int]:
     """Return the bytes of the files of weights that each recipe makes, by the recipe's name.
 
     A recipe that does not fit a tensor is left out: the tool ends with an error. The header is counted
@@ -67,7 +69,7 @@ def as_written(read: Offers, profile: Profile) -> Offers:
     return Offers(TypedTable(read.table.names, rows), kept)
 
 
-def _as_written(name: str, shape: Shape, row: Row, files: Files) -> int | None:
+def _as_written(name: str, shape: Shape, row: ResultRow, files: ToolFiles) -> int | None:
     """Return the bits of a quantized tensor in a tool's files, from its row in a table."""
     scheme = Scheme.parse(str(row.scheme))
     # A table does not contain the axis of the outputs: it follows from the bits.
@@ -88,17 +90,17 @@ def size_words(profile: Profile | None) -> str:
     return "files_of" if profile.files.entry else "tensors_of"
 
 
-def has_header(entries: Sequence[Entry], files: Files) -> bool:
+def has_header(entries: Sequence[Entry], files: ToolFiles) -> bool:
     """Return whether sizes include the header: computed from the tensors, or the existing file's."""
     return bool(files.entry) or _is_own(entries, files)
 
 
-def _is_own(entries: Sequence[Entry], files: Files) -> bool:
+def _is_own(entries: Sequence[Entry], files: ToolFiles) -> bool:
     """Return whether tensors are those of such files of this machine."""
     return all(entry.file.endswith(files.suffix) and not is_address(entry.file) for entry in entries)
 
 
-def _header(entries: Sequence[Entry], files: Files) -> int:
+def _header(entries: Sequence[Entry], files: ToolFiles) -> int:
     """Return the bytes outside of tensors that the new file keeps."""
     if files.entry or not _is_own(entries, files):
         return 0
@@ -106,11 +108,11 @@ def _header(entries: Sequence[Entry], files: Files) -> int:
     return sizes - sum(_padded(entry.size, files) for entry in entries)
 
 
-def _padded(size: int, files: Files) -> int:
+def _padded(size: int, files: ToolFiles) -> int:
     return -(-size // files.alignment) * files.alignment
 
 
-def _stored(entry: Entry, scheme: Scheme | None, files: Files) -> int | None:
+def _stored(entry: Entry, scheme: Scheme | None, files: ToolFiles) -> int | None:
     """Return the bytes of a tensor and its header entry in the new file; None for a misfit."""
     if entry.unmeasured is not None or scheme is None:
         return _with_entries(entry.name, 1, _kept(entry, files), files)
@@ -119,7 +121,7 @@ def _stored(entry: Entry, scheme: Scheme | None, files: Files) -> int | None:
     return _quantized(entry.name, entry.seen, entry.dtype_read, scheme, files)
 
 
-def _quantized(name: str, seen: Shape, dtype: str, scheme: Scheme, files: Files) -> int:
+def _quantized(name: str, seen: Shape, dtype: str, scheme: Scheme, files: ToolFiles) -> int:
     """Return the bytes that a quantized tensor takes, read in `dtype` and quantized in the shape `seen`."""
     parts = files.parts_of(recipe_id(scheme))
     size = -(-stored_size(_with_scales(scheme, dtype, files), seen) // 8)
@@ -127,7 +129,7 @@ def _quantized(name: str, seen: Shape, dtype: str, scheme: Scheme, files: Files)
     return _with_entries(name, parts.count, size, files) + files.described
 
 
-def _fill_of_scales(scheme: Scheme, seen: Shape, parts: Parts) -> int:
+def _fill_of_scales(scheme: Scheme, seen: Shape, parts: FileOverhead) -> int:
     """Return the bytes with which the matrix of a tensor's scales is filled up to whole tiles."""
     count = scheme.layout(seen).block_count
     rows = math.prod(seen[:-1])
@@ -136,13 +138,13 @@ def _fill_of_scales(scheme: Scheme, seen: Shape, parts: Parts) -> int:
     return math.ceil((filled - count) * stored_bits(scheme).scale / 8) if filled > count else 0
 
 
-def _with_entries(name: str, count: int, size: int, files: Files) -> int:
+def _with_entries(name: str, count: int, size: int, files: ToolFiles) -> int:
     """Return the bytes of a tensor in so many parts, with the header's entries of these."""
     named = count * (len(name.encode()) + files.entry) if files.entry else 0
     return _padded(size, files) + named
 
 
-def _kept(entry: Entry, files: Files) -> int:
+def _kept(entry: Entry, files: ToolFiles) -> int:
     """Return the bytes of a tensor that is not quantized."""
     if entry.unmeasured is None:
         return math.prod(entry.shape) * files.unfit if files.unfit else entry.size
@@ -151,7 +153,7 @@ def _kept(entry: Entry, files: Files) -> int:
     return math.prod(entry.shape) * files.kept
 
 
-def _with_scales(scheme: Scheme, dtype: str, files: Files) -> Scheme:
+def _with_scales(scheme: Scheme, dtype: str, files: ToolFiles) -> Scheme:
     """Return a scheme with scales, and minima, as wide as a tensor's dtype has them stored."""
     convention = scheme.arithmetic
     if not files.scales_as_weights or dtype in HALVES or convention.scale_bits != _HALF:

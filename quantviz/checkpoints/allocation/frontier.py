@@ -12,8 +12,8 @@ from quantviz.checkpoints.allocation.allocating import total
 from quantviz.checkpoints.allocation.choices import Choices, choices_of
 from quantviz.checkpoints.allocation.knapsack import Array, hull_steps
 from quantviz.checkpoints.allocation.offers import Sensitivities, Table
-from quantviz.door import public
 from quantviz.evaluation.with_pandas import load_pandas
+from quantviz.public_calls import public
 
 if TYPE_CHECKING:
     import pandas

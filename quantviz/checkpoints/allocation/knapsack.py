@@ -46,7 +46,7 @@ class Solution:
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class HullSteps:
     """The way along the convex hulls of all groups, from the fewest bits to the least cost.
 
     Steps are sorted by their saving a bit, so that each prefix of them is the cheapest solution of its
@@ -76,7 +76,7 @@ class Steps:
         return picks
 
 
-def hull_steps(bits: Array, cost: Array) -> Steps:
+def hull_steps(bits: Array, cost: Array) -> HullSteps:
     """Return the steps along the lower convex hull of each group's choices.
 
     Args:
@@ -110,7 +110,7 @@ def hull_steps(bits: Array, cost: Array) -> Steps:
     group, target, more, saved, slope = (np.concatenate([level[i] for level in found]) for i in range(5))
     # A stable sort keeps the steps of a group in turn.
     order = np.argsort(-slope, kind="stable")
-    return Steps(start, group[order], target[order], more[order], saved[order], slope[order])
+    return HullSteps(start, group[order], target[order], more[order], saved[order], slope[order])
 
 
 def solve(bits: Array, cost: Array, budget: int) -> Solution:
@@ -130,11 +130,11 @@ def solve(bits: Array, cost: Array, budget: int) -> Solution:
     ([1, 1], [2, 1])
     """
     cost = _undominated(bits, cost)
-    search = _Search(bits, cost, budget)
+    search = _KnapsackSearch(bits, cost, budget)
     # In each round the remaining numbers are smaller, and so more exact, which may rule out more.
     while (np.isfinite(cost) & ~search.near).any():
         cost = np.where(search.near, cost, np.inf)
-        search = _Search(bits, cost, budget)
+        search = _KnapsackSearch(bits, cost, budget)
     search.run()
     return Solution(search.picks, search.gap, search.price)
 
@@ -150,7 +150,7 @@ def _undominated(bits: Array, cost: Array) -> Array:
     return found
 
 
-class _Search:
+class _KnapsackSearch:
     """The search of one solution. Its `picks` are the best found so far.
 
     The value of a solution is its cost beyond the relaxation's bound: the reduced costs of its choices, and

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.rows import ResultRow
 from quantviz.checkpoints.results.typed_tables import TypedTable
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
@@ -30,7 +30,7 @@ _DTYPE_BITS = {
 
 
 @dataclass(frozen=True)
-class Offer:
+class RecipeOffer:
     """One tensor under one recipe."""
 
     bits: int
@@ -62,16 +62,16 @@ class Offers:
         return cls(typed)
 
     @cached_property
-    def first(self) -> Mapping[str, Row]:
+    def first(self) -> Mapping[str, ResultRow]:
         """Return the first row of each tensor."""
-        first_rows: dict[str, Row] = {}
+        first_rows: dict[str, ResultRow] = {}
         for row in self.table.rows:
             first_rows.setdefault(row.tensor, row)
         return first_rows
 
-    def by_tensor(self, weigh: Mapping[str, float]) -> dict[str, dict[str, Offer]]:
+    def by_tensor(self, weigh: Mapping[str, float]) -> dict[str, dict[str, RecipeOffer]]:
         """Return bits and cost by tensor, then by recipe; `weigh` has the factors of costs, 1 by default."""
-        offers: dict[str, dict[str, Offer]] = {name: {} for name in self.first}
+        offers: dict[str, dict[str, RecipeOffer]] = {name: {} for name in self.first}
         for row in self.table.rows:
             if row.status != "ok":
                 continue
@@ -83,7 +83,7 @@ class Offers:
                 weighed = cost if math.isinf(cost) else cost * weigh.get(row.tensor, 1.0)
                 if row.bits is None:
                     raise _mistake("bits_not_whole", row, None)
-                offers[row.tensor][row.recipe] = Offer(row.bits, weighed)
+                offers[row.tensor][row.recipe] = RecipeOffer(row.bits, weighed)
         return offers
 
     @property
@@ -127,7 +127,7 @@ class Offers:
                 errors.setdefault(row.tensor, (mse, db))
         return errors
 
-    def _cost(self, row: Row) -> float | None:
+    def _cost(self, row: ResultRow) -> float | None:
         """Return a row's cost; None where its error is missing, so that it is no choice."""
         if self.has_costs:
             cost = row.number("cost")
@@ -148,7 +148,7 @@ def _relative_error(db: float) -> float:
         return math.inf
 
 
-def _check_row(row: Row, at: int) -> None:
+def _check_row(row: ResultRow, at: int) -> None:
     """Raise the problem of a row that could be a choice, or that has no name."""
     problem = row.problem
     if problem is None:
@@ -163,5 +163,5 @@ def _check_row(row: Row, at: int) -> None:
     raise QuantVizError("tables.row", row=at + 1, problem=problem)
 
 
-def _mistake(key: str, row: Row, got: object) -> QuantVizError:
+def _mistake(key: str, row: ResultRow, got: object) -> QuantVizError:
     return QuantVizError(f"allocate.{key}", tensor=row.tensor, recipe=row.recipe, got=got)

@@ -19,23 +19,23 @@ from quantviz.checkpoints.audit.folded_scales import norms_explained
 from quantviz.checkpoints.audit.originals import tensor_of
 from quantviz.checkpoints.audit.pair_audit import audited, of_pair, original_as_stored, turned_alone
 from quantviz.checkpoints.audit.pair_rows import Keys
-from quantviz.checkpoints.audit.pairing import Pair, pairs_of
+from quantviz.checkpoints.audit.pairing import TensorPair, pairs_of
 from quantviz.checkpoints.audit.tasks import AuditJobs, AuditTask, both_open
-from quantviz.checkpoints.audit.tensor_audit import Bands, TensorAudit
+from quantviz.checkpoints.audit.tensor_audit import AuditBands, TensorAudit
 from quantviz.checkpoints.audit.verdict import findings, type_of
-from quantviz.checkpoints.model.account import Account, Became, Outcome
+from quantviz.checkpoints.model.account import Account, Became, TensorOutcome
 from quantviz.checkpoints.model.folders import name_of
-from quantviz.checkpoints.model.items import Item, accounted, items_of
+from quantviz.checkpoints.model.items import ModelItem, accounted, items_of
 from quantviz.checkpoints.model.opening import OpenModel
 from quantviz.checkpoints.results.store import Results, default_results
 from quantviz.checkpoints.scan.cluster import joined
 from quantviz.checkpoints.scan.measuring import speed_notes
-from quantviz.door import checked_fields, public, public_but, public_class
 from quantviz.errors import Note, QuantVizError, known_language
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.with_pandas import load_pandas
 from quantviz.jobs import keep_memory
 from quantviz.pickling import Picklable
+from quantviz.public_calls import checked_fields, public, public_but, public_class
 from quantviz.quantization.result import QuantResult
 from quantviz.schemes import text_form
 from quantviz.schemes.orientation import Named
@@ -166,7 +166,7 @@ def audit(
         store = None if results is None else stack.enter_context(Results(results))
         keys = Keys(*models, outputs_axis)
         of_pairs = [None if store is None else keys.of(pair) for pair in sides.pairs]
-        run = _Run(models, sides.pairs, of_pairs, store, report)
+        run = _AuditRun(models, sides.pairs, of_pairs, store, report)
         if not verify:
             run.take_stored()
         missing = run.missing()
@@ -189,9 +189,9 @@ def audit(
 class _Sides:
     """The tensors of the quantized checkpoint and of its original, and the pairs that they make."""
 
-    quantized: tuple[Item, ...]
-    original: tuple[Item, ...]
-    pairs: tuple[Pair, ...]
+    quantized: tuple[ModelItem, ...]
+    original: tuple[ModelItem, ...]
+    pairs: tuple[TensorPair, ...]
 
 
 def _sides(
@@ -217,7 +217,7 @@ def _sides(
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class AuditAnswer:
     """Results of an audit as a page shows them, by language."""
 
     messages: Mapping[str, tuple[str, ...]]
@@ -226,13 +226,13 @@ class Answer:
     is_sound: bool
 
 
-def audit_as_job(quantized: str, original: str) -> Answer:
+def audit_as_job(quantized: str, original: str) -> AuditAnswer:
     """Return the results of an audit as a job, which stores its comparisons where scans store theirs."""
     keep_memory()
     result = audit(quantized, original, results=default_results(), report=budget.report)
     messages = {language: result.messages(language) for language in languages()}
     rows = {language: result.rows(language) for language in languages()}
-    return Answer(messages, rows, result.is_sound)
+    return AuditAnswer(messages, rows, result.is_sound)
 
 
 @public
@@ -264,17 +264,17 @@ def audited_result(quantized_path: str | PurePath, original_path: str | PurePath
         if weight.problem:
             raise weight.problem.again()
         x = original_as_stored(pair, weight, quantized.tensors, original.tensors)[0]
-        result = result_of_band(Bands(weight, x).band(0, weight.shape[0]))[0]
+        result = result_of_band(AuditBands(weight, x).band(0, weight.shape[0]))[0]
         return replace(result, notes=(*result.notes, *x.done, *weight.notes))
 
 
-class _Run:
+class _AuditRun:
     """One run of an audit: stored results are taken, all other pairs compared."""
 
     def __init__(
         self,
         models: tuple[OpenModel, OpenModel],
-        pairs: Sequence[Pair],
+        pairs: Sequence[TensorPair],
         keys: Sequence[str | None],
         store: Results | None,
         report: Callable[[int, int], object],
@@ -298,16 +298,16 @@ class _Run:
         if self._results:
             self._report(len(self._results), len(self._pairs))
 
-    def missing(self) -> list[tuple[int, Pair]]:
+    def missing(self) -> list[tuple[int, TensorPair]]:
         return [(at, pair) for at, pair in enumerate(self._pairs) if at not in self._results]
 
-    def compare(self, missing: Sequence[tuple[int, Pair]], at_once: int) -> None:
+    def compare(self, missing: Sequence[tuple[int, TensorPair]], workers: int) -> None:
         """Compare pairs here, so many at a time, and store their results in order."""
 
-        def work(numbered: tuple[int, Pair]) -> TensorAudit:
+        def work(numbered: tuple[int, TensorPair]) -> TensorAudit:
             return audited(numbered[1], *self._models)
 
-        with closing(results_of(work, missing, at_once)) as results:
+        with closing(results_of(work, missing, workers)) as results:
             for (at, _), result in zip(missing, results, strict=True):
                 self.take(at, result)
 
@@ -333,12 +333,12 @@ class _Run:
 
 
 def _account(tensors: Sequence[TensorAudit], models: tuple[OpenModel, OpenModel], sides: _Sides) -> Account:
-    quantized: dict[str, Outcome] = {}
-    of_parts: dict[str, list[tuple[Outcome, int]]] = {}
+    quantized: dict[str, TensorOutcome] = {}
+    of_parts: dict[str, list[tuple[TensorOutcome, int]]] = {}
     partners: dict[str, list[str]] = {}
     names = {item.name for item in sides.original}
     for tensor, pair in zip(tensors, sides.pairs, strict=True):
-        outcome = Outcome(tensor.became, tensor.reason)
+        outcome = TensorOutcome(tensor.became, tensor.reason)
         there = [tensor_of(names, partner.name)[0] for partner in pair.partners or (pair.partner,) if partner]
         if pair.item:
             quantized[pair.item.name] = replace(
@@ -351,9 +351,9 @@ def _account(tensors: Sequence[TensorAudit], models: tuple[OpenModel, OpenModel]
         for name in there:
             of_parts.setdefault(name, []).append((outcome, tensor.elements))
             partners.setdefault(name, []).extend([pair.item.name] if pair.item else [])
-    original: dict[str, Outcome] = {}
+    original: dict[str, TensorOutcome] = {}
     for item in sides.original:
-        whole = Outcome("left_aside", Note.of("audit.aside.whole", dtype=item.dtype))
+        whole = TensorOutcome("left_aside", Note.of("audit.aside.whole", dtype=item.dtype))
         parts = of_parts.get(item.name, [(whole, item.elements)])
         # Of several experts in one tensor: the outcome of the least read one, with the elements it lacks.
         worst = max((outcome for outcome, _ in parts), key=lambda outcome: _ORDER.index(outcome.became))

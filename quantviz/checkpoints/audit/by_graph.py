@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from quantviz.checkpoints.model.items import Item
+from quantviz.checkpoints.model.items import ModelItem
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.onnx_graph import Graph
 
@@ -24,7 +24,7 @@ _QUANTIZED = re.compile(r"(De)?[Qq]uantizeLinear|QLinear\w+|QGemm|Dynamic\w+|\w+
 
 
 def matched_by_graph(
-    here: Graph, items: Iterable[Item], there: Graph, others: Iterable[Item]
+    here: Graph, items: Iterable[ModelItem], there: Graph, others: Iterable[ModelItem]
 ) -> dict[str, str]:
     """Return the names of tensors in one graph, each with that of its partner in the other graph."""
     ordered = _in_order(here, items)
@@ -43,7 +43,7 @@ def matched_by_graph(
     return partners
 
 
-def modules_of(graph: Graph, items: Iterable[Item]) -> Mapping[str, str]:
+def modules_of(graph: Graph, items: Iterable[ModelItem]) -> Mapping[str, str]:
     """Return the names that weights have in PyTorch by the nodes that use them, by their names in the graph.
 
     `/model/layers.0/mlp/up_proj/MatMul` uses `model.layers.0.mlp.up_proj.weight`.
@@ -55,19 +55,19 @@ def modules_of(graph: Graph, items: Iterable[Item]) -> Mapping[str, str]:
     return {name: module for name, module in names.items() if counts[module] == 1}
 
 
-def is_of_inputs(graph: Graph, item: Item) -> bool:
+def is_of_inputs(graph: Graph, item: ModelItem) -> bool:
     """Return whether a tensor is a scale or a zero point that the quantized nodes of a graph take."""
     node = graph.user(item.parts[0])
     return item.elements == 1 and node is not None and bool(_QUANTIZED.fullmatch(node.operator))
 
 
-def _in_order(graph: Graph, items: Iterable[Item]) -> list[Item]:
+def _in_order(graph: Graph, items: Iterable[ModelItem]) -> list[ModelItem]:
     """Return the tensors of known shape in the order in which the outputs reach them."""
     by_tensor = {item.parts[0]: item for item in items if item.kind in ("weight", "plain") and item.shape}
     return [by_tensor[tensor] for tensor in graph.order() if tensor in by_tensor]
 
 
-def _by_order(items: Sequence[Item], others: Sequence[Item]) -> dict[str, str]:
+def _by_order(items: Sequence[ModelItem], others: Sequence[ModelItem]) -> dict[str, str]:
     """Return the partners by the order of those shapes that both have as often; none where it differs."""
     counts = [Counter(_kind(item) for item in side) for side in (items, others)]
     alike = {kind for kind, count in counts[0].items() if counts[1][kind] == count}
@@ -77,7 +77,7 @@ def _by_order(items: Sequence[Item], others: Sequence[Item]) -> dict[str, str]:
     return {one.name: other.name for one, other in zip(ours, theirs, strict=True)}
 
 
-def _by_node(graph: Graph, items: Iterable[Item]) -> dict[Shape, dict[str, str]]:
+def _by_node(graph: Graph, items: Iterable[ModelItem]) -> dict[Shape, dict[str, str]]:
     """Return the names of tensors by those of their nodes, of shapes for which each has a node of its own."""
     by_kind: dict[Shape, list[tuple[str, str]]] = defaultdict(list)
     for item in items:
@@ -90,12 +90,12 @@ def _by_node(graph: Graph, items: Iterable[Item]) -> dict[Shape, dict[str, str]]
     }
 
 
-def _node(graph: Graph, item: Item) -> str:
+def _node(graph: Graph, item: ModelItem) -> str:
     """Return the name of the node that uses a tensor, as it was before it was quantized; "" without one."""
     node = graph.user(item.parts[0])
     return _OF_TOOL.sub("", node.name) if node else ""
 
 
-def _kind(item: Item) -> Shape:
+def _kind(item: ModelItem) -> Shape:
     """Return a shape, or the turned one: quantizers turn some matrices."""
     return min(item.shape, item.shape[::-1])

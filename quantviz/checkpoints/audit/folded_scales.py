@@ -83,7 +83,7 @@ _FEWEST = 32
 
 
 @dataclass(frozen=True)
-class Beside:
+class NeighbourScales:
     """A tensor in the quantized file and in the original, in which the neighbours that can have taken its
     scales are looked up.
     """
@@ -132,7 +132,7 @@ class Beside:
         fit = Fit.of(pair.values, pair.x)
         return Taker(pair.here, fit.columns, _SCALED, _SHARE, _SLACK * fit.noise_of_columns)
 
-    def _pair(self, rule: Callable[[str], Iterable[str]]) -> _Pair | None:
+    def _pair(self, rule: Callable[[str], Iterable[str]]) -> _NeighbourPair | None:
         here = next((name for name in rule(self.here) if _is_in(self.quantized, name)), None)
         there = next((name for name in rule(self.there) if _is_in(self.original, name)), None)
         if here is None or there is None:
@@ -144,11 +144,11 @@ class Beside:
             x = oriented(values.shape, x)
         except QuantVizError:  # it is told in the neighbour's own row
             return None
-        return _Pair(here, there, values, x) if values.shape == x.shape else None
+        return _NeighbourPair(here, there, values, x) if values.shape == x.shape else None
 
 
 @dataclass(frozen=True, eq=False)
-class _Pair:
+class _NeighbourPair:
     here: str
     there: str
     values: Original
@@ -267,7 +267,9 @@ class Fit:
         return decibels(torch.tensor(explained), torch.tensor(max(left, 0.0)))
 
 
-def unfolded(x: Original, values: Original, beside: Beside, sqnr_db: float, low_db: float) -> Original:
+def unfolded(
+    x: Original, values: Original, beside: NeighbourScales, sqnr_db: float, low_db: float
+) -> Original:
     """Return the original scaled as the quantized file's maker scaled it, with notes; itself where there is
     no sign that it was.
 
@@ -315,7 +317,7 @@ def unfolded(x: Original, values: Original, beside: Beside, sqnr_db: float, low_
     return folded
 
 
-def factors_of(x: Original, values: Original, beside: Beside, sqnr_db: float) -> Note | None:
+def factors_of(x: Original, values: Original, beside: NeighbourScales, sqnr_db: float) -> Note | None:
     """Return a note on the factors by which a tensor differs from its original, and on why they are no folded
     scales; None where no factors explain the difference.
     """

@@ -70,7 +70,7 @@ TOGETHER: Mapping[str, Together] = {
 _WORD = re.compile(r"(?<![^./])([^./\[\]]+?)(?:(?=[./\[])|$|_(?=(?:weight|bias)$))")
 
 
-class Place(NamedTuple):
+class FusedPosition(NamedTuple):
     """Position of a tensor among matrices that some files store as one."""
 
     #: Its name with a mark for the matrices, the same for all of them and for the one.
@@ -80,7 +80,7 @@ class Place(NamedTuple):
     of: int
 
 
-def places_of(name: str) -> Iterator[Place]:
+def places_of(name: str) -> Iterator[FusedPosition]:
     """Yield the possible positions of a tensor, by its name, among matrices that some files store as one.
 
     >>> [(place.key, place.number) for place in places_of("layers.0.attn.v_proj.weight")]
@@ -97,9 +97,9 @@ def places_of(name: str) -> Iterator[Place]:
             key = f"{before}{mark}{dot}{after}"
             siblings = next((parts for parts in together.parts if word in parts), None)
             if siblings is not None:
-                yield Place(key, siblings.index(word), len(siblings))
+                yield FusedPosition(key, siblings.index(word), len(siblings))
             elif word in together.wholes:
-                yield Place(key, None, len(together.parts[0]))
+                yield FusedPosition(key, None, len(together.parts[0]))
 
 
 #: First parts of the names of a pair, in one list and in the other.
@@ -107,7 +107,7 @@ Rule = tuple[tuple[str, ...], tuple[str, ...]]
 _SAME: Rule = ((), ())
 
 
-class Parts(NamedTuple):
+class NameParts(NamedTuple):
     """The parts of a name between its dots."""
 
     #: Without the parts that only announce an expert's number.
@@ -121,7 +121,7 @@ class Parts(NamedTuple):
         return (*(part for part in self.parts if part.isdigit()), *((self.expert,) if self.expert else ()))
 
 
-class Part(NamedTuple):
+class FusedPart(NamedTuple):
     """A matrix that lies in one with others."""
 
     number: int
@@ -142,20 +142,20 @@ class Match:
     there: str = ""
     inside: tuple[str, ...] = ()
     #: Its number among several matrices in one of the original; None where it is all of it.
-    part: Part | None = None
+    part: FusedPart | None = None
     #: All tensors of the original that it holds, in order, `original` first; () where that is all.
     joined: tuple[str, ...] = ()
 
 
-def parts_of(name: str) -> Parts:
+def parts_of(name: str) -> NameParts:
     """Return the parts of a name, the number of an expert apart from them.
 
     >>> parts_of("mlp.experts.3.up_proj.weight")
-    Parts(parts=('mlp', 'up_proj'), expert='3')
+    NameParts(parts=('mlp', 'up_proj'), expert='3')
     >>> parts_of("mlp.experts.up_proj[3]") == parts_of("mlp.experts.3.up_proj.weight")
     True
     >>> parts_of("layers.3.norm.weight")
-    Parts(parts=('layers', '3', 'norm', 'weight'), expert='')
+    NameParts(parts=('layers', '3', 'norm', 'weight'), expert='')
     """
     stacked = _OF_STACK.fullmatch(name)
     parts = re.split(r"[./]", stacked[1] if stacked else name)
@@ -165,11 +165,11 @@ def parts_of(name: str) -> Parts:
             (i for i in range(1, len(parts)) if parts[i].isdigit() and "expert" in parts[i - 1].lower()), None
         )
         if at is None:
-            return Parts(tuple(parts))
+            return NameParts(tuple(parts))
         number = parts.pop(at)
     if parts[-1] == "weight" and len(parts) > 1:
         parts.pop()
-    return Parts(tuple(part for part in parts if "expert" not in part.lower()), number)
+    return NameParts(tuple(part for part in parts if "expert" not in part.lower()), number)
 
 
 def matched_by_ends(
@@ -188,7 +188,7 @@ def matched_by_ends(
     >>> found["a.x.weight"].original, found["a.x.weight"].there, len(found)
     ('module._orig_mod.a.x.weight', 'module._orig_mod', 1)
     """
-    return _Ends(here, there, tuple(pairs)).matches()
+    return _SuffixMatcher(here, there, tuple(pairs)).matches()
 
 
 class _Candidate(NamedTuple):
@@ -201,7 +201,7 @@ class _Candidate(NamedTuple):
     inside: tuple[str, ...]
 
 
-class _Ends:
+class _SuffixMatcher:
     """Matches two lists of names by their ends."""
 
     def __init__(
@@ -324,7 +324,7 @@ class _Ends:
         return is_leading
 
 
-def _kept(parts: Parts, others: set[str]) -> list[tuple[int, str]]:
+def _kept(parts: NameParts, others: set[str]) -> list[tuple[int, str]]:
     """Return the parts of a name, with their places, that the other list has too."""
     return [(at, part) for at, part in enumerate(parts.parts) if part in others]
 
@@ -340,7 +340,7 @@ def _either_way(shape: Shape | None) -> Shape | None:
     return shape if shape is None else min(shape, shape[::-1])
 
 
-def _gaps(parts: Parts, kept: Sequence[tuple[int, str]]) -> list[tuple[str, ...]]:
+def _gaps(parts: NameParts, kept: Sequence[tuple[int, str]]) -> list[tuple[str, ...]]:
     """Return the parts of a name between the kept ones, and behind the last."""
     places = [at for at, _ in kept]
     return [parts.parts[at + 1 : after] for at, after in zip(places, [*places[1:], None], strict=True)]

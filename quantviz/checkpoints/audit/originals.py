@@ -23,7 +23,7 @@ from quantviz.tensors.lazy import InMemory, Matrix, Oriented, Over, Stored, Valu
 
 #: Elements that are compared at a time: with fewer, the calls around the kernels take some of the time; with
 #: more, a tensor has too few parts for threads to share.
-AT_ONCE = 2**21
+ELEMENTS_PER_CHUNK = 2**21
 #: Rows that are compared to decide between two ways in which the original was stored.
 _FEW = 64
 #: The kinds that GPT-2 stores with rows for columns.
@@ -118,7 +118,7 @@ class Original:
         return dataclasses.replace(self, done=(*self.done, *notes), **changes)  # type: ignore[arg-type]
 
 
-class Column(Over):
+class ColumnMatrix(Over):
     """A tensor of one axis as a matrix of one column."""
 
     @property
@@ -237,7 +237,7 @@ def original_of(catalog: Catalog, name: str, axes: int) -> Original:
     if orientation.is_turned and orientation.fits(stored.shape):
         return Original(Oriented(stored, orientation), done=_TURNED_NOTE)
     if axes == 2 and len(stored.shape) != 2:
-        return Original(Column(stored) if len(stored.shape) == 1 else Matrix(stored))
+        return Original(ColumnMatrix(stored) if len(stored.shape) == 1 else Matrix(stored))
     return Original(stored)
 
 
@@ -248,7 +248,7 @@ def bands(shape: Shape, step: int = 1) -> Iterator[tuple[int, int]]:
     [(0, 2), (2, 4), (4, 5)]
     """
     columns = shape[1] if len(shape) > 1 else 1
-    rows = max(1, AT_ONCE // columns // step) * step
+    rows = max(1, ELEMENTS_PER_CHUNK // columns // step) * step
     for start in range(0, shape[0], rows):
         yield start, min(start + rows, shape[0])
 

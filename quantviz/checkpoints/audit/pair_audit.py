@@ -12,10 +12,10 @@ from typing import NamedTuple
 import torch
 
 from quantviz.checkpoints.audit import originals
-from quantviz.checkpoints.audit.folded_scales import Beside, decibels, factors_of, unfolded
+from quantviz.checkpoints.audit.folded_scales import NeighbourScales, decibels, factors_of, unfolded
 from quantviz.checkpoints.audit.one_scale import with_one_scale
 from quantviz.checkpoints.audit.originals import Original, tensor_of
-from quantviz.checkpoints.audit.pairing import Pair
+from quantviz.checkpoints.audit.pairing import TensorPair
 from quantviz.checkpoints.audit.tensor_audit import TensorAudit, audit_plain, audit_weight
 from quantviz.checkpoints.model.opening import OpenModel
 from quantviz.errors import Note, QuantVizError
@@ -44,7 +44,7 @@ _GAIN_DB = 3.0
 
 
 def audited(
-    pair: Pair, quantized: OpenModel, original: OpenModel, *, threads: int | None = None
+    pair: TensorPair, quantized: OpenModel, original: OpenModel, *, threads: int | None = None
 ) -> TensorAudit:
     """Return the audit of one pair, of the same bits for any number of threads.
 
@@ -54,7 +54,7 @@ def audited(
     return of_pair(result, pair, quantized, original)
 
 
-def of_pair(result: TensorAudit, pair: Pair, quantized: OpenModel, original: OpenModel) -> TensorAudit:
+def of_pair(result: TensorAudit, pair: TensorPair, quantized: OpenModel, original: OpenModel) -> TensorAudit:
     """Return the audit of a pair, with the facts that follow from its files alone."""
     # The number of values behind codes in an unknown layout comes from the original.
     item = pair.item if pair.item and pair.item.kind != "unread" else pair.partner or pair.item
@@ -75,7 +75,7 @@ def of_pair(result: TensorAudit, pair: Pair, quantized: OpenModel, original: Ope
 
 
 def _compared(
-    pair: Pair, quantized: ModelTensors, original: ModelTensors, threads: int | None
+    pair: TensorPair, quantized: ModelTensors, original: ModelTensors, threads: int | None
 ) -> TensorAudit:
     item = pair.item
     partner = pair.partner
@@ -114,7 +114,7 @@ def _compared(
 
 
 def original_as_stored(
-    pair: Pair,
+    pair: TensorPair,
     weight: QuantizedWeight,
     quantized: ModelTensors,
     original: ModelTensors,
@@ -142,7 +142,7 @@ def original_as_stored(
     return _scaled(pair, result, x, values, Both(quantized, original), low_db, again)
 
 
-def _of_plain(pair: Pair, quantized: ModelTensors, original: ModelTensors) -> TensorAudit:
+def _of_plain(pair: TensorPair, quantized: ModelTensors, original: ModelTensors) -> TensorAudit:
     assert pair.item
     name = pair.item.name
     dtype = pair.item.dtype
@@ -169,7 +169,7 @@ class Both(NamedTuple):
 
 
 def _scaled(
-    pair: Pair,
+    pair: TensorPair,
     result: TensorAudit,
     x: Original,
     values: Original,
@@ -180,7 +180,7 @@ def _scaled(
     """Return the original under the scales that the file's maker folded, and its audit with notes."""
     assert pair.item
     assert pair.partner
-    beside = Beside(*both, pair.item.name, pair.partner.name)
+    beside = NeighbourScales(*both, pair.item.name, pair.partner.name)
     folded = unfolded(x, values, beside, result.metrics["sqnr_db"], low_db)
     if folded is not x:
         result = again(folded)
@@ -197,7 +197,7 @@ def _scaled(
 
 
 def _as_stored(
-    pair: Pair,
+    pair: TensorPair,
     shape: tuple[int, ...],
     quantized: ModelTensors,
     original: ModelTensors,
@@ -235,7 +235,7 @@ def _as_stored(
     raise QuantVizError("audit.shapes", name=name, got=shape, original=partner_of(pair), shape=own_shape)
 
 
-def partner_of(pair: Pair) -> str:
+def partner_of(pair: TensorPair) -> str:
     """Return the names of the tensors of the original that one is compared with."""
     return " + ".join(partner.name for partner in pair.partners)
 

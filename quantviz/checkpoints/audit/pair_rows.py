@@ -14,7 +14,7 @@ from typing import Any
 import xxhash
 
 from quantviz.checkpoints.audit.folded_scales import neighbours
-from quantviz.checkpoints.audit.pairing import Pair
+from quantviz.checkpoints.audit.pairing import TensorPair
 from quantviz.checkpoints.audit.tensor_audit import ODDITIES, ROUNDINGS, TensorAudit
 from quantviz.checkpoints.model.opening import OpenModel
 from quantviz.checkpoints.profiles.siblings import siblings_of
@@ -60,7 +60,7 @@ class Keys:
         )
         self._all = repr(settings)
 
-    def of(self, pair: Pair) -> str | None:
+    def of(self, pair: TensorPair) -> str | None:
         """Return the key of a pair; None where a change of its files could go unnoticed."""
         read: dict[tuple[int, str], None] = {}
         if pair.item is None or not pair.partners:
@@ -132,7 +132,7 @@ def written(result: TensorAudit) -> str | None:
     return json.dumps(record)
 
 
-def read(record: str, pair: Pair) -> TensorAudit | None:
+def read(record: str, pair: TensorPair) -> TensorAudit | None:
     """Return the result of a pair from its JSON record; None where that does not parse."""
     try:
         return _parsed(values.json_value(record, "numbers"), pair)
@@ -140,7 +140,7 @@ def read(record: str, pair: Pair) -> TensorAudit | None:
         return None  # it is compared anew
 
 
-def _parsed(record: Any, pair: Pair) -> TensorAudit:
+def _parsed(record: Any, pair: TensorPair) -> TensorAudit:
     if not isinstance(record, Mapping):
         raise QuantVizError("rows.not_json", field="numbers", got=record)
     assert pair.item is not None

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 import xxhash
 
 from quantviz.checkpoints.audit.by_graph import is_of_inputs, matched_by_graph, modules_of
-from quantviz.checkpoints.audit.matching import Match, Part, matched_by_ends, places_of
+from quantviz.checkpoints.audit.matching import FusedPart, Match, matched_by_ends, places_of
 from quantviz.checkpoints.audit.originals import tensor_of
 from quantviz.checkpoints.model.gguf_names import TOGETHER_KINDS, OtherNames
-from quantviz.checkpoints.model.items import Item
+from quantviz.checkpoints.model.items import ModelItem
 from quantviz.checkpoints.model.opening import OpenModel
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape
@@ -58,26 +58,26 @@ _SMALL = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class TensorPair:
     """A tensor of the quantized file and its partner in the original; none where there is none on a side."""
 
-    item: Item | None
-    partner: Item | None
+    item: ModelItem | None
+    partner: ModelItem | None
     match: Match | None = None
     #: Reason why it needs no partner.
     aside: Note | None = None
     #: All of its partners, in order, where it holds several tensors of the original; else ().
-    joined: tuple[Item, ...] = ()
+    joined: tuple[ModelItem, ...] = ()
 
     @property
-    def partners(self) -> tuple[Item, ...]:
+    def partners(self) -> tuple[ModelItem, ...]:
         """Return all tensors of the original that it is compared with."""
         return self.joined or ((self.partner,) if self.partner else ())
 
 
 def pairs_of(
-    quantized: OpenModel, original: OpenModel, items: Sequence[Item], others: Sequence[Item]
-) -> tuple[Pair, ...]:
+    quantized: OpenModel, original: OpenModel, items: Sequence[ModelItem], others: Sequence[ModelItem]
+) -> tuple[TensorPair, ...]:
     """Return each tensor of the quantized model with its partner, then the rest of the original.
 
     `items` are the tensors of the first, `others` those of the second.
@@ -87,7 +87,11 @@ def pairs_of(
 
 class _Pairing:
     def __init__(
-        self, quantized: OpenModel, original: OpenModel, items: Sequence[Item], others: Sequence[Item]
+        self,
+        quantized: OpenModel,
+        original: OpenModel,
+        items: Sequence[ModelItem],
+        others: Sequence[ModelItem],
     ) -> None:
         self._quantized = quantized
         self._original = original
@@ -101,7 +105,7 @@ class _Pairing:
         #: Names in PyTorch of an ONNX model's weights, by the nodes that use them.
         self._modules: Mapping[str, str] = {}
 
-    def pairs(self) -> tuple[Pair, ...]:
+    def pairs(self) -> tuple[TensorPair, ...]:
         """Return the pairs of both models' tensors, then tensors without a partner."""
         self._by_graph()
         self._by_name()
@@ -116,16 +120,16 @@ class _Pairing:
             match = self._found.get(item.name)
             if match is not None:
                 joined = tuple(map(self._partner, match.joined))
-                pairs.append(Pair(item, self._partner(match.original), match, joined=joined))
+                pairs.append(TensorPair(item, self._partner(match.original), match, joined=joined))
             elif item.kind == "whole":
-                pairs.append(Pair(item, None, None, Note.of("audit.aside.whole", dtype=item.dtype)))
+                pairs.append(TensorPair(item, None, None, Note.of("audit.aside.whole", dtype=item.dtype)))
             else:
-                pairs.append(Pair(item, None, None, self._reason(matched, item)))
+                pairs.append(TensorPair(item, None, None, self._reason(matched, item)))
         twins = _Twins(self._original, (item for name, item in self._there.items() if name in self._taken))
-        rest = [Pair(None, item, None, self._reason(twins, item)) for item in self._rest()]
+        rest = [TensorPair(None, item, None, self._reason(twins, item)) for item in self._rest()]
         return (*pairs, *rest)
 
-    def _partner(self, name: str) -> Item:
+    def _partner(self, name: str) -> ModelItem:
         tensor, expert = tensor_of(self._there, name)
         item = self._there[tensor]
         return item if expert is None else replace(item, name=name, shape=item.shape[1:])
@@ -159,7 +163,7 @@ class _Pairing:
                     self._take(item.name, Match(name, "graph" if is_module else "name"))
                     break
 
-    def _names(self, item: Item) -> Iterator[str]:
+    def _names(self, item: ModelItem) -> Iterator[str]:
         yield from _names(item)
         if item.name in self._modules:
             yield self._modules[item.name]
@@ -202,7 +206,7 @@ class _Pairing:
 
     def _as_parts(self) -> None:
         """Find tensors in a matrix that the original has of several: q in one of q, k and v."""
-        parts: dict[str, dict[int, Item]] = {}
+        parts: dict[str, dict[int, ModelItem]] = {}
         counts: dict[str, int] = {}
         for item in self._left():
             for place in places_of(item.name):
@@ -219,14 +223,14 @@ class _Pairing:
                 continue
             sizes = _sizes(siblings, counts[key], free[match.original])
             for number, item in siblings.items():
-                self._take(item.name, replace(match, part=Part(number, sizes)))
+                self._take(item.name, replace(match, part=FusedPart(number, sizes)))
             lacking = sum(sizes[n] for n in range(counts[key]) if n not in siblings) if sizes else 0
             if lacking:
                 self._remainder[match.original] = (lacking, *siblings[min(siblings)].shape[1:])
 
     def _as_wholes(self) -> None:
         """Find tensors that hold several of the original."""
-        wholes: dict[str, Item] = {}
+        wholes: dict[str, ModelItem] = {}
         for item in self._left():
             for place in places_of(item.name):
                 if place.number is None:
@@ -294,7 +298,7 @@ class _Pairing:
             key: replace(match, original=named(match.original)) for key, match in by_ends.items()
         }
 
-    def _left(self) -> Iterator[Item]:
+    def _left(self) -> Iterator[ModelItem]:
         return (item for item in self._items if item.name not in self._found and item.kind not in _NO_WEIGHTS)
 
     def _free(self) -> dict[str, Shape | None]:
@@ -310,7 +314,7 @@ class _Pairing:
                 shapes[name] = None if item.kind == "unread" else item.shape
         return shapes
 
-    def _rest(self) -> Iterator[Item]:
+    def _rest(self) -> Iterator[ModelItem]:
         """Yield the unpaired tensors of the original; of a stack in part paired, the other experts."""
         for name, item in self._there.items():
             if name in self._remainder:
@@ -327,7 +331,7 @@ class _Pairing:
                 elif expert not in self._taken:
                     yield replace(item, name=expert, shape=item.shape[1:])
 
-    def _reason(self, others: _Twins, item: Item) -> Note | None:
+    def _reason(self, others: _Twins, item: ModelItem) -> Note | None:
         """Return the reason why a tensor needs no partner, or None. `others` are those with partners."""
         model = others.model
         if item.kind in ("inputs", "training"):
@@ -373,7 +377,7 @@ def _ties(model: OpenModel) -> bool:
     return bool(of_text.get(_TIED, config.get(_TIED, True)))
 
 
-def _holds_more(item: Item, name: str, shape: Shape | None) -> bool:
+def _holds_more(item: ModelItem, name: str, shape: Shape | None) -> bool:
     """Return whether a tensor of the original holds more matrices than its partner by llama.cpp's names."""
     is_one = any(place.number is None for place in places_of(name))
     return is_one and item.kind != "unread" and shape is not None and math.prod(shape) > item.elements
@@ -388,7 +392,7 @@ def _of_converter(key: str, *, is_one: bool) -> tuple[str, ...]:
     return tuple(key.replace(f".{mark}.", f".{kind}.") for kind in ((one,) if is_one else several))
 
 
-def _sizes(parts: Mapping[int, Item], count: int, whole: Shape | None) -> tuple[int, ...]:
+def _sizes(parts: Mapping[int, ModelItem], count: int, whole: Shape | None) -> tuple[int, ...]:
     """Return the row counts of the matrices in one, a missing one with the rest; () if undetermined."""
     sizes = {number: item.shape[0] for number, item in parts.items() if item.kind != "unread" and item.shape}
     if len(sizes) == count:
@@ -404,7 +408,7 @@ def _sizes(parts: Mapping[int, Item], count: int, whole: Shape | None) -> tuple[
     return tuple(sizes.get(number, rest // missing) for number in range(count))
 
 
-def _names(item: Item) -> Iterator[str]:
+def _names(item: ModelItem) -> Iterator[str]:
     """Yield the names that a tensor's partner may have: of codes in an unknown layout that of the weight."""
     yield item.name
     if item.kind != "unread":
@@ -417,7 +421,7 @@ def _names(item: Item) -> Iterator[str]:
         yield f"{head}.{stem}" if head else stem
 
 
-def _is_zero(model: OpenModel, item: Item) -> bool:
+def _is_zero(model: OpenModel, item: ModelItem) -> bool:
     if item.elements > _SMALL:
         return False
     try:
@@ -429,7 +433,7 @@ def _is_zero(model: OpenModel, item: Item) -> bool:
 class _Twins:
     """Tensors of a model by their content, to find another one of the same bytes, such as tied embeddings."""
 
-    def __init__(self, model: OpenModel, items: Iterable[Item]) -> None:
+    def __init__(self, model: OpenModel, items: Iterable[ModelItem]) -> None:
         self.model = model
         self._of_shape: dict[tuple[str, Shape], list[str]] = {}
         for item in items:
@@ -437,7 +441,7 @@ class _Twins:
                 self._of_shape.setdefault((item.dtype, item.shape), []).append(item.name)
         self._by_ends: dict[tuple[str, Shape], dict[bytes, list[str]]] = {}
 
-    def of(self, item: Item) -> str | None:
+    def of(self, item: ModelItem) -> str | None:
         """Return the tensor with the same bytes as `item`; None without one."""
         alike = (item.dtype, item.shape)
         content = None

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from quantviz.checkpoints.audit.pair_audit import audited
-from quantviz.checkpoints.audit.pairing import Pair
+from quantviz.checkpoints.audit.pairing import TensorPair
 from quantviz.checkpoints.audit.tensor_audit import TensorAudit
 from quantviz.checkpoints.model.opening import OpenModel, open_model
-from quantviz.checkpoints.scan.cluster import Job, check_worker
+from quantviz.checkpoints.scan.cluster import WorkerCall, check_worker
 from quantviz.errors import QuantVizError
 from quantviz.schemes.orientation import Named, named_outputs
 from quantviz.sources.stores.addresses import is_address
@@ -35,7 +35,7 @@ class AuditTask:
     outputs: Named
     #: Places of the pairs among those of the audit.
     positions: tuple[int, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[TensorPair, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class AuditJobs:
         quantized: str | PurePath,
         original: str | PurePath,
         outputs: Named,
-        pairs: Sequence[tuple[int, Pair]],
+        pairs: Sequence[tuple[int, TensorPair]],
     ) -> None:
         places = [
             str(path) if is_address(str(path)) else os.path.abspath(path) for path in (quantized, original)
@@ -90,29 +90,29 @@ class AuditJobs:
         tasks = [AuditTask(places[0], places[1], outputs, *group) for group in groups]
         self.waiting = deque(map(_job, tasks))
 
-    def take(self, job: Job, came: Answers) -> tuple[AuditTask, tuple[TensorAudit, ...]]:
+    def take(self, job: WorkerCall, came: Answers) -> tuple[AuditTask, tuple[TensorAudit, ...]]:
         """Return the task of a job with its results."""
         if came.problem is not None:
             raise came.problem.again()
         return job.task, came.found
 
-    def check(self, job: Job, came: Answers, address: str) -> None:
+    def check(self, job: WorkerCall, came: Answers, address: str) -> None:
         """Raise a `QuantVizError` where a worker lacks a file that is here, or the file's reader."""
         task: AuditTask = job.task
         for place in (task.quantized, task.original):
             check_worker(came.problem, place, address)
 
 
-def _job(task: AuditTask) -> Job:
+def _job(task: AuditTask) -> WorkerCall:
     pair = task.pairs[0]
     name = next(each.name for each in (pair.item, pair.partner) if each is not None)
     # Each audit reads the files as they are then: no answer of another one is taken.
-    return Job(task, audit_task, (task,), f"quantviz-{uuid.uuid4().hex}", name)
+    return WorkerCall(task, audit_task, (task,), f"quantviz-{uuid.uuid4().hex}", name)
 
 
-def _groups(pairs: Sequence[tuple[int, Pair]]) -> Iterator[list[tuple[int, Pair]]]:
+def _groups(pairs: Sequence[tuple[int, TensorPair]]) -> Iterator[list[tuple[int, TensorPair]]]:
     """Yield neighbours that make up a task."""
-    group: list[tuple[int, Pair]] = []
+    group: list[tuple[int, TensorPair]] = []
     elements = 0
     for at, pair in pairs:
         group.append((at, pair))

@@ -20,7 +20,7 @@ from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.layouts import QuantizedWeight
-from quantviz.streaming.comparing import Added, Band, Compared, Scales, compared, scales_of_rows
+from quantviz.streaming.comparing import Added, BandComparison, Scales, WeightBand, compared, scales_of_rows
 from quantviz.streaming.threads import InOrder, default_threads, runs_between, shared_out
 
 #: Outcome in the account by the status of a tensor's audit.
@@ -57,7 +57,7 @@ OTHER = ("not_same", "rescaled")
 #: Statuses of tensors whose SQNR counts: not of one that took scales, which the layers behind it are held to.
 _GATED = ("ok", *OTHER, "rounded", "changed")
 #: Elements of a weight that is read as a whole, where a band's parts of it lie far apart.
-_MOST_HELD = 2**26
+_MOST_READ_WHOLE = 2**26
 #: Elements whose errors are summed together without codes: in float64 they take some twelve times as much.
 _TOGETHER = 2**18
 #: Threads that compare one tensor: each has a band with its codes and values, some 100 MB.
@@ -167,7 +167,7 @@ class TensorAudit(Picklable):
         return sqnr_db if self.fused_sqnr_db is None else min(sqnr_db, self.fused_sqnr_db)
 
 
-class _Seen:
+class _ValueFacts:
     """Range and finiteness of a tensor's values, collected a band at a time."""
 
     def __init__(self) -> None:
@@ -192,7 +192,7 @@ class _Seen:
         self._low = min(self._low, low)
         self._high = max(self._high, high)
 
-    def join(self, other: _Seen) -> None:
+    def join(self, other: _ValueFacts) -> None:
         self.widen(other._low, other._high)
         self.finite = self.finite and other.finite
 
@@ -206,7 +206,7 @@ class _Seen:
         return tuple(f"{prefix}{oddity}" for oddity in oddities)
 
 
-class Bands:
+class AuditBands:
     """Bands of a weight beside its original, with shared preparation. Safe for many threads.
 
     Raises:
@@ -226,19 +226,19 @@ class Bands:
         self._slack = (_SLACK_STEPS, of_x)
         self._coded = weight.coded
         self._scales: Scales | None = None
-        if weight.read and math.prod(weight.shape) <= _MOST_HELD:
+        if weight.read and math.prod(weight.shape) <= _MOST_READ_WHOLE:
             self._coded = weight.read()
             whole = self._coded(0, weight.shape[0])
             self._scales = scales_of_rows(weight.scheme, whole.scale, whole.zero_point, weight.shape)
 
-    def band(self, start: int, stop: int) -> Band:
+    def band(self, start: int, stop: int) -> WeightBand:
         """Return codes, scales and values of some rows, from one multiple of the weight's `row_step` to
         before another, and the original's values.
         """
         coded = self._coded(start, stop)
         original = self._x.as_stored(start, stop)
         columns = self._weight.columns
-        return Band(
+        return WeightBand(
             self._scheme,
             original if columns is None else original[:, columns],
             coded.codes,
@@ -251,7 +251,7 @@ class Bands:
         )
 
 
-class _Errors:
+class _RowErrors:
     """Moments and oddities of the rows of a tensor beside its original, joined in their order.
 
     Moments are joined as they come: a list of small tensors between large ones that are freed keeps the
@@ -260,8 +260,8 @@ class _Errors:
 
     def __init__(self) -> None:
         self._moments: Moments | None = None
-        self._values = _Seen()
-        self._originals = _Seen()
+        self._values = _ValueFacts()
+        self._originals = _ValueFacts()
 
     def take(self, x: torch.Tensor, x_hat: torch.Tensor) -> None:
         """Join the next rows of the original and of the tensor."""
@@ -286,18 +286,18 @@ class _Errors:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _RowResults:
     """Results of some rows of a weight that has a scheme."""
 
-    compared: Compared
-    values: _Seen
-    originals: _Seen
+    compared: BandComparison
+    values: _ValueFacts
+    originals: _ValueFacts
     middle: bool
 
 
-def _part_of(band: Band, count: int) -> _Part:
-    values = _Seen()
-    originals = _Seen()
+def _part_of(band: WeightBand, count: int) -> _RowResults:
+    values = _ValueFacts()
+    originals = _ValueFacts()
     part = compared(band, count=count)
     if part.ends is None:
         originals.take(band.x)
@@ -305,10 +305,10 @@ def _part_of(band: Band, count: int) -> _Part:
     else:
         originals.widen(*part.ends[0])
         values.widen(*part.ends[1])
-    return _Part(part, values, originals, _is_middle(band))
+    return _RowResults(part, values, originals, _is_middle(band))
 
 
-class _Parts(_Errors):
+class _SchemeRowErrors(_RowErrors):
     """Results of the rows of a weight that has a scheme, of so many columns."""
 
     def __init__(self, columns: int) -> None:
@@ -328,7 +328,7 @@ class _Parts(_Errors):
         added = self._added.moments
         return self._moments.join(added) if self._moments else added
 
-    def join(self, part: _Part) -> None:
+    def join(self, part: _RowResults) -> None:
         added = part.compared.found
         if isinstance(added, Moments):
             self.add(added)
@@ -352,7 +352,7 @@ def audit_weight(
     Raises:
         QuantVizError: It cannot be read, or decodes to no number.
     """
-    errors = _Errors()
+    errors = _RowErrors()
     if weight.scheme is None:
         for start, stop in bands(weight.shape, weight.row_step):
             x_rows = x.read(start, stop)
@@ -360,8 +360,8 @@ def audit_weight(
             errors.take(x_rows, weight.coded(start, stop).x_hat)
         return _audit_of(weight, x, original, errors)
     rows, columns = weight.shape
-    of_weight = Bands(weight, x)
-    whole = _Parts(columns)
+    of_weight = AuditBands(weight, x)
+    whole = _SchemeRowErrors(columns)
     in_order = InOrder(whole.join)
 
     def work(numbered: Iterator[tuple[int, tuple[int, int]]]) -> None:
@@ -382,7 +382,7 @@ def audit_weight(
     )
 
 
-def _audit_of(weight: QuantizedWeight, x: Original, original: str, errors: _Errors) -> TensorAudit:
+def _audit_of(weight: QuantizedWeight, x: Original, original: str, errors: _RowErrors) -> TensorAudit:
     """Return the audit of a weight from its errors, without the facts that follow from codes."""
     names = _without_codes(errors.moments) if weight.scheme is None else METRICS
     metrics = metrics_of(errors.moments, weight.stored_bits, names)
@@ -418,10 +418,10 @@ def same_weights(cosine: float, sqnr_db: float, bits: int) -> bool:
 
 def audit_plain(name: str, values: Original, x: Original, original: str, dtype: str) -> TensorAudit:
     """Return the audit of a tensor that is not quantized, stored as `dtype`, beside its original."""
-    errors = _Errors()
+    errors = _RowErrors()
     equal = True
     rounded = True
-    lines = _Lines()
+    lines = _LineEnergies()
     for start, stop in bands(x.shape):
         x_rows = x.read(start, stop)
         other = values.read(start, stop)
@@ -477,7 +477,7 @@ def as_lines(x: torch.Tensor) -> torch.Tensor:
     return x.flatten(1) if x.dim() > 1 else x.unsqueeze(1)
 
 
-class _Lines:
+class _LineEnergies:
     """Energies of the rows and columns of a matrix, and which of them are all 0 in the file."""
 
     def __init__(self) -> None:
@@ -527,7 +527,7 @@ def _without_codes(moments: Moments) -> list[str]:
     return [name for name, metric in METRICS.items() if metric.reads and metric.fits(moments)]
 
 
-def _is_middle(band: Band) -> bool:
+def _is_middle(band: WeightBand) -> bool:
     """Return whether 0 is the middle code of every block, or there is no zero point at all."""
     scheme = band.scheme
     zero = band.scales.zero_point if band.scales else band.zero_point

@@ -42,7 +42,7 @@ Reason = QuantVizError | Note
 
 
 @dataclass(frozen=True)
-class Outcome(Picklable):
+class TensorOutcome(Picklable):
     """Outcome of one tensor of a model, which its tensors in the files share."""
 
     became: Became
@@ -65,7 +65,7 @@ class Accounted(Picklable):
     side: Side
     #: Its name in the file; "" where it is the whole file.
     tensor: str
-    outcome: Outcome
+    outcome: TensorOutcome
     #: Bytes in the file; 0 if unknown.
     size: int
     #: The weight that the tensor is, or is a part of; "" for others, such as a norm, a bias or a mask.
@@ -93,7 +93,7 @@ class Accounted(Picklable):
 
 
 @dataclass(frozen=True)
-class Part(Picklable):
+class OutcomeTotal(Picklable):
     """Part of a checkpoint with one outcome: numbers of tensors, weights, values of weights, and bytes."""
 
     tensors: int = 0
@@ -109,32 +109,32 @@ class Part(Picklable):
 class Coverage(Picklable):
     """Weights, elements and bytes of one side by outcome."""
 
-    compared: Part = Part()
-    equal: Part = Part()
-    not_quantized_here: Part = Part()
-    unfit: Part = Part()
-    left_aside: Part = Part()
-    refused: Part = Part()
-    not_read: Part = Part()
+    compared: OutcomeTotal = OutcomeTotal()
+    equal: OutcomeTotal = OutcomeTotal()
+    not_quantized_here: OutcomeTotal = OutcomeTotal()
+    unfit: OutcomeTotal = OutcomeTotal()
+    left_aside: OutcomeTotal = OutcomeTotal()
+    refused: OutcomeTotal = OutcomeTotal()
+    not_read: OutcomeTotal = OutcomeTotal()
 
     @property
-    def whole(self) -> Part:
+    def whole(self) -> OutcomeTotal:
         """Return the sum of all outcomes."""
         return added(self.part(became) for became in BECAME)
 
-    def part(self, became: str) -> Part:
+    def part(self, became: str) -> OutcomeTotal:
         """Return the totals of one outcome, an id of `BECAME`."""
-        part: Part = getattr(self, became)
+        part: OutcomeTotal = getattr(self, became)
         return part
 
     def share(self, became: str, of: Literal["tensors", "weights", "elements", "size"]) -> float:
         """Return a part as a share of the whole, 0 to 1; 0 where there is nothing, NaN where a part is not
         known.
 
-        >>> read = Part(weights=3, size=3)
-        >>> Coverage(compared=read, not_read=Part(weights=5)).share("not_read", "weights")
+        >>> read = OutcomeTotal(weights=3, size=3)
+        >>> Coverage(compared=read, not_read=OutcomeTotal(weights=5)).share("not_read", "weights")
         0.625
-        >>> Coverage(compared=read, not_read=Part(unsized=1)).share("not_read", "size")
+        >>> Coverage(compared=read, not_read=OutcomeTotal(unsized=1)).share("not_read", "size")
         nan
         """
         if not is_known(self.whole, of):
@@ -205,23 +205,23 @@ def with_outcome(
     def changed(tensor: Accounted) -> Accounted:
         reason = reasons.get(tensor.weight) or reasons.get(tensor.tensor)
         is_kept = reason is None or tensor.became not in of
-        return tensor if is_kept else replace(tensor, outcome=Outcome(became, reason))
+        return tensor if is_kept else replace(tensor, outcome=TensorOutcome(became, reason))
 
     return Account(tuple(map(changed, account.tensors))) if reasons else account
 
 
-def added(parts: Iterable[Part]) -> Part:
+def added(parts: Iterable[OutcomeTotal]) -> OutcomeTotal:
     """Return the sum of some parts."""
-    return Part(*map(sum, zip(*map(astuple, parts), strict=True)))
+    return OutcomeTotal(*map(sum, zip(*map(astuple, parts), strict=True)))
 
 
-def is_known(part: Part, of: str) -> bool:
+def is_known(part: OutcomeTotal, of: str) -> bool:
     """Return whether the values ("elements") or the bytes ("size") of an outcome are all known."""
     return not {"elements": part.uncounted, "size": part.unsized}.get(of)
 
 
-def _part(tensors: tuple[Accounted, ...]) -> Part:
-    return Part(
+def _part(tensors: tuple[Accounted, ...]) -> OutcomeTotal:
+    return OutcomeTotal(
         sum(1 for tensor in tensors if tensor.tensor),
         len({tensor.weight for tensor in tensors if tensor.weight}),
         sum(tensor.elements for tensor in tensors),

@@ -73,7 +73,7 @@ class Aside(Picklable):
 
 
 @dataclass(frozen=True)
-class Found:
+class CheckpointFiles:
     """The files of a checkpoint: an index of shards, or else files of one kind."""
 
     index: str = ""
@@ -85,7 +85,7 @@ class Found:
     others: tuple[str, ...] = ()
 
 
-def model_in(listed: Sequence[str]) -> Found:
+def model_in(listed: Sequence[str]) -> CheckpointFiles:
     """Return the model in a folder of these files; no files where none is one of tensors."""
     readers = [
         reader for reader in IN_FOLDERS if not any(map(is_address, listed)) or reader in BY_RANGES.values()
@@ -94,7 +94,7 @@ def model_in(listed: Sequence[str]) -> Found:
     indexes = sorted((path for path in listed if is_index(name_of(path))), key=_order_of_index)
     if indexes:
         aside = tuple(aside_as(path, "other_index", used=indexes[0]) for path in indexes[1:])
-        return Found(index=indexes[0], aside=aside, others=tuple(tensors))
+        return CheckpointFiles(index=indexes[0], aside=aside, others=tuple(tensors))
     left: list[Aside] = []
     for pattern, reason in _NO_MODEL:
         matched = [path for path in tensors if pattern.match(name_of(path))]
@@ -111,10 +111,10 @@ def model_in(listed: Sequence[str]) -> Found:
         taken = set(numbered)
         left += (aside_as(path, "unnumbered", used=numbered[0]) for path in tensors if path not in taken)
         tensors = numbered
-    return Found(files=(*tensors, *_missing(tensors)), aside=tuple(left))
+    return CheckpointFiles(files=(*tensors, *_missing(tensors)), aside=tuple(left))
 
 
-def beside_index(files: Found, shards: Sequence[str]) -> tuple[Aside, ...]:
+def beside_index(files: CheckpointFiles, shards: Sequence[str]) -> tuple[Aside, ...]:
     """Return the files of tensors beside an index that are none of its shards."""
 
     def reason(name: str) -> str:

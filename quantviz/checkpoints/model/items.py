@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from quantviz.checkpoints.model.account import Accounted, Outcome, Side, counts_as_weight
+from quantviz.checkpoints.model.account import Accounted, Side, TensorOutcome, counts_as_weight
 from quantviz.checkpoints.model.folders import name_of, size_of
 from quantviz.checkpoints.model.opening import Lost, OpenModel
 from quantviz.errors import QuantVizError
@@ -40,7 +40,7 @@ _ANY_MATRIX = (2, 2)
 
 
 @dataclass(frozen=True, eq=False)
-class Item:
+class ModelItem:
     """One tensor of a model."""
 
     name: str
@@ -77,13 +77,13 @@ class Item:
         return self.kind == "unread" or (self.kind == "plain" and counts_as_weight(self.name, self.shape))
 
 
-def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
+def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[ModelItem, ...]:
     """Return the tensors of a model in the order of its files, also those that are not there.
 
     With `stacked`, experts in one tensor of a .gguf are one item, as the file has them.
     """
     tensors = model.tensors
-    items: list[Item] = []
+    items: list[ModelItem] = []
     seen = set[str]()
     for name in tensors.model_names:
         weight = tensors.weights.get(name)
@@ -104,18 +104,20 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
             is_here = name not in tensors.file.apart
             shape = info.shape if is_here else ()
             items.append(
-                Item(name, kind, weight.parts, shape, dtype, file, weight.problem, is_known=is_here)  # type: ignore[arg-type]
+                ModelItem(name, kind, weight.parts, shape, dtype, file, weight.problem, is_known=is_here)  # type: ignore[arg-type]
             )
         else:
             items.append(_plain(model, name))
     with_parts = _with_parts(model, items)
     items = [replace(item, parts=(*item.parts, *with_parts.pop(item.name, ()))) for item in items]
     items += (
-        Item(name, "unread", (name, *parts), (), "", *model.unread[name], is_known=False)
+        ModelItem(name, "unread", (name, *parts), (), "", *model.unread[name], is_known=False)
         for name, parts in with_parts.items()
     )
     items += (
-        Item(lost.name, "unread", (lost.name,), (), "", lost.file, lost.reason, is_file=True, is_known=False)
+        ModelItem(
+            lost.name, "unread", (lost.name,), (), "", lost.file, lost.reason, is_file=True, is_known=False
+        )
         for lost in model.lost
         if not lost.is_named
     )
@@ -123,7 +125,7 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[Item, ...]:
     return tuple(items[k] for k in model.in_order(places))
 
 
-def _with_parts(model: OpenModel, items: Iterable[Item]) -> dict[str, list[str]]:
+def _with_parts(model: OpenModel, items: Iterable[ModelItem]) -> dict[str, list[str]]:
     """Return the tensors that are missing by the weight that they belong to: scales in a missing file are no
     tensors of their own where their weight is unread too.
     """
@@ -143,24 +145,24 @@ def _with_parts(model: OpenModel, items: Iterable[Item]) -> dict[str, list[str]]
     return by_whole
 
 
-def _plain(model: OpenModel, name: str) -> Item:
+def _plain(model: OpenModel, name: str) -> ModelItem:
     """Return a tensor that is read as the file has it."""
     info = model.tensors.file.info(name)
     file = model.files[name]
     if is_of_training(name):
-        return Item(name, "training", (name,), info.shape, info.dtype, file)
+        return ModelItem(name, "training", (name,), info.shape, info.dtype, file)
     if is_whole(info.dtype):
-        return Item(name, "whole", (name,), info.shape, info.dtype, file, info.problem)
+        return ModelItem(name, "whole", (name,), info.shape, info.dtype, file, info.problem)
     kind: Kind = "unread" if info.problem else "plain"
     if name.endswith(".inputs") and not info.problem:
         from quantviz.layers.captures import is_inputs
 
         kind = "inputs" if is_inputs(model.tensors.file, name) else kind
-    return Item(name, kind, (name,), info.shape, info.dtype, file, info.problem)
+    return ModelItem(name, kind, (name,), info.shape, info.dtype, file, info.problem)
 
 
 def accounted(
-    model: OpenModel, side: Side, items: Iterable[Item], outcomes: Mapping[str, Outcome]
+    model: OpenModel, side: Side, items: Iterable[ModelItem], outcomes: Mapping[str, TensorOutcome]
 ) -> Iterator[Accounted]:
     """Yield the outcome of every tensor of a model's files, and of the files beside them.
 
@@ -193,14 +195,14 @@ def accounted(
             )
     for lost, left in zip(named, _sizes_of(named, model), strict=True):
         file = clipped(lost.name)
-        outcome = Outcome("not_read", lost.reason)
+        outcome = TensorOutcome("not_read", lost.reason)
         yield Accounted(side, "", outcome, left or 0, file=file, is_sized=left is not None)
     for stray in model.strays:
         what = "not_read" if isinstance(stray.reason, QuantVizError) else "left_aside"
-        outcome = Outcome(what, stray.reason)  # type: ignore[arg-type]
+        outcome = TensorOutcome(what, stray.reason)  # type: ignore[arg-type]
         yield Accounted(side, stray.name, outcome, stray.size, file=clipped(name_of(stray.file)))
     for aside in model.aside:
-        outcome = Outcome("left_aside", aside.reason)
+        outcome = TensorOutcome("left_aside", aside.reason)
         yield Accounted(side, "", outcome, aside.size, file=clipped(name_of(aside.file)))
 
 

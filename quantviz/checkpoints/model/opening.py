@@ -19,7 +19,7 @@ import xxhash
 
 from quantviz.checkpoints.model import folders
 from quantviz.checkpoints.model.account import Reason
-from quantviz.checkpoints.model.folders import Aside, Found, beside, name_of
+from quantviz.checkpoints.model.folders import Aside, CheckpointFiles, beside, name_of
 from quantviz.checkpoints.model.ranks import files_of_ranks, joined_ranks, rank_of
 from quantviz.errors import Note, QuantVizError
 from quantviz.sources.files import BY_RANGES, Catalog, ShardedCatalog, catalog_of, is_index, reader_of
@@ -178,7 +178,7 @@ def open_checkpoint(path: str | PurePath) -> Iterator[ModelTensors]:
         yield model.tensors
 
 
-def found_at(path: str | PurePath) -> Found:
+def found_at(path: str | PurePath) -> CheckpointFiles:
     """Return the files of the checkpoint at a path or an address.
 
     Raises:
@@ -189,8 +189,8 @@ def found_at(path: str | PurePath) -> Found:
     listed = _files_in(place)
     if listed is None:
         if is_index(name_of(place)):
-            return Found(index=place)
-        return Found(files=_split(place) if _is_gguf(place) else files_of_ranks(place))
+            return CheckpointFiles(index=place)
+        return CheckpointFiles(files=_split(place) if _is_gguf(place) else files_of_ranks(place))
     if adapter := folders.adapter_in(listed):
         raise QuantVizError("checkpoint.adapter", folder=clipped(name_of(place)), file=clipped(adapter))
     files = folders.model_in(listed)
@@ -249,7 +249,7 @@ def known_as(path: str | PurePath) -> str:
     try:
         files = found_at(location.resolve())
     except (QuantVizError, OSError):  # a scan raises it
-        files = Found()
+        files = CheckpointFiles()
     if files.index:
         return files.index
     return files.files[0] if len(files.files) == 1 else str(location.resolve())
@@ -266,11 +266,11 @@ def check_part(file: str, catalog: Catalog) -> None:
         raise QuantVizError("checkpoint.other_part", file=clipped(name_of(file)), number=number, count=count)
 
 
-def _of_index(model: Found, stack: ExitStack) -> OpenModel:
+def _of_index(model: CheckpointFiles, stack: ExitStack) -> OpenModel:
     """Open the files of an index; tensors of a damaged or missing shard are listed all the same."""
     index = stack.enter_context(open_file(model.index))
     if not isinstance(index, ShardedCatalog):  # in spite of its name
-        return _of_files(Found(files=(model.index,)), stack, model.index)
+        return _of_files(CheckpointFiles(files=(model.index,)), stack, model.index)
     shards: dict[str, Catalog] = {}
     failed: dict[str, QuantVizError] = {}
     for name in index.shards:
@@ -308,7 +308,7 @@ def _of_index(model: Found, stack: ExitStack) -> OpenModel:
     )
 
 
-def _of_files(model: Found, stack: ExitStack, path: str) -> OpenModel:
+def _of_files(model: CheckpointFiles, stack: ExitStack, path: str) -> OpenModel:
     """Open files without an index; one that cannot be opened stands for its tensors."""
     folder = clipped(name_of(path))
     files = model.files

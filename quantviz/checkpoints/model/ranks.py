@@ -140,12 +140,12 @@ def _of_ranks(parts: Sequence[Catalog]) -> tuple[Joined, int]:
         if len(different) > 1:
             pieces[name] = axis, tuple(different)
     if pieces:
-        joined = Pieces(pieces)
+        joined = RankCatalog(pieces)
         holders |= dict.fromkeys(pieces, joined)
     return Joined(parts, holders), sum(1 for axis, _ in pieces.values() if axis is not None)
 
 
-class Pieces(Catalog):
+class RankCatalog(Catalog):
     """Tensors whose pieces lie in several open files: each with the axis along which they are joined."""
 
     kind = "pieces of ranks"

@@ -15,7 +15,7 @@ _DIGITS = re.compile(r"\d{1,6}", re.ASCII)
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class TensorPlace:
     """Place of a tensor in a model."""
 
     #: Parts before the layer's number, such as "model.layers"; "" where there is none.
@@ -28,13 +28,13 @@ class Place:
     expert: int = -1
 
 
-def place_of_name(name: str) -> Place:
+def place_of_name(name: str) -> TensorPlace:
     """Return the place of the tensor of that name.
 
     >>> place_of_name("model.layers.12.self_attn.q_proj.weight")
-    Place(stack='model.layers', layer=12, kind='self_attn.q_proj', expert=-1)
+    TensorPlace(stack='model.layers', layer=12, kind='self_attn.q_proj', expert=-1)
     >>> place_of_name("model.layers.3.mlp.experts.7.down_proj.weight")
-    Place(stack='model.layers', layer=3, kind='mlp.experts.down_proj', expert=7)
+    TensorPlace(stack='model.layers', layer=3, kind='mlp.experts.down_proj', expert=7)
     >>> place_of_name("blk.0.attn_q.weight").kind, place_of_name("lm_head.weight").layer
     ('attn_q', -1)
     """
@@ -47,9 +47,9 @@ def place_of_name(name: str) -> Place:
     )
     number = next((i for i, part in enumerate(parts) if _DIGITS.fullmatch(part) and i != expert), None)
     if number is None or (len(parts) == number + 1 and number == 0):
-        return Place("", -1, ".".join(parts))
+        return TensorPlace("", -1, ".".join(parts))
     kind = [part for i, part in enumerate(parts) if i > number and i != expert]
-    return Place(
+    return TensorPlace(
         ".".join(parts[:number]),
         int(parts[number]),
         ".".join(kind) or _VALUES,
@@ -135,7 +135,7 @@ def kind_map(tensors: Sequence[str]) -> KindMap:
     >>> kind_map(["blk.3.experts.7.up", "blk.3.experts.8.up", "blk.3.q"]).rows
     ((3,), (3, 7), (3, 8))
     """
-    placed: dict[Place, str] = {}
+    placed: dict[TensorPlace, str] = {}
     others = []
     for name in tensors:
         place = place_of_name(name)
@@ -148,7 +148,7 @@ def kind_map(tensors: Sequence[str]) -> KindMap:
     kinds = tuple(dict.fromkeys(f"{before[place.stack]}.{place.kind}".lstrip(".") for place in placed))
     short = dict(zip(kinds, short_names(kinds), strict=True))
 
-    def at(place: Place) -> tuple[tuple[int, ...], str]:
+    def at(place: TensorPlace) -> tuple[tuple[int, ...], str]:
         numbers = (place.layer,) if place.expert < 0 else (place.layer, place.expert)
         return numbers, short[f"{before[place.stack]}.{place.kind}".lstrip(".")]
 

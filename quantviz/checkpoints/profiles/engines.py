@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quantviz.checkpoints.model.tensor_kinds import Kind
-from quantviz.checkpoints.profiles.profile import SAFETENSORS_ENTRY, Files, Parts, Profile
+from quantviz.checkpoints.profiles.profile import SAFETENSORS_ENTRY, FileOverhead, Profile, ToolFiles
 
 # compressed-tensors, which llm-compressor writes and vLLM runs.
 # Source: compressed-tensors 0.20, quantization/quant_scheme.py for the recipes; llm-compressor,
@@ -18,16 +18,16 @@ VLLM = Profile(
         *("w4a16_g128", "w4a16_asym_g128", "w8a16_g128", "w8a8_per_row"),
         *("ct_fp8_per_tensor", "ct_fp8_per_row", "ct_fp8_block", "ct_nvfp4", "ct_mxfp4", "ct_mxfp8"),
     ),
-    files=Files(
+    files=ToolFiles(
         ".safetensors",
         scales_as_weights=True,
         entry=SAFETENSORS_ENTRY,
         # Packed codes come with the shape that they had, as two numbers of 64 bits.
         parts={
-            "w4a16_g128": Parts(3, of_tensor=16),
-            "w4a16_asym_g128": Parts(4, of_tensor=16),
-            "w8a16_g128": Parts(3, of_tensor=16),
-            "ct_nvfp4": Parts(3),
+            "w4a16_g128": FileOverhead(3, of_tensor=16),
+            "w4a16_asym_g128": FileOverhead(4, of_tensor=16),
+            "w8a16_g128": FileOverhead(3, of_tensor=16),
+            "ct_nvfp4": FileOverhead(3),
         },
     ),
     export="llmcompressor",
@@ -53,11 +53,11 @@ MODELOPT = Profile(
         *("lm_head", "mixer.conv1d", "output_layer", "proj_out.", "router", "embed_vision", "vision_tower"),
         *("visual", "vision_model", "multi_modal_projector"),
     ),
-    files=Files(
+    files=ToolFiles(
         ".safetensors",
         entry=SAFETENSORS_ENTRY,
         # The preset of FP8 has inputs quantized too: each layer has a scale of them.
-        parts={"modelopt_fp8_per_tensor": Parts(3, of_tensor=4), "modelopt_nvfp4": Parts(3)},
+        parts={"modelopt_fp8_per_tensor": FileOverhead(3, of_tensor=4), "modelopt_nvfp4": FileOverhead(3)},
     ),
     export="modelopt",
     arithmetic="modelopt",
@@ -83,13 +83,13 @@ ONNXRUNTIME = Profile(
         **dict.fromkeys(_ORT_NBITS, dict.fromkeys(_NOT_MATMUL, "")),
     },
     # Bytes of a weight in the graph: int8 takes four operations in place of one. Its zero points are 0.
-    files=Files(
+    files=ToolFiles(
         ".onnx",
         described=190,
         parts={
-            "ort_int8_per_tensor": Parts(3, of_tensor=961),
-            "ort_int8_per_row": Parts(3, of_tensor=960, of_row=1),
-            "ort_int4_asym_g128": Parts(3, of_tensor=150),
+            "ort_int8_per_tensor": FileOverhead(3, of_tensor=961),
+            "ort_int8_per_row": FileOverhead(3, of_tensor=960, of_row=1),
+            "ort_int4_asym_g128": FileOverhead(3, of_tensor=150),
         },
     ),
 )
@@ -108,17 +108,17 @@ TORCHAO = Profile(
         *("torchao_int8_per_row", "torchao_int4_g128", "torchao_int4_g32", "torchao_fp8_per_tensor"),
         *("torchao_fp8_per_row", "torchao_mxfp8", "torchao_mxfp4", "nvfp4"),
     ),
-    files=Files(
+    files=ToolFiles(
         ".safetensors",
         entry=SAFETENSORS_ENTRY,
         # Class and fields of each tensor are in the header, as JSON.
         described=400,
         # Int8Tensor stores zero points too, which are 0; MXTensor has more fields.
         parts={
-            "torchao_int8_per_row": Parts(3, of_row=1),
-            "nvfp4": Parts(3, scale_tile=_TORCHAO_TILE, rows_in=16),
+            "torchao_int8_per_row": FileOverhead(3, of_row=1),
+            "nvfp4": FileOverhead(3, scale_tile=_TORCHAO_TILE, rows_in=16),
             **dict.fromkeys(
-                ("torchao_mxfp8", "torchao_mxfp4"), Parts(of_tensor=470, scale_tile=_TORCHAO_TILE)
+                ("torchao_mxfp8", "torchao_mxfp4"), FileOverhead(of_tensor=470, scale_tile=_TORCHAO_TILE)
             ),
         },
     ),
@@ -134,14 +134,14 @@ BITSANDBYTES = Profile(
     name="bitsandbytes",
     kinds=frozenset(("linear", "router")),
     recipes=("bnb_int8", "nf4_64", "fp4_64"),
-    files=Files(
+    files=ToolFiles(
         ".safetensors",
         entry=SAFETENSORS_ENTRY,
         # The 16 values of the data type, and sizes and dtypes as JSON of about 80 bytes; of int8 a number for
         # the order of the codes.
         parts={
-            "bnb_int8": Parts(3, of_tensor=1),
-            **dict.fromkeys(("nf4_64", "fp4_64"), Parts(4, of_tensor=144)),
+            "bnb_int8": FileOverhead(3, of_tensor=1),
+            **dict.fromkeys(("nf4_64", "fp4_64"), FileOverhead(4, of_tensor=144)),
         },
     ),
 )
@@ -157,11 +157,11 @@ MLX = Profile(
     name="mlx",
     kinds=frozenset(("linear", "experts", "embedding", "head", "router")),
     recipes=_MLX,
-    files=Files(
+    files=ToolFiles(
         ".safetensors",
         scales_as_weights=True,
         entry=SAFETENSORS_ENTRY,
-        parts={name: Parts(3) for name in _MLX if "_g64" in name},
+        parts={name: FileOverhead(3) for name in _MLX if "_g64" in name},
     ),
     fallbacks=dict.fromkeys(_MLX, ""),
 )
@@ -176,12 +176,12 @@ LITERT = Profile(
     kinds=frozenset(("linear", "head", "router", "convolution", "embedding", "position", "token_type")),
     recipes=("litert_int8_per_row", "litert_int4_per_row", "litert_int4_g32", "litert_int4_g128"),
     # Zero points of rows, which are 0, have 64 bits; scales of groups are a tensor of their own.
-    files=Files(
+    files=ToolFiles(
         ".tflite",
         described=44,
         parts={
-            **dict.fromkeys(("litert_int8_per_row", "litert_int4_per_row"), Parts(of_row=8)),
-            **dict.fromkeys(("litert_int4_g32", "litert_int4_g128"), Parts(of_tensor=120)),
+            **dict.fromkeys(("litert_int8_per_row", "litert_int4_per_row"), FileOverhead(of_row=8)),
+            **dict.fromkeys(("litert_int4_g32", "litert_int4_g128"), FileOverhead(of_tensor=120)),
         },
     ),
 )

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from quantviz.checkpoints.profiles.presets import VALUES, Preset, Step
-from quantviz.checkpoints.profiles.profile import Files, Profile
+from quantviz.checkpoints.profiles.presets import VALUES, Preset, PresetStep
+from quantviz.checkpoints.profiles.profile import Profile, ToolFiles
 from quantviz.schemes.recipes import RECIPE_GROUPS
 
 #: It takes all matrices of two axes or three whose names end in "weight", but these.
@@ -27,38 +27,38 @@ _KEEPS = (
 
 #: The head, or the embedding that is also the head: Q6_K, or Q8_0 where rows do not divide into the blocks of
 #: the type of all others.
-_HEAD_K = (Step(("output",), "q8_0", ("not_by_256",)), Step(("output",), "q6_k"))
-_HEAD = (Step(("output",), "q8_0", ("not_by_32",)), Step(("output",), "q6_k"))
+_HEAD_K = (PresetStep(("output",), "q8_0", ("not_by_256",)), PresetStep(("output",), "q6_k"))
+_HEAD = (PresetStep(("output",), "q8_0", ("not_by_32",)), PresetStep(("output",), "q6_k"))
 #: Of a model of eight experts queries' partners are small.
-_OF_EXPERTS = (Step((*VALUES, "k"), "q8_0", ("eight_experts",)),)
-_OUTPUT_OF_EXPERTS = Step(("attention_output",), "q5_k", ("eight_experts",))
+_OF_EXPERTS = (PresetStep((*VALUES, "k"), "q8_0", ("eight_experts",)),)
+_OUTPUT_OF_EXPERTS = PresetStep(("attention_output",), "q5_k", ("eight_experts",))
 #: In the model of 70 billion weights eight heads share the values.
-_LARGE = Step(VALUES, "q5_k", ("large",))
+_LARGE = PresetStep(VALUES, "q5_k", ("large",))
 
 
-def _k(recipe: str, *steps: Step) -> Preset:
+def _k(recipe: str, *steps: PresetStep) -> Preset:
     return Preset(recipe, (*_HEAD_K, *_OF_EXPERTS, *steps))
 
 
-def _iq4(recipe: str, head: tuple[Step, ...]) -> Preset:
-    values = Step(VALUES, "q5_k", ("shared_by_four",))
-    down = Step(("down",), "q5_k", ("first_eighth", "no_importance"))
+def _iq4(recipe: str, head: tuple[PresetStep, ...]) -> Preset:
+    values = PresetStep(VALUES, "q5_k", ("shared_by_four",))
+    down = PresetStep(("down",), "q5_k", ("first_eighth", "no_importance"))
     return Preset(recipe, (*head, *_OF_EXPERTS, values, down, _OUTPUT_OF_EXPERTS))
 
 
 def _ternary(recipe: str) -> Preset:
-    return Preset(recipe, (*_HEAD_K, Step(("embedding",), "q4_k"), *_OF_EXPERTS))
+    return Preset(recipe, (*_HEAD_K, PresetStep(("embedding",), "q4_k"), *_OF_EXPERTS))
 
 
-def _plain(recipe: str, *steps: Step) -> Preset:
+def _plain(recipe: str, *steps: PresetStep) -> Preset:
     return Preset(recipe, (*_HEAD, *_OF_EXPERTS, *steps))
 
 
-def _first_down(recipe: str) -> Step:
+def _first_down(recipe: str) -> PresetStep:
     """Return the step of the first feed-forward layers, in which Q4_0 and Q5_0 get minima where there is an
     importance matrix.
     """
-    return Step(("down",), recipe, ("first_eighth", "importance"))
+    return PresetStep(("down",), recipe, ("first_eighth", "importance"))
 
 
 _MORE = ("more_bits",)
@@ -68,51 +68,55 @@ _PRESETS: Mapping[str, Preset] = {
     "q2_k_file": _k(
         "q2_k",
         _LARGE,
-        Step(VALUES, "q4_k", ("shared_by_four",)),
-        Step(VALUES, "q3_k"),
-        Step(("down",), "q3_k"),
+        PresetStep(VALUES, "q4_k", ("shared_by_four",)),
+        PresetStep(VALUES, "q3_k"),
+        PresetStep(("down",), "q3_k"),
         _OUTPUT_OF_EXPERTS,
-        Step(("attention_output",), "q3_k"),
+        PresetStep(("attention_output",), "q3_k"),
     ),
     "q2_k_s": replace(
         _k(
             "q2_k",
-            Step(VALUES, "q5_k", ("large", "shared_by_four")),
-            Step(VALUES, "q4_k", ("shared_by_four",)),
-            Step(("down",), "q4_k", ("first_eighth",)),
+            PresetStep(VALUES, "q5_k", ("large", "shared_by_four")),
+            PresetStep(VALUES, "q4_k", ("shared_by_four",)),
+            PresetStep(("down",), "q4_k", ("first_eighth",)),
         ),
         needs_importance=("q2_k",),
     ),
     "q3_k_s": _k("q3_k", _LARGE, _OUTPUT_OF_EXPERTS),
     "q3_k_m": _k(
         "q3_k",
-        Step(VALUES, "q5_k", ("first_two",)),
+        PresetStep(VALUES, "q5_k", ("first_two",)),
         _LARGE,
-        Step(VALUES, "q4_k"),
-        Step(("down",), "q5_k", ("first_sixteenth",)),
-        Step(("down",), "q4_k"),
+        PresetStep(VALUES, "q4_k"),
+        PresetStep(("down",), "q5_k", ("first_sixteenth",)),
+        PresetStep(("down",), "q4_k"),
         _OUTPUT_OF_EXPERTS,
-        Step(("attention_output",), "q4_k"),
+        PresetStep(("attention_output",), "q4_k"),
     ),
     "q3_k_l": _k(
         "q3_k",
-        Step(VALUES, "q5_k"),
-        Step(("down",), "q5_k"),
-        Step(("attention_output",), "q3_k", ("eight_experts",)),
-        Step(("attention_output",), "q5_k"),
+        PresetStep(VALUES, "q5_k"),
+        PresetStep(("down",), "q5_k"),
+        PresetStep(("attention_output",), "q3_k", ("eight_experts",)),
+        PresetStep(("attention_output",), "q5_k"),
     ),
     "q4_k_s": _k(
         "q4_k",
-        Step(VALUES, "q5_k", ("first_four",)),
+        PresetStep(VALUES, "q5_k", ("first_four",)),
         _LARGE,
-        Step(("down",), "q5_k", ("first_eighth",)),
+        PresetStep(("down",), "q5_k", ("first_eighth",)),
         _OUTPUT_OF_EXPERTS,
     ),
     "q4_k_m": _k(
-        "q4_k", Step(VALUES, "q6_k", _MORE), _LARGE, Step(("down",), "q6_k", _MORE), _OUTPUT_OF_EXPERTS
+        "q4_k",
+        PresetStep(VALUES, "q6_k", _MORE),
+        _LARGE,
+        PresetStep(("down",), "q6_k", _MORE),
+        _OUTPUT_OF_EXPERTS,
     ),
     "q5_k_s": _k("q5_k"),
-    "q5_k_m": _k("q5_k", Step(VALUES, "q6_k", _MORE), Step(("down",), "q6_k", _MORE)),
+    "q5_k_m": _k("q5_k", PresetStep(VALUES, "q6_k", _MORE), PresetStep(("down",), "q6_k", _MORE)),
     "q6_k_file": _k("q6_k"),
     "iq4_xs_file": _iq4("iq4_xs", _HEAD_K),
     "iq4_nl_file": _iq4("iq4_nl", _HEAD),
@@ -123,34 +127,34 @@ _PRESETS: Mapping[str, Preset] = {
     "q5_0_file": _plain("q5_0", _first_down("q5_1")),
     "q5_1_file": _plain("q5_1"),
     "q8_0_file": Preset("q8_0"),
-    "mxfp4_moe": Preset("q8_0", (Step(("output",), "q8_0"), Step((), "gguf_mxfp4", ("stack",)))),
+    "mxfp4_moe": Preset("q8_0", (PresetStep(("output",), "q8_0"), PresetStep((), "gguf_mxfp4", ("stack",)))),
 }
 
 #: The head of the presets of fewest bits.
-_HEAD_IQ = (Step(("output",), "q8_0", ("not_by_256",)), Step(("output",), "q5_k"))
+_HEAD_IQ = (PresetStep(("output",), "q8_0", ("not_by_256",)), PresetStep(("output",), "q5_k"))
 
 
 def _iq2(recipe: str, more: str, attention_output: str | None = None) -> Preset:
     """Return a preset of IQ1 or IQ2, in which some parts get a type of more bits."""
-    outputs = (Step(("attention_output",), attention_output),) if attention_output else ()
+    outputs = (PresetStep(("attention_output",), attention_output),) if attention_output else ()
     return Preset(
         recipe,
         (
             *_HEAD_IQ,
-            Step(("embedding",), more),
-            *(Step(VALUES, "q4_k", (each,)) for each in ("shared_by_four", "four_experts")),
-            Step(VALUES, more),
-            Step(("k",), "q4_k", ("eight_experts",)),
-            Step(("down",), more, ("first_eighth",)),
+            PresetStep(("embedding",), more),
+            *(PresetStep(VALUES, "q4_k", (each,)) for each in ("shared_by_four", "four_experts")),
+            PresetStep(VALUES, more),
+            PresetStep(("k",), "q4_k", ("eight_experts",)),
+            PresetStep(("down",), more, ("first_eighth",)),
             _OUTPUT_OF_EXPERTS,
             *outputs,
         ),
     )
 
 
-def _iq3(recipe: str, *steps: Step, head: tuple[Step, ...] = _HEAD_K) -> Preset:
-    large = Step(VALUES, "q5_k", ("large", "shared_by_four"))
-    values = Step(VALUES, "q4_k", ("shared_by_four",))
+def _iq3(recipe: str, *steps: PresetStep, head: tuple[PresetStep, ...] = _HEAD_K) -> Preset:
+    large = PresetStep(VALUES, "q5_k", ("large", "shared_by_four"))
+    values = PresetStep(VALUES, "q4_k", ("shared_by_four",))
     return Preset(recipe, (*head, *_OF_EXPERTS, large, values, _OUTPUT_OF_EXPERTS, *steps))
 
 
@@ -166,35 +170,37 @@ _IQ: Mapping[str, Preset] = {
     "iq2_m": _iq2("iq2_s", "iq3_s", "iq3_s"),
     "iq3_xxs": _iq3(
         "iq3_xxs",
-        Step(("embedding", "attention_output"), "iq3_s"),
-        Step(("k", "q"), "iq2_s"),
-        Step(VALUES, "iq3_s", ("no_importance",)),
-        Step(("down",), "q4_k", ("no_importance", "first_eighth")),
-        Step(("down",), "q3_k", ("no_importance",)),
+        PresetStep(("embedding", "attention_output"), "iq3_s"),
+        PresetStep(("k", "q"), "iq2_s"),
+        PresetStep(VALUES, "iq3_s", ("no_importance",)),
+        PresetStep(("down",), "q4_k", ("no_importance", "first_eighth")),
+        PresetStep(("down",), "q3_k", ("no_importance",)),
         head=_HEAD_IQ,
     ),
-    "iq3_xs": _iq3("iq3_s", Step(("k", "q"), "iq3_xxs"), Step(("gate", "up"), "iq3_xxs", ("middle",))),
+    "iq3_xs": _iq3(
+        "iq3_s", PresetStep(("k", "q"), "iq3_xxs"), PresetStep(("gate", "up"), "iq3_xxs", ("middle",))
+    ),
     "iq3_s": _iq3("iq3_s"),
     "iq3_m": _iq3(
         "iq3_s",
-        Step(VALUES, "q5_k", ("large",)),
-        Step((*VALUES, "attention_output"), "q4_k"),
-        Step(("down",), "q4_k", ("first_eighth",)),
-        Step(("down",), "q4_k", ("eight_experts", "more_bits")),
+        PresetStep(VALUES, "q5_k", ("large",)),
+        PresetStep((*VALUES, "attention_output"), "q4_k"),
+        PresetStep(("down",), "q4_k", ("first_eighth",)),
+        PresetStep(("down",), "q4_k", ("eight_experts", "more_bits")),
     ),
 }
 #: The types of one bit and of two with one scale: their head is Q8_0 where rows do not divide into blocks.
 _SHORT: Mapping[str, Preset] = {
     "q1_0": Preset(
         "q1_0",
-        (Step(("output",), "q8_0", ("not_by_128",)), Step(("output",), "q6_k"), *_OF_EXPERTS),
+        (PresetStep(("output",), "q8_0", ("not_by_128",)), PresetStep(("output",), "q6_k"), *_OF_EXPERTS),
     ),
     "q2_0": Preset(
         "q2_0",
         (
-            Step(("output",), "q8_0", ("not_by_64",)),
-            Step(("output",), "q6_k"),
-            Step(("embedding",), "q4_k"),
+            PresetStep(("output",), "q8_0", ("not_by_64",)),
+            PresetStep(("output",), "q6_k"),
+            PresetStep(("embedding",), "q4_k"),
             *_OF_EXPERTS,
         ),
     ),
@@ -230,7 +236,7 @@ LLAMA_CPP = Profile(
     unencoded=_UNENCODED,
     # GGUF_DEFAULT_ALIGNMENT. Its converter keeps in float32 vectors, norms, positions and routers
     # (conversion/base.py).
-    files=Files(".gguf", alignment=32, kept=4, unfit=2),
+    files=ToolFiles(".gguf", alignment=32, kept=4, unfit=2),
     export="llama",
     arithmetic="gguf",
 )

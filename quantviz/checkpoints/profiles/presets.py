@@ -41,7 +41,7 @@ _LARGE = 80
 
 
 @dataclass(frozen=True)
-class Step:
+class PresetStep:
     """Recipe of some parts where all conditions hold."""
 
     parts: tuple[Part, ...]
@@ -57,7 +57,7 @@ class Preset:
 
     #: The recipe of all that no step is for.
     recipe: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PresetStep, ...] = ()
     #: The types that llama-quantize refuses in this preset for a tensor without importance of its columns.
     needs_importance: tuple[str, ...] = ()
 
@@ -161,7 +161,7 @@ def own_name(tensor: str, names: Mapping[str, str]) -> str:
     return names.get(tensor) or _of_expert(tensor) or tensor
 
 
-def _fits(step: Step, part: Part, spot: Spot) -> bool:
+def _fits(step: PresetStep, part: Part, spot: Spot) -> bool:
     return (not step.parts or part in step.parts) and all(CONDITIONS[name](spot) for name in step.when)
 
 

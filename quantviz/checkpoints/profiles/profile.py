@@ -19,7 +19,7 @@ SAFETENSORS_ENTRY = 70
 
 
 @dataclass(frozen=True)
-class Parts:
+class FileOverhead:
     """Overhead of a quantized weight in a file, besides codes and scales in use."""
 
     #: Number of tensors that it is stored as.
@@ -35,7 +35,7 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Files:
+class ToolFiles:
     """Format of a tool's files."""
 
     suffix: str
@@ -53,11 +53,11 @@ class Files:
     #: Bytes of the header for each quantized weight, besides those of its tensors.
     described: int = 0
     #: Overhead of a quantized weight by recipe, where it is not the usual one.
-    parts: Mapping[str, Parts] = field(default_factory=dict)
+    parts: Mapping[str, FileOverhead] = field(default_factory=dict)
 
-    def parts_of(self, recipe: str) -> Parts:
+    def parts_of(self, recipe: str) -> FileOverhead:
         """Return the overhead of a weight under a recipe by id."""
-        return self.parts.get(recipe, Parts())
+        return self.parts.get(recipe, FileOverhead())
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Profile:
     #: Those with types that are not encoded here, whose choice of types is shown and not measured.
     unencoded: Mapping[str, Preset] = field(default_factory=dict)
     #: The format of its files; None where their size is not computed.
-    files: Files | None = None
+    files: ToolFiles | None = None
     #: The form in which `export_allocation` writes for it; "" where there is none.
     export: str = ""
     #: Prefix of the ids of its conventions: those whose decibels are its own.

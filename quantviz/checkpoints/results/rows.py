@@ -42,7 +42,7 @@ NUMBER = Kind(values.number, "float64")
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """A tensor under a recipe."""
 
     tensor: Annotated[str, _NAME]
@@ -80,7 +80,7 @@ class Row:
         found: float | None = self.value(column)
         return None if found is None or found != found else float(found)
 
-    def told(self, language: str) -> Row:
+    def told(self, language: str) -> ResultRow:
         """Return the row with a damaged value's problem as its reason."""
         if self.problem is None:
             return self
@@ -107,7 +107,7 @@ class Row:
 FIELDS: Mapping[str, Kind] = MappingProxyType(
     {
         name: kind.__metadata__[0]
-        for name, kind in get_type_hints(Row, include_extras=True).items()
+        for name, kind in get_type_hints(ResultRow, include_extras=True).items()
         if hasattr(kind, "__metadata__")
     }
 )

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 from quantviz.checkpoints.results import stored_rows
 from quantviz.checkpoints.results import typed_values as values
 from quantviz.checkpoints.results.result_file import ResultFile
-from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.results.rows import ResultRow
 from quantviz.checkpoints.results.stored_rows import Listed, Scan
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured
-from quantviz.checkpoints.scan.measuring import FOR_NOW, Measured
+from quantviz.checkpoints.scan.measuring import FOR_NOW, ContentMeasurement
 from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of, row_mark, seen_shape
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection
 from quantviz.errors import QuantVizError
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 #: Key in place of a scheme where a row is of a pair of an audit; number of such keys in one query.
 _PAIR = "compared"
-_KEYS_AT_ONCE = 500
+_KEYS_PER_QUERY = 500
 #: A file changed so shortly before it was looked at may change again within the same tick of its clock.
 _TICK_NS = 20_000_000
 
@@ -121,14 +121,14 @@ class Results:
         )
         return tuple(stored_rows.listed_of(at, position, row) for at, (_, position, *row) in enumerate(rows))
 
-    def rows(self, number: int, language: str = DEFAULT_LANGUAGE) -> Iterator[Row]:
+    def rows(self, number: int, language: str = DEFAULT_LANGUAGE) -> Iterator[ResultRow]:
         """Yield the row so far of each tensor under each recipe, in plan order."""
         for _, rows in self.rows_by_position(number, language):
             yield from rows
 
     def rows_by_position(
         self, number: int, language: str = DEFAULT_LANGUAGE, positions: Collection[int] | None = None
-    ) -> Iterator[tuple[int, list[Row]]]:
+    ) -> Iterator[tuple[int, list[ResultRow]]]:
         """Yield the rows of each tensor, or of those at some positions, after its position.
 
         Raises:
@@ -148,7 +148,7 @@ class Results:
 
     def _rows_of(
         self, tensor: Listed, recipes: Sequence[tuple[str, Scheme]], forms: Sequence[str], language: str
-    ) -> Iterator[Row]:
+    ) -> Iterator[ResultRow]:
         used = [tensor.instead.get(at, requested) for at, (_, requested) in enumerate(recipes)]
         forms = [str(used[at] or form) if at in tensor.instead else form for at, form in enumerate(forms)]
         marks = [row_mark(scheme, tensor.importance) if scheme else "" for scheme in used]
@@ -160,7 +160,7 @@ class Results:
             if outcome is None:
                 continue
             status, reason = outcome
-            row = Row(
+            row = ResultRow(
                 tensor.tensor,
                 name,
                 status,
@@ -189,7 +189,7 @@ class Results:
         """
         return stored_rows.frame_of(self.scan(number), self.rows(number, language), language)
 
-    def measured(self, tensor: Listed, keys: Sequence[str]) -> dict[str, Measured]:
+    def measured(self, tensor: Listed, keys: Sequence[str]) -> dict[str, ContentMeasurement]:
         """Return the measurements of a tensor's content for some keys of rows, by key; one that cannot be
         read is a problem.
         """
@@ -207,7 +207,7 @@ class Results:
             try:
                 results[key] = stored_rows.measured_of(row, tensor.shape)
             except QuantVizError as problem:
-                results[key] = Measured(content, key, "problem", values.sentences(problem))
+                results[key] = ContentMeasurement(content, key, "problem", values.sentences(problem))
         return results
 
     def known(self, content: str) -> set[str]:
@@ -241,8 +241,8 @@ class Results:
     def pairs(self, keys: Sequence[str]) -> dict[str, str]:
         """Return the stored records of an audit's pairs, by key; keys without a record are left out."""
         records: dict[str, str] = {}
-        for start in range(0, len(keys), _KEYS_AT_ONCE):
-            batch = keys[start : start + _KEYS_AT_ONCE]
+        for start in range(0, len(keys), _KEYS_PER_QUERY):
+            batch = keys[start : start + _KEYS_PER_QUERY]
             rows = self._file.rows(
                 ("numbers",),
                 f"measured WHERE content IN ({', '.join('?' * len(batch))}) AND scheme = ?"
@@ -331,7 +331,7 @@ class Results:
         entry: Entry,
         content: str = "",
         unmeasured: Unmeasured | None = None,
-        rows: Collection[Measured] = (),
+        rows: Collection[ContentMeasurement] = (),
         *,
         file: str = "",
     ) -> None:
@@ -363,7 +363,7 @@ class Results:
                 (entry.size, len(rows), time.time(), number),
             )
 
-    def show_for_now(self, number: int, position: int, row: Measured) -> None:
+    def show_for_now(self, number: int, position: int, row: ContentMeasurement) -> None:
         """Store the row of a tensor that is shown until it is measured."""
         with self.together():
             self.add([row])
@@ -372,7 +372,7 @@ class Results:
                 (row.content, number, position),
             )
 
-    def add(self, rows: Iterable[Measured]) -> None:
+    def add(self, rows: Iterable[ContentMeasurement]) -> None:
         """Store rows, replacing earlier versions of them."""
         self._file.write_all(
             "INSERT OR REPLACE INTO measured VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -427,7 +427,7 @@ def _whole_path(file: str) -> str:
 
 
 def _outcome(
-    tensor: Listed, at: int, scheme: Scheme | None, measurement: Measured | None
+    tensor: Listed, at: int, scheme: Scheme | None, measurement: ContentMeasurement | None
 ) -> tuple[str, Mapping[str, str] | None] | None:
     """Return the status of a tensor under its recipe of that place, and the reason; none while it waits."""
     if tensor.status not in (None, "ok"):

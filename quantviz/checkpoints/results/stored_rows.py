@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.rows import STATUSES, Row
+from quantviz.checkpoints.results.rows import STATUSES, ResultRow
 from quantviz.checkpoints.results.typed_tables import COLUMNS, KINDS, NUMBERS
 from quantviz.checkpoints.scan.listing import Entry
-from quantviz.checkpoints.scan.measuring import Measured
+from quantviz.checkpoints.scan.measuring import ContentMeasurement
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
@@ -50,7 +50,7 @@ _optional_text = values.optional(values.text)
 
 
 @dataclass(frozen=True)
-class Progress:
+class ScanProgress:
     """Progress of a scan."""
 
     #: Tensors that have a row for each recipe, and all of them; the same in bytes of the files.
@@ -80,7 +80,7 @@ class Scan:
     #: Seconds since the epoch.
     started: float
     updated: float
-    progress: Progress
+    progress: ScanProgress
     #: Notes on the checkpoint's files, by language.
     notes: tuple[dict[str, str], ...]
     #: Note on its coverage, by language; empty in older files without one.
@@ -143,7 +143,7 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
         process,
         values.seconds(raw["started"], "started"),
         values.seconds(raw["updated"], "updated"),
-        Progress(tensors_done, tensors, **counts, bytes_per_second=rate, seconds_left=left),
+        ScanProgress(tensors_done, tensors, **counts, bytes_per_second=rate, seconds_left=left),
         tuple(words for words, marked in notes if marked is None),
         coverage,
         bool(is_complete),
@@ -151,7 +151,7 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
     )
 
 
-def frame_of(scan: Scan, rows: Iterable[Row], language: str) -> pandas.DataFrame:
+def frame_of(scan: Scan, rows: Iterable[ResultRow], language: str) -> pandas.DataFrame:
     """Return the rows of a scan as a `pandas.DataFrame` of `COLUMNS`, with the scan's notes in `attrs`.
 
     Raises:
@@ -202,7 +202,7 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
         return Listed(place, name, "", "", (), None, "problem", reason=values.sentences(problem))
 
 
-def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
+def measured_of(row: Sequence[Any], shape: Shape | None = None) -> ContentMeasurement:
     """Return the measurement in a row of `MEASURED_COLUMNS`.
 
     The place of the largest error is checked against the `shape` of the tensor, if that is given.
@@ -226,7 +226,9 @@ def measured_of(row: Sequence[Any], shape: Shape | None = None) -> Measured:
             within = (at < most for at, most in zip(place, shape, strict=True))
             if len(place) != len(shape) or not all(within):
                 raise QuantVizError("rows.place_outside", got=place, shape=shape)
-    return Measured(content, key, status, _reason(reason), MappingProxyType(parsed), place, arithmetic)
+    return ContentMeasurement(
+        content, key, status, _reason(reason), MappingProxyType(parsed), place, arithmetic
+    )
 
 
 def shape_form(entry: Entry) -> Any:

@@ -25,7 +25,7 @@ _MOST_OF_LINE = 2**22
 #: Lists and objects of a document of JSON for each row: the record, its shape, and a place.
 _LISTS_OF_ROW = 4
 #: Rows of Parquet that are read at once.
-_ROWS_AT_ONCE = 1024
+_ROWS_PER_READ = 1024
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
 
 
@@ -105,7 +105,7 @@ def _of_parquet(path: Path) -> Columns:
             known = [name for name in names if name in KINDS]
             found: dict[str, list[Any]] = {name: [] for name in known}
             left = values.TABLE_BYTES
-            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=known):
+            for batch in file.iter_batches(_ROWS_PER_READ, columns=known):
                 left -= batch.nbytes
                 if left < 0:
                     raise QuantVizError("tables.too_large", file=os.fspath(path), most=values.TABLE_BYTES)

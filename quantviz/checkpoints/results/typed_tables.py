@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from quantviz.checkpoints.results import typed_values as values
-from quantviz.checkpoints.results.rows import COUNT, FIELDS, NUMBER, Kind, Row
+from quantviz.checkpoints.results.rows import COUNT, FIELDS, NUMBER, Kind, ResultRow
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 
@@ -43,7 +43,7 @@ class TypedTable:
     """Rows, and the names of all columns of their source."""
 
     names: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
 
     @classmethod
     def of(cls, table: Any) -> TypedTable:
@@ -55,7 +55,7 @@ class TypedTable:
         """
         if isinstance(table, TypedTable):
             return table
-        if isinstance(table, list | tuple) and table and all(isinstance(row, Row) for row in table):
+        if isinstance(table, list | tuple) and table and all(isinstance(row, ResultRow) for row in table):
             return cls(COLUMNS, tuple(table))
         raw = _columns_of(table)
         check_names(tuple(raw))
@@ -160,7 +160,7 @@ def _typed(kind: Kind, name: str, column: Sequence[Any], problems: dict[int, Qua
 
 def _rows(
     typed: Mapping[str, Sequence[Any]], count: int, problems: Mapping[int, QuantVizError]
-) -> Iterator[Row]:
+) -> Iterator[ResultRow]:
     """Yield the rows of typed columns: of one whose name or status is damaged, a substitute."""
     fields = {name: typed.get(name, (None,) * count) for name in FIELDS}
     fields["tensor"] = [f"#{at}" if name is None else name for at, name in enumerate(fields["tensor"], 1)]
@@ -169,7 +169,9 @@ def _rows(
     names = [name for name in _NUMBERS if name in typed]
     for at, field_values in enumerate(zip(*fields.values(), strict=True)):
         numbers = {name: value for name in names if (value := typed[name][at]) is not None}
-        yield Row(**dict(zip(fields, field_values, strict=True)), numbers=numbers, problem=problems.get(at))
+        yield ResultRow(
+            **dict(zip(fields, field_values, strict=True)), numbers=numbers, problem=problems.get(at)
+        )
 
 
 def _is_missing(value: Any) -> bool:

@@ -19,15 +19,15 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from quantviz.checkpoints.scan.listing import Entry
-from quantviz.checkpoints.scan.measuring import Known, Measured
+from quantviz.checkpoints.scan.measuring import ContentMeasurement, KnownFacts
 from quantviz.checkpoints.scan.reading import is_giant
 from quantviz.checkpoints.scan.tasks import (
-    Bands,
+    BandMeasurements,
+    GiantFacts,
     Joining,
     Measures,
-    Parts,
-    Survey,
-    Task,
+    ScanBands,
+    ScanTask,
     divided,
     measure_bands,
     measure_task,
@@ -47,11 +47,11 @@ _T = TypeVar("_T")
 class Done(NamedTuple):
     """A task and its result."""
 
-    task: Task
+    task: ScanTask
     measures: tuple[Measures, ...]
 
 
-class Job(NamedTuple):
+class WorkerCall(NamedTuple):
     """Call for a worker: a function and its arguments."""
 
     task: Any
@@ -66,21 +66,21 @@ class Job(NamedTuple):
 _D = TypeVar("_D", covariant=True)
 
 
-class Jobs(Protocol[_D]):
+class WorkerQueue(Protocol[_D]):
     """Queue of jobs for workers, which also takes their results: of a scan, or of an audit."""
 
-    waiting: deque[Job]
+    waiting: deque[WorkerCall]
 
-    def take(self, job: Job, came: Any) -> _D | None:
+    def take(self, job: WorkerCall, came: Any) -> _D | None:
         """Take the result of a job; return the task's result, or None while other jobs of it are open."""
 
-    def check(self, job: Job, came: Any, address: str) -> None:
+    def check(self, job: WorkerCall, came: Any, address: str) -> None:
         """Raise a `QuantVizError` where a worker lacks a file or a reader: no problem of a tensor's."""
 
 
 #: Function that runs jobs somewhere, and yields each result as soon as it is there; None after a part of one,
 #: so that the caller may end it.
-Elsewhere: TypeAlias = Callable[[Jobs[Any]], Generator[Any, None, None]]
+Elsewhere: TypeAlias = Callable[[WorkerQueue[Any]], Generator[Any, None, None]]
 
 
 #: Elements of a task, times the recipes they are measured under: about half a second of one core, for each
@@ -138,12 +138,14 @@ def _check_versions(client: Client, address: str) -> None:
         raise QuantVizError("cluster.other_version", address=address)
 
 
-def _measured(client: Client, address: str, jobs: Jobs[_T], threads: int) -> Generator[_T | None, None, None]:
+def _measured(
+    client: Client, address: str, jobs: WorkerQueue[_T], threads: int
+) -> Generator[_T | None, None, None]:
     """Yield the results of tasks in the order of their completion; None after a job that completes none."""
     from distributed import KilledWorker, as_completed
     from distributed.comm import CommClosedError
 
-    running: dict[str, tuple[Job, int]] = {}
+    running: dict[str, tuple[WorkerCall, int]] = {}
 
     def submit() -> Iterator[Future]:
         while jobs.waiting and len(running) < _MOST_SUBMITTED:
@@ -180,49 +182,51 @@ def _measured(client: Client, address: str, jobs: Jobs[_T], threads: int) -> Gen
 class _Giant:
     """A giant tensor whose bands are with workers."""
 
-    known: Known
+    known: KnownFacts
     joining: Joining
     #: Stamp of its file when the bands were given out.
     stamp: object
     #: Number of its rows, and the rows so far.
     count: int
-    rows: list[Measured] = field(default_factory=list)
+    rows: list[ContentMeasurement] = field(default_factory=list)
 
 
 class ScanJobs:
     """Queue of a scan's jobs for workers: tasks, and of a giant tensor first a survey, then its bands."""
 
-    def __init__(self, tasks: Sequence[Task], known: Callable[[str], Collection[str]]) -> None:
+    def __init__(self, tasks: Sequence[ScanTask], known: Callable[[str], Collection[str]]) -> None:
         self._known = known
-        self._giants: dict[Task, _Giant] = {}
+        self._giants: dict[ScanTask, _Giant] = {}
         self.waiting = deque(self._first(task) for task in tasks)
 
-    def _first(self, task: Task) -> Job:
+    def _first(self, task: ScanTask) -> WorkerCall:
         (entry, *others), stamp = task.entries, _stamp(task.entries[0])
         # Where a change of the file could go unnoticed, one worker reads all of a tensor in one go.
         if others or not is_giant(entry) or isinstance(stamp, uuid.UUID):
             return _whole(task)
-        return Job(task, survey, (entry,), _key(task, "survey"), entry.name)
+        return WorkerCall(task, survey, (entry,), _key(task, "survey"), entry.name)
 
-    def take(self, job: Job, came: object) -> Done | None:
+    def take(self, job: WorkerCall, came: object) -> Done | None:
         """Take the result of a job; return its task if that is complete."""
         task = job.task
         match came:
-            case Survey():
+            case GiantFacts():
                 return self._surveyed(task, came)
-            case Parts():
+            case BandMeasurements():
                 return self._of_bands(task, job.arguments[1], came)
             case tuple():
                 return Done(task, came)
         raise TypeError(came)
 
-    def check(self, job: Job, came: Survey | Parts | tuple[Measures, ...], address: str) -> None:
+    def check(
+        self, job: WorkerCall, came: GiantFacts | BandMeasurements | tuple[Measures, ...], address: str
+    ) -> None:
         """Raise a `QuantVizError` where a worker lacks a file that is here, or the file's reader."""
         results = came if isinstance(came, tuple) else [came]
         for result, entry in zip(results, job.task.entries, strict=True):
             check_worker(result.problem, entry.file, address)
 
-    def _surveyed(self, task: Task, survey: Survey) -> Done | None:
+    def _surveyed(self, task: ScanTask, survey: GiantFacts) -> Done | None:
         (entry,), (schemes,) = task.entries, task.schemes
         if survey.known is None:
             return Done(task, (Measures(entry, "", (), survey.problem),))
@@ -237,12 +241,13 @@ class ScanJobs:
         self._giants[task] = _Giant(facts, Joining(facts), _stamp(entry), len(missing))
         parts = divided(facts.seen, missing, WORK, experts=facts.experts)
         jobs = (
-            Job(task, measure_bands, (entry, part, facts), _key(task, part), entry.name) for part in parts
+            WorkerCall(task, measure_bands, (entry, part, facts), _key(task, part), entry.name)
+            for part in parts
         )
         self.waiting.extendleft(reversed(list(jobs)))
         return None
 
-    def _of_bands(self, task: Task, bands: Bands, came: Parts) -> Done | None:
+    def _of_bands(self, task: ScanTask, bands: ScanBands, came: BandMeasurements) -> Done | None:
         giant = self._giants.get(task)
         (entry,) = task.entries
         if giant is None:
@@ -262,11 +267,11 @@ class ScanJobs:
         return Done(task, (Measures(entry, giant.known.content, tuple(giant.rows)),))
 
 
-def _whole(task: Task) -> Job:
-    return Job(task, measure_task, (task,), _key(task), task.entries[0].name)
+def _whole(task: ScanTask) -> WorkerCall:
+    return WorkerCall(task, measure_task, (task,), _key(task), task.entries[0].name)
 
 
-def _key(task: Task, part: object = None) -> str:
+def _key(task: ScanTask, part: object = None) -> str:
     """Return the unique key of a task, or of a part of it, from the hash of its content."""
     files = {entry.file: str(_stamp(entry)) for entry in task.entries}
     content = repr((files, task.entries, [list(map(str, schemes)) for schemes in task.schemes], part))

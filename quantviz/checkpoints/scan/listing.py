@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from quantviz.checkpoints.audit.one_scale import siblings_apart
-from quantviz.checkpoints.model.account import Account, Became, Outcome
-from quantviz.checkpoints.model.items import Item, accounted, bytes_of, items_of
+from quantviz.checkpoints.model.account import Account, Became, TensorOutcome
+from quantviz.checkpoints.model.items import ModelItem, accounted, bytes_of, items_of
 from quantviz.checkpoints.model.opening import OpenModel, open_model
 from quantviz.checkpoints.scan.importance import Importance
 from quantviz.checkpoints.scan.recipes import refusal_of, row_key, seen_shape
@@ -98,7 +98,7 @@ class Entry(Picklable):
 
 
 @dataclass(frozen=True)
-class Listing(Picklable):
+class TensorListing(Picklable):
     """The tensors of a checkpoint in its order, and notes on its files."""
 
     entries: tuple[Entry, ...]
@@ -107,7 +107,7 @@ class Listing(Picklable):
     account: Account = field(default_factory=Account)
 
 
-def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing:
+def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> TensorListing:
     """Return the tensors of a checkpoint.
 
     Args:
@@ -147,10 +147,10 @@ def list_checkpoint(path: str | PurePath, outputs_axis: Named = None) -> Listing
         places = [*zip((item.file for item in items), parts, strict=True)]
         places += [(entry.file, entry.name) for entry in entries[len(items) :]]
         in_order = tuple(entries[k] for k in model.in_order(places))
-        return Listing(in_order, tuple(notes), account)
+        return TensorListing(in_order, tuple(notes), account)
 
 
-def _entry(model: OpenModel, path: str, item: Item) -> Entry:
+def _entry(model: OpenModel, path: str, item: ModelItem) -> Entry:
     there = [part for part in item.parts if part in model.files]
     spread = bool(model.of_ranks) or len({model.files[part] for part in there}) > 1
     return Entry(
@@ -168,11 +168,11 @@ def _entry(model: OpenModel, path: str, item: Item) -> Entry:
     )
 
 
-def _is_plain(model: OpenModel, item: Item) -> bool:
+def _is_plain(model: OpenModel, item: ModelItem) -> bool:
     return item.kind == "plain" and item.parts[0] in model.files
 
 
-def _outputs_notes(model: OpenModel, items: Iterable[Item]) -> Iterator[Note]:
+def _outputs_notes(model: OpenModel, items: Iterable[ModelItem]) -> Iterator[Note]:
     """Yield notes on the number of weights seen turned, with the evidence, and of those with none."""
     turned: dict[str, list[str]] = {}
     for item in items:
@@ -187,7 +187,7 @@ def _outputs_notes(model: OpenModel, items: Iterable[Item]) -> Iterator[Note]:
         yield Note.of(key, count=len(names), names=", ".join(map(clipped, names[:_LISTED])), told=evidence)
 
 
-def _unmeasured(item: Item) -> Unmeasured | None:
+def _unmeasured(item: ModelItem) -> Unmeasured | None:
     if item.kind == "whole":
         reason = QuantVizError("checkpoint.whole_numbers", name=clipped(item.name), dtype=item.dtype)
         return Unmeasured("left_aside", reason)
@@ -206,9 +206,9 @@ def _unmeasured(item: Item) -> Unmeasured | None:
     return None
 
 
-def _outcome(entry: Entry) -> Outcome:
+def _outcome(entry: Entry) -> TensorOutcome:
     if entry.unmeasured is None:
-        return Outcome("compared")
+        return TensorOutcome("compared")
     status = entry.unmeasured.status
     became: Became = status if status in ("left_aside", "refused") else "not_read"  # type: ignore[assignment]
-    return Outcome(became, entry.unmeasured.reason)
+    return TensorOutcome(became, entry.unmeasured.reason)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from quantviz.checkpoints.results.typed_tables import NUMBERS
 from quantviz.checkpoints.results.typed_values import sentences
 from quantviz.checkpoints.scan.importance import Importance
-from quantviz.checkpoints.scan.reading import Held
+from quantviz.checkpoints.scan.reading import LoadedTensor
 from quantviz.checkpoints.scan.recipes import row_key
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
@@ -39,7 +39,7 @@ _POWERS = ("x", "x3", "x4")
 
 
 @dataclass(frozen=True)
-class Measured(Picklable):
+class ContentMeasurement(Picklable):
     """Measurement of one content under one scheme."""
 
     content: str
@@ -63,7 +63,7 @@ class Measured(Picklable):
 
 
 @dataclass(frozen=True, eq=False)
-class Known(Picklable):
+class KnownFacts(Picklable):
     """Facts of a whole tensor that hold for every recipe."""
 
     content: str
@@ -93,7 +93,7 @@ class Known(Picklable):
         return row_key(scheme, self.importance.mark if self.importance else "")
 
     @classmethod
-    def of(cls, loaded: Held, *, threads: int | None = None, by_kernels: bool = True) -> Known:
+    def of(cls, loaded: LoadedTensor, *, threads: int | None = None, by_kernels: bool = True) -> KnownFacts:
         """Return it of a tensor that was read, in more passes where it was not found in passing.
 
         A small one is measured by the reference always. So a row has the same bits in every run, whatever is
@@ -120,7 +120,7 @@ class Known(Picklable):
 
 
 @dataclass(frozen=True, eq=False)
-class Part(Picklable):
+class PartMeasurement(Picklable):
     """Measurement of a part of a tensor under a recipe, or the error in its place."""
 
     moments: Moments | None = None
@@ -131,16 +131,16 @@ class Part(Picklable):
     problem: QuantVizError | None = None
 
 
-def measure_held(
-    loaded: Held, schemes: Collection[Scheme], *, threads: int | None = None
-) -> Iterator[Measured]:
+def measure_loaded(
+    loaded: LoadedTensor, schemes: Collection[Scheme], *, threads: int | None = None
+) -> Iterator[ContentMeasurement]:
     """Yield the row of each scheme on a tensor that was read: as one part, or a part for each expert that has
     an importance of its own.
     """
     if not schemes:
         return
     assert loaded.values is not None
-    known = Known.of(loaded, threads=threads)
+    known = KnownFacts.of(loaded, threads=threads)
     for scheme in schemes:
         parts = _experts_of(loaded.values, known) if scheme.weighs_columns else [(loaded.values, 0)]
         yield measured_of(
@@ -148,7 +148,7 @@ def measure_held(
         )
 
 
-def _experts_of(x: Stored, known: Known) -> list[tuple[Stored, int]]:
+def _experts_of(x: Stored, known: KnownFacts) -> list[tuple[Stored, int]]:
     """Return the parts of a tensor whose columns count alike, each with the flat place where it begins."""
     if known.experts == 1:
         return [(x, 0)]
@@ -159,18 +159,20 @@ def _experts_of(x: Stored, known: Known) -> list[tuple[Stored, int]]:
     ]
 
 
-def measure_for_now(loaded: Held, scheme: Scheme) -> Measured:
+def measure_for_now(loaded: LoadedTensor, scheme: Scheme) -> ContentMeasurement:
     """Return the reference's row, to be shown while kernels are compiled.
 
     The tensor has at most `limits.SMALL` elements.
     """
     assert loaded.values is not None
-    known = Known.of(loaded, by_kernels=False)
+    known = KnownFacts.of(loaded, by_kernels=False)
     part = measure_part(loaded.values, 0, scheme, known)
     return dataclasses.replace(measured_of(known, scheme, [part]), arithmetic=FOR_NOW)
 
 
-def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads: int | None = None) -> Part:
+def measure_part(
+    x: Stored, start: int, scheme: Scheme, known: KnownFacts, *, threads: int | None = None
+) -> PartMeasurement:
     """Return the measurement of a part of a tensor under a scheme.
 
     Args:
@@ -196,18 +198,18 @@ def measure_part(x: Stored, start: int, scheme: Scheme, known: Known, *, threads
         wanted = [name for name in METRICS if not apart or METRICS[name].reads.isdisjoint(_POWERS)]
         done = measure(x, scheme, importance=weights, path=path, metrics=wanted, threads=threads, known=whole)
     except QuantVizError as problem:
-        return Part(problem=problem.again())
-    return Part(done.moments, done.counted, start + flat_index(done.largest_error, x.shape))
+        return PartMeasurement(problem=problem.again())
+    return PartMeasurement(done.moments, done.counted, start + flat_index(done.largest_error, x.shape))
 
 
-def measured_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Measured:
+def measured_of(known: KnownFacts, scheme: Scheme, parts: Sequence[PartMeasurement]) -> ContentMeasurement:
     """Return the row of a scheme on a tensor from all its parts in the tensor's order.
 
     Where parts have problems, the row has that of the first.
     """
     problem = next((part.problem for part in parts if part.problem), None)
     if problem is not None:
-        return Measured(known.content, known.key(scheme), "problem", sentences(problem))
+        return ContentMeasurement(known.content, known.key(scheme), "problem", sentences(problem))
     moments = joined(_moments_of(part) for part in parts)
     cells = sum(part.cells for part in parts)
     if known.by_kernels and known.powers is not None:
@@ -231,7 +233,7 @@ def measured_of(known: Known, scheme: Scheme, parts: Sequence[Part]) -> Measured
     if known.outputs != (0,):
         cell = place_of(largest.largest_at, known.seen)
         place = Orientation(known.outputs).place_of(cell, known.shape)
-    return Measured(known.content, known.key(scheme), "ok", None, MappingProxyType(numbers), place)
+    return ContentMeasurement(known.content, known.key(scheme), "ok", None, MappingProxyType(numbers), place)
 
 
 def speed_notes(sizes: Iterable[int]) -> tuple[Note, ...]:
@@ -240,12 +242,12 @@ def speed_notes(sizes: Iterable[int]) -> tuple[Note, ...]:
     return (Note.of("without_numba"),) if is_large and not kernel_access.has_kernels() else ()
 
 
-def _moments_of(part: Part) -> Moments:
+def _moments_of(part: PartMeasurement) -> Moments:
     assert part.moments is not None
     return part.moments
 
 
-def _largest_error(part: Part) -> float:
+def _largest_error(part: PartMeasurement) -> float:
     largest = _moments_of(part).max_error
     assert largest is not None
     return float(largest)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from quantviz.checkpoints.scan.listing import Entry
 from quantviz.checkpoints.scan.reading import is_giant
-from quantviz.checkpoints.scan.tasks import Task
+from quantviz.checkpoints.scan.tasks import ScanTask
 from quantviz.schemes.scheme import Scheme
 
 #: Elements of a group, times the recipes it is measured under: about a tenth of a second of one core, so that
@@ -27,7 +27,7 @@ def plan(
     *,
     work: float = WORK,
     together: float = MOST_TOGETHER,
-) -> tuple[Task, ...]:
+) -> tuple[ScanTask, ...]:
     """Return the tasks of a scan, in the order of the checkpoint.
 
     Args:
@@ -38,7 +38,7 @@ def plan(
         together: Most elements of a group.
     """
     listed = tuple(schemes)
-    tasks = list[Task]()
+    tasks = list[ScanTask]()
     group: list[tuple[int, Entry, tuple[Scheme, ...]]] = []
     done = elements = 0
 
@@ -46,7 +46,7 @@ def plan(
         nonlocal done, elements
         if group:
             positions, members, fitting = zip(*group, strict=True)
-            tasks.append(Task(positions, members, fitting))
+            tasks.append(ScanTask(positions, members, fitting))
         group.clear()
         done = elements = 0
 
@@ -67,7 +67,7 @@ def plan(
     return tuple(tasks)
 
 
-def smallest_first(tasks: Sequence[Task]) -> tuple[Task, ...]:
+def smallest_first(tasks: Sequence[ScanTask]) -> tuple[ScanTask, ...]:
     """Return the tasks with the smallest of all tensors before them, in a task of its own.
 
     Whoever looks on sees something at once: an embedding, which comes first, takes long.
@@ -82,8 +82,8 @@ def smallest_first(tasks: Sequence[Task]) -> tuple[Task, ...]:
     of_task, k = min(sizes, key=sizes.__getitem__)
     task = tasks[of_task]
 
-    def part(members: Sequence[int]) -> Task:
-        return Task(
+    def part(members: Sequence[int]) -> ScanTask:
+        return ScanTask(
             tuple(task.positions[j] for j in members),
             tuple(task.entries[j] for j in members),
             tuple(task.schemes[j] for j in members),

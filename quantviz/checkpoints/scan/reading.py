@@ -42,12 +42,12 @@ from quantviz.tensors.lazy import InMemory, Matrix, Oriented, Stored, Values
 Array = npt.NDArray[Any]
 
 #: Most elements of a tensor that is loaded whole; larger ones are measured in bands.
-MOST_HELD = 2**26
+MOST_LOADED = 2**26
 #: Number of threads that read ahead, and elements up to which each of them has a group at a time.
 _READERS = 2
 _MOST_AHEAD = 2**26
 #: Values of a decoded tensor that are hashed at a time.
-_AT_ONCE = 2**22
+_VALUES_PER_CHUNK = 2**22
 #: A multiple of so many values is read at a time.
 _TOGETHER = 2**10
 #: Errors that apply to every tensor of a file.
@@ -57,7 +57,7 @@ HASH = "xxh3"
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class LoadedTensor:
     """A tensor that was read."""
 
     entry: Entry
@@ -73,7 +73,7 @@ class Held:
     opened: ExitStack | None = None
 
 
-class Reader:
+class GroupReader:
     """Iterator over groups of tensors in their order; two threads read the next ones meanwhile.
 
     A group's values are gone when the next group is requested.
@@ -81,19 +81,19 @@ class Reader:
 
     def __init__(self, groups: Sequence[Sequence[Entry]]) -> None:
         self._groups = groups
-        largest = max(map(held_elements, groups), default=0)
+        largest = max(map(loaded_elements, groups), default=0)
         # One group is measured while each thread reads another, or, where those are large, while one does.
         # A tensor that is too large to load takes one value.
         size = min((_READERS + 1) * largest, max(2 * largest, _MOST_AHEAD))
-        self._memory = HeldMemory(max(size, _READERS + 1))
+        self._memory = TensorMemory(max(size, _READERS + 1))
         self._rest = iter(enumerate(groups))
         self._turn = threading.Lock()
-        self._results: dict[int, list[Held] | BaseException] = {}
+        self._results: dict[int, list[LoadedTensor] | BaseException] = {}
         self._changed = threading.Condition()
         names = (f"quantviz-read-{k}" for k in range(_READERS))
         self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for name in names]
 
-    def __iter__(self) -> Iterator[list[Held]]:
+    def __iter__(self) -> Iterator[list[LoadedTensor]]:
         for thread in self._threads:
             thread.start()
         try:
@@ -105,7 +105,7 @@ class Reader:
             for thread in self._threads:
                 thread.join()
 
-    def _group(self, k: int) -> list[Held]:
+    def _group(self, k: int) -> list[LoadedTensor]:
         with self._changed:
             self._changed.wait_for(lambda: k in self._results)
             result = self._results.pop(k)
@@ -114,16 +114,16 @@ class Reader:
         return result
 
     def _run(self) -> None:
-        with Files() as files:
+        with FileCache() as files:
             buffer = Buffer()
             while True:
                 with self._turn:  # so that memory is taken in the order in which it is given back
                     k, group = next(self._rest, (-1, ()))
-                    room = self._memory.take(held_elements(group)) if group else None
+                    room = self._memory.take(loaded_elements(group)) if group else None
                 if room is None:
                     return
                 buffer.begin(room)
-                result: list[Held] | BaseException
+                result: list[LoadedTensor] | BaseException
                 try:
                     files.expect(group)
                     result = [read_tensor(entry, files, buffer) for entry in group]
@@ -136,7 +136,7 @@ class Reader:
                     return
 
 
-class Files:
+class FileCache:
     """Open files, the last one kept: neighbours in a checkpoint lie in the same file."""
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class Files:
         #: A file of the group that cannot be read at all, and why.
         self._failed: tuple[str, QuantVizError] | None = None
 
-    def __enter__(self) -> Files:
+    def __enter__(self) -> FileCache:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -207,7 +207,7 @@ class Buffer:
     @classmethod
     def of(cls, group: Sequence[Entry]) -> Buffer:
         buffer = cls()
-        buffer.begin(np.empty(held_elements(group), np.float32))
+        buffer.begin(np.empty(loaded_elements(group), np.float32))
         return buffer
 
     def __init__(self) -> None:
@@ -239,17 +239,17 @@ class Buffer:
         return self._bytes[:count]
 
 
-def held_elements(group: Sequence[Entry]) -> int:
+def loaded_elements(group: Sequence[Entry]) -> int:
     """Return the number of values that a group needs room for."""
     return sum(math.prod(entry.shape) for entry in group if not is_giant(entry))
 
 
 def is_giant(entry: Entry) -> bool:
     """Return whether a tensor is too large to load."""
-    return math.prod(entry.shape) > MOST_HELD
+    return math.prod(entry.shape) > MOST_LOADED
 
 
-def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool = True) -> Held:
+def read_tensor(entry: Entry, files: FileCache, buffer: Buffer, *, by_kernels: bool = True) -> LoadedTensor:
     """Return a tensor's values in `buffer` and the hash of its content, or the error of reading it.
 
     With `by_kernels` its facts are a by-product, where it is not small.
@@ -267,8 +267,8 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
             tensor = catalog.read(entry.name).tensor
             digest.update(np.ascontiguousarray(tensor.numpy()).data)
             seen = viewed(tensor, entry.seen) if usual else oriented(tensor, Orientation(entry.outputs))
-            return Held(entry, _named(digest), InMemory(seen, dtype=entry.dtype_read))
-        values = buffer.values(held_elements([entry]))
+            return LoadedTensor(entry, _named(digest), InMemory(seen, dtype=entry.dtype_read))
+        values = buffer.values(loaded_elements([entry]))
         at = 0
         by_kernels = by_kernels and math.prod(entry.shape) > limits.FUSED and has_kernels()
         passing = OnePassFacts() if by_kernels else None
@@ -288,23 +288,23 @@ def read_tensor(entry: Entry, files: Files, buffer: Buffer, *, by_kernels: bool 
             x = InMemory(viewed(torch.from_numpy(values), x.shape), dtype=entry.dtype)
         known = passing.facts(x.shape) if passing else None
         sums = passing.powers() if passing and known and known.found is None else None
-        return Held(entry, _named(digest), x, known=known, powers=sums)
+        return LoadedTensor(entry, _named(digest), x, known=known, powers=sums)
     except QuantVizError as problem:
-        return Held(entry, problem=problem)
+        return LoadedTensor(entry, problem=problem)
 
 
-def _read_by_parts(entry: Entry, catalog: Catalog, files: Files) -> Held:
+def _read_by_parts(entry: Entry, catalog: Catalog, files: FileCache) -> LoadedTensor:
     """Return a tensor too large to load, decoded or transposed a part at a time."""
     x = catalog.stored(entry.name)
     digest = _digest(entry)
-    for start in range(0, x.count, _AT_ONCE):
-        digest.update(np.ascontiguousarray(x.run(start, min(start + _AT_ONCE, x.count))).data)
+    for start in range(0, x.count, _VALUES_PER_CHUNK):
+        digest.update(np.ascontiguousarray(x.run(start, min(start + _VALUES_PER_CHUNK, x.count))).data)
     x.check()
     if entry.outputs != (0,):
         x = Oriented(x, Orientation(entry.outputs))
     elif x.shape != entry.seen:
         x = Matrix(x)
-    return Held(entry, _named(digest), x, opened=files.leave())
+    return LoadedTensor(entry, _named(digest), x, opened=files.leave())
 
 
 class RawTensor(Stored):
@@ -315,7 +315,7 @@ class RawTensor(Stored):
         self._entry = entry
 
     @classmethod
-    def of(cls, entry: Entry, files: Files) -> RawTensor:
+    def of(cls, entry: Entry, files: FileCache) -> RawTensor:
         """Return a tensor of which parts are read, however small it is.
 
         Raises:
@@ -346,13 +346,13 @@ class RawTensor(Stored):
         """Put the values from `start` on into all of `values`, by so many threads."""
         packing = self._raw.packing
         # From a store as much at once as it gives.
-        at_once = max(limits.PIECE, self._raw.source.at_once // packing.size * packing.length)
+        values_per_read = max(limits.PIECE, self._raw.source.bytes_per_read // packing.size * packing.length)
 
         def work(runs: Iterator[tuple[int, int]]) -> None:
             for first, last in runs:
                 values[first - start : last - start] = self.run(first, last)
 
-        shared_out(work, runs_between(start + len(values), at_once, start), threads)
+        shared_out(work, runs_between(start + len(values), values_per_read, start), threads)
 
     def run(self, start: int, stop: int) -> Values:
         raw = self._raw
@@ -386,7 +386,7 @@ def _parts(raw: Raw, buffer: Buffer, into: Array | None = None) -> Iterator[Arra
     size = raw.size
     # Sums are made of so many values at a time: they have the same bits whatever is read at once.
     unit = -(-_TOGETHER // raw.packing.length) * raw.packing.size
-    step = max(raw.source.at_once // unit, 1) * unit
+    step = max(raw.source.bytes_per_read // unit, 1) * unit
     whole = None if into is None else into.view(np.uint8)
     for start in range(0, size, step):
         stop = min(start + step, size)
@@ -441,12 +441,12 @@ def _named(digest: xxhash.xxh3_128) -> str:
     return f"{HASH}:{digest.hexdigest()}"
 
 
-class HeldMemory:
+class TensorMemory:
     """A ring of float32 values. A thread that takes some waits until there is room.
 
     The system gives the memory once, and its pages are used again and again. Safe for many threads.
 
-    >>> memory = HeldMemory(10)
+    >>> memory = TensorMemory(10)
     >>> first, second = memory.take(6), memory.take(4)
     >>> memory.give_back()  # the first
     >>> len(memory.take(5))

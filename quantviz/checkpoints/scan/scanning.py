@@ -22,19 +22,24 @@ from quantviz.checkpoints.model.coverage_words import coverage_of_scan
 from quantviz.checkpoints.model.opening import known_as
 from quantviz.checkpoints.profiles import profile_named
 from quantviz.checkpoints.results.store import Results, stamp_of
-from quantviz.checkpoints.results.stored_rows import Progress
+from quantviz.checkpoints.results.stored_rows import ScanProgress
 from quantviz.checkpoints.results.typed_values import sentences
 from quantviz.checkpoints.scan import cluster
 from quantviz.checkpoints.scan.cluster import Done, Elsewhere, ScanJobs, joined
 from quantviz.checkpoints.scan.listing import Entry, Unmeasured, list_checkpoint
-from quantviz.checkpoints.scan.measuring import Measured, measure_for_now, measure_held, speed_notes
+from quantviz.checkpoints.scan.measuring import (
+    ContentMeasurement,
+    measure_for_now,
+    measure_loaded,
+    speed_notes,
+)
 from quantviz.checkpoints.scan.planning import MOST_TOGETHER, plan, smallest_first
-from quantviz.checkpoints.scan.reading import Buffer, Files, Held, Reader, read_tensor
+from quantviz.checkpoints.scan.reading import Buffer, FileCache, GroupReader, LoadedTensor, read_tensor
 from quantviz.checkpoints.scan.recipes import recipes_named, refusal_of
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED, Selection, selected
-from quantviz.checkpoints.scan.tasks import Task, measure_read
-from quantviz.door import public_but
+from quantviz.checkpoints.scan.tasks import ScanTask, measure_read
 from quantviz.errors import Note, QuantVizError
+from quantviz.public_calls import public_but
 from quantviz.quantization.input_dtype import input_notes
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.orientation import Named
@@ -155,7 +160,7 @@ def run_scan(
     outputs_axis: Named = None,
     selection: Selection = ALL_QUANTIZED,
     cancelled: Callable[[], bool] = lambda: False,
-    report: Callable[[Progress], object] = lambda progress: None,
+    report: Callable[[ScanProgress], object] = lambda progress: None,
 ) -> int:
     """Scan a checkpoint into `results` and return the scan's number there.
 
@@ -183,7 +188,7 @@ def run_scan(
         unfit = dict(_unfit(measured, schemes))
         account = with_outcome(listing.account, "unfit", unfit, of=["compared"])
         _note_coverage(results, number, account)
-        run = _Run(results, number, entries, execution, cancelled, report, elsewhere)
+        run = _ScanRun(results, number, entries, execution, cancelled, report, elsewhere)
         try:
             done = run.all(schemes)
         except BaseException:
@@ -237,7 +242,7 @@ def _dtype_notes(named: Iterable[tuple[str, Scheme]], measured: Iterable[Entry])
         yield Note.of("of_recipes", recipes=", ".join(recipes), note=Note.of(key, dtype=widened))
 
 
-class _Run:
+class _ScanRun:
     """One run of a scan."""
 
     def __init__(
@@ -247,7 +252,7 @@ class _Run:
         entries: Sequence[Entry],
         execution: Execution,
         cancelled: Callable[[], bool],
-        report: Callable[[Progress], object],
+        report: Callable[[ScanProgress], object],
         elsewhere: Elsewhere | None,
     ) -> None:
         self._results = results
@@ -303,12 +308,12 @@ class _Run:
             with closing(self._elsewhere(ScanJobs(tasks, self._results.known))) as coming:
                 return all(self._of_task(done) for done in coming)
         self._show_first(tasks[0])
-        for task, group in zip(tasks, Reader([task.entries for task in tasks]), strict=True):
+        for task, group in zip(tasks, GroupReader([task.entries for task in tasks]), strict=True):
             if not self._of_group(task, group):
                 return False
         return not self._cancelled()
 
-    def _show_first(self, task: Task) -> None:
+    def _show_first(self, task: ScanTask) -> None:
         """Show one row of the smallest tensor at once, where measuring it must wait for kernels."""
         entry = task.entries[0]
         scheme = task.schemes[0][0]
@@ -317,12 +322,12 @@ class _Run:
         scheme_read = scheme.on_input(entry.dtype_read)
         if is_compiled(scheme_read, entry.seen, by_axis=False, counted=True):
             return
-        with Files() as files:
+        with FileCache() as files:
             loaded = read_tensor(entry, files, Buffer.of([entry]), by_kernels=False)
         if loaded.values is not None and entry.key(scheme) not in self._results.known(loaded.content):
             self._results.show_for_now(self._number, task.positions[0], measure_for_now(loaded, scheme))
 
-    def _of_group(self, task: Task, group: Sequence[Held]) -> bool:
+    def _of_group(self, task: ScanTask, group: Sequence[LoadedTensor]) -> bool:
         for position, loaded, schemes in zip(task.positions, group, task.schemes, strict=True):
             if self._cancelled():
                 return False
@@ -360,7 +365,7 @@ class _Run:
         entry: Entry,
         content: str = "",
         unmeasured: Unmeasured | None = None,
-        rows: Sequence[Measured] = (),
+        rows: Sequence[ContentMeasurement] = (),
     ) -> None:
         if unmeasured and unmeasured.status == "problem" and not entry.unmeasured:
             self.unread[entry.name] = unmeasured.reason
@@ -461,7 +466,7 @@ def scan_as_job(path: str, recipes: Iterable[str], engine: str, imatrix: str, re
 def make_ready(recipes: Iterable[str]) -> None:
     """Load the kernels of recipes, compiling those that no process has, until the job is dropped."""
     x = torch.linspace(-1, 1, _SIDE).expand(_SIDE, _SIDE).contiguous()
-    tried = Held(Entry("", "", "float32", (_SIDE, _SIDE), 0), values=InMemory(x))
-    for _ in measure_held(tried, [as_scheme(name) for name in recipes]):
+    tried = LoadedTensor(Entry("", "", "float32", (_SIDE, _SIDE), 0), values=InMemory(x))
+    for _ in measure_loaded(tried, [as_scheme(name) for name in recipes]):
         if is_dropped():
             return

@@ -20,7 +20,7 @@ from quantviz.checkpoints.profiles import PRESETS, PROFILES
 from quantviz.checkpoints.profiles.presets import own_name, types_of
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.checkpoints.scan.importance import by_tensor, importances
-from quantviz.checkpoints.scan.listing import Entry, Listing, Unmeasured, list_checkpoint
+from quantviz.checkpoints.scan.listing import Entry, TensorListing, Unmeasured, list_checkpoint
 from quantviz.checkpoints.scan.recipes import recipe_id, refusal_of
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
@@ -65,7 +65,9 @@ def entries_of(path: str, engine: str) -> tuple[Entry, ...]:
     return selected(list_checkpoint(path), Selection(engine), ()).entries
 
 
-def selected(listing: Listing, selection: Selection, named: Sequence[tuple[str, Scheme]]) -> Listing:
+def selected(
+    listing: TensorListing, selection: Selection, named: Sequence[tuple[str, Scheme]]
+) -> TensorListing:
     """Return a listing in which tensors that are not measured are left aside, with the reason, and in which
     the others have the substitutes for each recipe.
 
@@ -101,7 +103,9 @@ def selected(listing: Listing, selection: Selection, named: Sequence[tuple[str, 
     return selected
 
 
-def _weighed(listing: Listing, selection: Selection, named: Sequence[tuple[str, Scheme]]) -> Listing:
+def _weighed(
+    listing: TensorListing, selection: Selection, named: Sequence[tuple[str, Scheme]]
+) -> TensorListing:
     """Return a listing in which tensors have the importance of their columns, with a note of how many do.
 
     Raises:
@@ -189,7 +193,9 @@ def _check_presets(selection: Selection, named: Sequence[tuple[str, Scheme]]) ->
             raise QuantVizError("checkpoint.preset_of", got=name, engine=engine)
 
 
-def _check_importance(listing: Listing, selection: Selection, named: Sequence[tuple[str, Scheme]]) -> None:
+def _check_importance(
+    listing: TensorListing, selection: Selection, named: Sequence[tuple[str, Scheme]]
+) -> None:
     """Raise an error if a mixture of types has one for a tensor that its tool refuses without importance."""
     presets = selection.profile.presets if selection.profile else {}
     needing = {at: presets[name] for at, (name, _) in enumerate(named) if name in presets}

@@ -14,24 +14,38 @@ import numpy as np
 import torch
 
 from quantviz.checkpoints.scan.listing import Entry
-from quantviz.checkpoints.scan.measuring import Known, Measured, Part, measure_held, measure_part, measured_of
-from quantviz.checkpoints.scan.reading import Buffer, Files, Held, RawTensor, is_giant, read_tensor
+from quantviz.checkpoints.scan.measuring import (
+    ContentMeasurement,
+    KnownFacts,
+    PartMeasurement,
+    measure_loaded,
+    measure_part,
+    measured_of,
+)
+from quantviz.checkpoints.scan.reading import (
+    Buffer,
+    FileCache,
+    LoadedTensor,
+    RawTensor,
+    is_giant,
+    read_tensor,
+)
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming.regions import Band
+from quantviz.streaming.regions import RowBand
 from quantviz.streaming.threads import runs_between
 from quantviz.tensors.blocks import viewed
 from quantviz.tensors.lazy import InMemory, Stored
 
 #: Elements of a band, about, and the most of them that are kept in memory.
 BAND = 2**24
-_MOST_HELD_OF_BAND = 2**25
+_MOST_LOADED_OF_BAND = 2**25
 
 
 @dataclass(frozen=True)
-class Task(Picklable):
+class ScanTask(Picklable):
     """Some tensors to be measured, each under its schemes."""
 
     #: Places of the tensors in the checkpoint.
@@ -46,13 +60,13 @@ class Measures(Picklable):
 
     entry: Entry
     content: str
-    rows: tuple[Measured, ...]
+    rows: tuple[ContentMeasurement, ...]
     #: Reason why it could not be read.
     problem: QuantVizError | None = None
 
 
 @dataclass(frozen=True)
-class Bands(Picklable):
+class ScanBands(Picklable):
     """Some bands of a tensor, one after the other, under schemes that divide it alike."""
 
     #: Elements of each band but the last, the number of the first, and that after the last.
@@ -63,31 +77,31 @@ class Bands(Picklable):
 
 
 @dataclass(frozen=True, eq=False)
-class Survey(Picklable):
+class GiantFacts(Picklable):
     """Facts of a giant tensor, collected before its bands are given out."""
 
-    known: Known | None = None
+    known: KnownFacts | None = None
     #: Whether parts of it can be read alone.
     by_parts: bool = False
     problem: QuantVizError | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Parts(Picklable):
+class BandMeasurements(Picklable):
     """Measurements of some bands: for each in its order, a part for each scheme."""
 
-    bands: tuple[tuple[Part, ...], ...] = ()
+    bands: tuple[tuple[PartMeasurement, ...], ...] = ()
     #: Reason why they could not be read.
     problem: QuantVizError | None = None
 
 
-def measure_task(task: Task, *, threads: int | None = None) -> tuple[Measures, ...]:
+def measure_task(task: ScanTask, *, threads: int | None = None) -> tuple[Measures, ...]:
     """Return the measurements of a task's tensors, in their order.
 
     It opens the files by itself and keeps nothing, so that a task can run anywhere its files are.
     """
     done: list[Measures] = []
-    with Files() as files:
+    with FileCache() as files:
         files.expect(task.entries)
         for entry, schemes in zip(task.entries, task.schemes, strict=True):
             loaded = read_tensor(entry, files, Buffer.of([entry]))
@@ -100,12 +114,12 @@ def measure_task(task: Task, *, threads: int | None = None) -> tuple[Measures, .
 
 
 def measure_read(
-    loaded: Held,
+    loaded: LoadedTensor,
     schemes: Collection[Scheme],
     *,
     threads: int | None = None,
     cancelled: Callable[[], bool] = lambda: False,
-) -> Iterator[Measured]:
+) -> Iterator[ContentMeasurement]:
     """Yield the row of each scheme on a tensor that was read, as one part or, of a giant one, in bands.
 
     Rows of a giant one come in another order. Once `cancelled` is true, which is looked at after each row and
@@ -115,13 +129,13 @@ def measure_read(
         QuantVizError: The file of a giant tensor has been changed meanwhile.
     """
     if not is_giant(loaded.entry):
-        for row in measure_held(loaded, schemes, threads=threads):
+        for row in measure_loaded(loaded, schemes, threads=threads):
             yield row
             if cancelled():
                 return
         return
     assert loaded.values is not None
-    known = Known.of(loaded, threads=threads)
+    known = KnownFacts.of(loaded, threads=threads)
     joining = Joining(known)
     for bands in divided(known.seen, schemes, experts=known.experts):
         for number, parts in _parts_of(loaded.values, bands, known, threads):
@@ -131,36 +145,40 @@ def measure_read(
                 return
 
 
-def survey(entry: Entry, *, threads: int | None = None) -> Survey:
+def survey(entry: Entry, *, threads: int | None = None) -> GiantFacts:
     """Return the facts of a whole tensor, which is read once for them."""
-    with Files() as files:
+    with FileCache() as files:
         loaded = read_tensor(entry, files, Buffer.of([entry]))
         if loaded.problem is not None:
-            return Survey(problem=loaded.problem)
+            return GiantFacts(problem=loaded.problem)
         by_parts = entry.outputs == (0,) and files.catalog(entry).raw(entry.name) is not None
-        return Survey(Known.of(loaded, threads=threads), by_parts)
+        return GiantFacts(KnownFacts.of(loaded, threads=threads), by_parts)
 
 
-def measure_bands(entry: Entry, bands: Bands, known: Known, *, threads: int | None = None) -> Parts:
+def measure_bands(
+    entry: Entry, bands: ScanBands, known: KnownFacts, *, threads: int | None = None
+) -> BandMeasurements:
     """Return the measurements of some bands of a tensor; only these are read."""
     try:
-        with Files() as files:
+        with FileCache() as files:
             x = RawTensor.of(entry, files)
             parts = tuple(parts for _, parts in _parts_of(x, bands, known, threads))
             x.check()
-            return Parts(parts)
+            return BandMeasurements(parts)
     except QuantVizError as problem:
-        return Parts(problem=problem.again())
+        return BandMeasurements(problem=problem.again())
 
 
 class Joining:
     """Joins the parts of a tensor, in any order of arrival."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: KnownFacts) -> None:
         self._known = known
-        self._parts: dict[Scheme, dict[int, Part]] = {}
+        self._parts: dict[Scheme, dict[int, PartMeasurement]] = {}
 
-    def take(self, bands: Bands, number: int, parts: Sequence[Part]) -> Iterator[Measured]:
+    def take(
+        self, bands: ScanBands, number: int, parts: Sequence[PartMeasurement]
+    ) -> Iterator[ContentMeasurement]:
         """Take a part for each scheme of the band of that number; yield the rows of which it was the last."""
         count = -(-math.prod(self._known.seen) // bands.size)
         for scheme, part in zip(bands.schemes, parts, strict=True):
@@ -173,7 +191,7 @@ class Joining:
 
 def divided(
     shape: Shape, schemes: Collection[Scheme], work: float = math.inf, *, experts: int = 1
-) -> tuple[Bands, ...]:
+) -> tuple[ScanBands, ...]:
     """Return the bands of a tensor under some schemes, as many together as make so much work.
 
     A tensor whose blocks go through all its rows under a scheme (per tensor, per column), or whose scales are
@@ -198,14 +216,14 @@ def divided(
         each_alone = experts > 1 and scheme.weighs_columns
         size = count // experts if each_alone else _size_of_band(shape, scheme)
         alike.setdefault(size, []).append(scheme)
-    bands: list[Bands] = []
+    bands: list[ScanBands] = []
     for size, schemes_alike in alike.items():
         if size >= count:
-            bands += (Bands(size, 0, 1, (scheme,)) for scheme in schemes_alike)
+            bands += (ScanBands(size, 0, 1, (scheme,)) for scheme in schemes_alike)
             continue
         number = -(-count // size)
         together = int(min(max(work / (size * len(schemes_alike)), 1), number))
-        bands += (Bands(size, *ends, tuple(schemes_alike)) for ends in runs_between(number, together))
+        bands += (ScanBands(size, *ends, tuple(schemes_alike)) for ends in runs_between(number, together))
     return tuple(bands)
 
 
@@ -225,12 +243,12 @@ def _size_of_band(shape: Shape, scheme: Scheme) -> int:
 
 
 def _parts_of(
-    x: Stored, bands: Bands, known: Known, threads: int | None
-) -> Iterator[tuple[int, tuple[Part, ...]]]:
+    x: Stored, bands: ScanBands, known: KnownFacts, threads: int | None
+) -> Iterator[tuple[int, tuple[PartMeasurement, ...]]]:
     """Yield the number of each band, and a part for each scheme; the band is read once for all of them."""
     count = math.prod(known.seen)
     # One that has room in memory is decoded there; any other is read where it lies for each scheme.
-    room = bands.size if not x.in_place and bands.size < min(count, _MOST_HELD_OF_BAND) else 0
+    room = bands.size if not x.in_place and bands.size < min(count, _MOST_LOADED_OF_BAND) else 0
     buffer = np.empty(room, np.float32)
     for number in range(bands.first, bands.stop):
         start = number * bands.size
@@ -245,6 +263,6 @@ def _parts_of(
             shape = (min(bands.size, count - start) // math.prod(of_rows), *of_rows)
             shape = known.seen if bands.size >= count else shape
             in_memory = InMemory(viewed(torch.from_numpy(values), shape), dtype=x.dtype) if room else None
-            band = in_memory or Band(x, start, shape)
+            band = in_memory or RowBand(x, start, shape)
             parts.append(measure_part(band, start, scheme, known, threads=threads))
         yield number, tuple(parts)

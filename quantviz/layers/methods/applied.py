@@ -13,7 +13,7 @@ import torch
 from quantviz.analysis.study import Study
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.methods.chain import Chain
-from quantviz.layers.methods.contract import Basis, Rounded, Task
+from quantviz.layers.methods.contract import Basis, MethodTask, RoundedWeight
 from quantviz.layers.operands import Operand, study_of_tokens
 from quantviz.pickling import Picklable
 from quantviz.quantization.input_dtype import on_stored
@@ -94,7 +94,7 @@ class ChainWork:
         w = read_whole(values).to(torch.float64)
         self._x = inputs.values(slice(None)).to(torch.float64)
         #: The layer in the basis of `bases`.
-        self.task = Task(w, self._x[~held_back], weights, activations, seed, traced)
+        self.task = MethodTask(w, self._x[~held_back], weights, activations, seed, traced)
         self.bases: list[Basis] = []
         self._traces: dict[str, Any] = {}
         self._bits = 0.0
@@ -115,7 +115,7 @@ class ChainWork:
             refuse_nonfinite(method.id, W=self.task.w, X=self._x)
             self._keep(method.id, basis)
 
-    def end(self, rounded: Rounded | None) -> tuple[Operand, Operand, Applied]:
+    def end(self, rounded: RoundedWeight | None) -> tuple[Operand, Operand, Applied]:
         """Return the operands and the other effects of a layer that is rounded, or stays as it is."""
         w_hat = self.task.w if rounded is None else rounded.w_hat
         study, x_hat = self._inputs(rounded)
@@ -131,7 +131,7 @@ class ChainWork:
         self._bits += found.extra_bits
         self._notes += [note for note in found.notes if note not in self._notes]
 
-    def _inputs(self, rounded: Rounded | None) -> tuple[Study | None, torch.Tensor]:
+    def _inputs(self, rounded: RoundedWeight | None) -> tuple[Study | None, torch.Tensor]:
         """Return the quantization of the inputs in the present basis, and their values after it, float64."""
         scheme = self.task.inputs
         if scheme is not None and rounded is not None and rounded.inputs is not None:
@@ -166,7 +166,7 @@ class ChainWork:
 
     def _operands(
         self,
-        rounded: Rounded | None,
+        rounded: RoundedWeight | None,
         w_hat: torch.Tensor,
         study: Study | None,
         x_hat: torch.Tensor,
@@ -200,7 +200,7 @@ class ChainWork:
             ),
         )
 
-    def _remarks(self, rounded: Rounded | None) -> tuple[Note, ...]:
+    def _remarks(self, rounded: RoundedWeight | None) -> tuple[Note, ...]:
         """Return the notes on a chain's changes between a weight and its rounded value."""
         notes = []
         if rounded is not None and self.chain.rounding is not None:
@@ -217,9 +217,9 @@ def done_together(works: Sequence[ChainWork]) -> list[tuple[Operand, Operand, Ap
     for work in works:
         work.begin()
     method = works[0].chain.rounding
-    rounded: list[Rounded | None] = []
+    rounded: list[RoundedWeight | None] = []
     if method is None:
-        rounded += [None if work.task.weights is None else Rounded(work.task.nearest) for work in works]
+        rounded += [None if work.task.weights is None else RoundedWeight(work.task.nearest) for work in works]
     else:
         with _blamed(method.id):
             rounded += method.round_together([work.task for work in works])

@@ -9,14 +9,14 @@ from typing import ClassVar, Literal
 
 import torch
 
-from quantviz.budget import Progress
+from quantviz.budget import StepCounter
 from quantviz.errors import QuantVizError
 from quantviz.layers.methods.contract import (
     BasisMethod,
-    Rounded,
+    MethodTask,
+    RoundedWeight,
     RoundingMethod,
-    Scaled,
-    Task,
+    ScaledBasis,
     between,
     one_of,
     relative,
@@ -33,7 +33,7 @@ _LEAST = 1e-4
 _MOST = 1e4
 _TINY = float(torch.finfo(torch.float32).tiny)
 #: Weights of trials that are rounded together, at most: so many stay in the processor's cache.
-_AT_ONCE = 2**19
+_WEIGHTS_PER_CHUNK = 2**19
 #: Random choices of channels whose mean is taken.
 _DRAWS = 5
 _GRIDS = {
@@ -96,12 +96,12 @@ class AWQ(BasisMethod):
     def products(self, shape: Shape) -> float:
         return len(_GRIDS[self.variant]) * super().products(shape)
 
-    def basis(self, task: Task) -> Scaled:
+    def basis(self, task: MethodTask) -> ScaledBasis:
         x_mean = task.x.abs().mean(0)
         w_mean = relative_magnitudes(task.w, task.scheme)
         ratios = _GRIDS[self.variant]
         tried = [awq_scales(x_mean, w_mean, ratio, self.variant) for ratio in ratios]
-        progress = Progress(len(tried), is_whole=True)
+        progress = StepCounter(len(tried), is_whole=True)
         losses = [task.output_error(w_hat) for w_hat in progress.through(_rounded_trials(task, tried))]
         best = min(range(len(losses)), key=losses.__getitem__)
         ratio = ratios[best] if self.ratio is None else self.ratio
@@ -111,7 +111,9 @@ class AWQ(BasisMethod):
         scaled = self.ratio is not None or self.variant != "llm_compressor" or losses[best] < unscaled
         if not scaled:
             scales = torch.ones_like(scales)
-        return Scaled(scales, AwqTrace(ratios, tuple(losses), unscaled, best, scaled, x_mean, w_mean, scales))
+        return ScaledBasis(
+            scales, AwqTrace(ratios, tuple(losses), unscaled, best, scaled, x_mean, w_mean, scales)
+        )
 
 
 def awq_scales(
@@ -144,20 +146,20 @@ def relative_magnitudes(w: torch.Tensor, scheme: Scheme) -> torch.Tensor:
     return (w.abs() / (expand(largest, layout, tuple(w.shape)) + _TINY)).mean(0)
 
 
-def _rounded_trials(task: Task, tried: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
+def _rounded_trials(task: MethodTask, tried: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
     """Yield the weights times the scales of each trial, rounded to nearest and divided again, float64.
 
     Small weights whose rows are rounded apart are rounded together, as the rows of one matrix.
     """
-    at_once = max(1, _AT_ONCE // task.w.numel()) if _has_rows_apart(task) else 1
-    for start, stop in runs_between(len(tried), at_once):
+    trials_per_chunk = max(1, _WEIGHTS_PER_CHUNK // task.w.numel()) if _has_rows_apart(task) else 1
+    for start, stop in runs_between(len(tried), trials_per_chunk):
         scales = torch.stack(tuple(tried[start:stop]))[:, None]
         scaled = (task.w * scales).to(torch.float32)
         rounded = quantize(scaled.flatten(0, 1), task.scheme)
         yield from rounded.x_hat.view_as(scaled).to(torch.float64) / scales
 
 
-def _has_rows_apart(task: Task) -> bool:
+def _has_rows_apart(task: MethodTask) -> bool:
     """Return whether a row of the weight is rounded the same whatever the other rows are."""
     scheme = task.scheme
     shape = tuple(task.w.shape)
@@ -274,7 +276,7 @@ class AWQClip(RoundingMethod):
         if weights is not None and weights.granularity.id == "flat":
             yield QuantVizError("method.awq.blocks", scheme=str(weights))
 
-    def round(self, task: Task) -> Rounded:
+    def round(self, task: MethodTask) -> RoundedWeight:
         ends = found_by_reference(task.values, task.scheme)
         if not isinstance(ends, Range):
             raise QuantVizError("method.awq.no_range", scheme=str(task.scheme))
@@ -283,14 +285,14 @@ class AWQClip(RoundingMethod):
         width = task.scheme.layout(tuple(task.w.shape)).block_shape[1]
         hessians = [part.T @ part for part in torch.split(x, width, 1)]
         shares = _SHARES[self.variant]
-        trials = Progress(len(shares), is_whole=True).through(shares)
+        trials = StepCounter(len(shares), is_whole=True).through(shares)
         losses = [_errors_of_blocks(task, hessians, _clipped(ends, share)) for share in trials]
         best = torch.stack(losses).argmin(0)
         chosen = torch.tensor(shares, dtype=torch.float64)[best]
         result = quantize_in_ranges(task.values, task.scheme, _clipped(ends, chosen))
         first = float(losses[0].sum())
         whole = tuple(float(loss.sum()) / first if first else 0.0 for loss in losses)
-        return Rounded(replace(result, own_codes=True), ClipTrace(shares, whole, chosen))
+        return RoundedWeight(replace(result, own_codes=True), ClipTrace(shares, whole, chosen))
 
 
 def _clipped(ends: Range, share: torch.Tensor | float) -> Range:
@@ -299,7 +301,7 @@ def _clipped(ends: Range, share: torch.Tensor | float) -> Range:
     return Range(torch.maximum(ends.lo, -end), torch.minimum(ends.hi, end), ends.extreme.sign() * end)
 
 
-def _errors_of_blocks(task: Task, hessians: Sequence[torch.Tensor], ranges: Range) -> torch.Tensor:
+def _errors_of_blocks(task: MethodTask, hessians: Sequence[torch.Tensor], ranges: Range) -> torch.Tensor:
     """Return ‖error‖² of the outputs of each block of weights by itself, float64 of the ranges' shape.
 
     `hessians` are XᵀX of the inputs of each column of blocks.

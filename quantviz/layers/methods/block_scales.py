@@ -13,7 +13,14 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import stored_bits
-from quantviz.layers.methods.contract import Rounded, RoundingMethod, Task, as_quantized, between, one_of
+from quantviz.layers.methods.contract import (
+    MethodTask,
+    RoundedWeight,
+    RoundingMethod,
+    as_quantized,
+    between,
+    one_of,
+)
 from quantviz.quantization.quantizer import dequantize, quantize
 from quantviz.schemes.calibration import Searched
 from quantviz.schemes.conventions import CONVENTIONS
@@ -58,7 +65,7 @@ class DoubleQuantization(RoundingMethod):
         if weights is not None and (weights.granularity.single or weights.mode != "symmetric" or two_levels):
             yield QuantVizError("method.double_quantization.scheme", scheme=str(weights))
 
-    def round(self, task: Task) -> Rounded:
+    def round(self, task: MethodTask) -> RoundedWeight:
         plain = task.nearest
         scales = plain.qparams.scale.to(torch.float32)
         mean = scales.mean()
@@ -72,7 +79,7 @@ class DoubleQuantization(RoundingMethod):
         size = stored_bits(task.scheme)
         of_scale = stored_bits(_of_scales(self.block)).code + _SECOND_BITS / self.block
         bits = (of_scale - size.scale) * scales.numel() / plain.x.numel()
-        return Rounded(result, ScalesTrace(scales.flatten(), stored.flatten(), float(mean)), bits)
+        return RoundedWeight(result, ScalesTrace(scales.flatten(), stored.flatten(), float(mean)), bits)
 
 
 def _of_scales(block: int) -> Scheme:
@@ -120,12 +127,12 @@ class FourOverSix(RoundingMethod):
         if weights is not None and (weights.format != "float4_e2m1fn" or weights.granularity not in groups):
             yield QuantVizError("method.four_over_six.scheme", scheme=str(weights))
 
-    def round(self, task: Task) -> Rounded:
+    def round(self, task: MethodTask) -> RoundedWeight:
         scheme = scheme_of_error(self.error)
         result = quantize(as_quantized(task.w, scheme), scheme)
         largest = Blocks(result.x_hat, result.layout, torch.float32).magnitudes().min_max()[1]
         scales = result.qparams.scale.to(torch.float32)
-        return Rounded(result, EndsTrace(largest < 5 * scales))
+        return RoundedWeight(result, EndsTrace(largest < 5 * scales))
 
 
 def scheme_of_error(error: str = "squares") -> Scheme:

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.layers.methods.contract import BasisMethod, Scaled, Task, between, one_of
+from quantviz.layers.methods.contract import BasisMethod, MethodTask, ScaledBasis, between, one_of
 
 #: The smallest scale, and the smallest maximum of a channel's weights, of the authors' code.
 _LEAST = 1e-5
@@ -44,7 +44,7 @@ class SmoothQuant(BasisMethod):
     """Divide channel j of the inputs by s_j = max|x_j|^α / max|w_j|^(1−α), and multiply its weights by it.
 
     >>> w, x = torch.tensor([[1.0, 2.0]]).double(), torch.tensor([[4.0, 2.0], [1.0, -8.0]]).double()
-    >>> SmoothQuant().basis(Task(w, x, None, None)).scales.tolist()
+    >>> SmoothQuant().basis(MethodTask(w, x, None, None)).scales.tolist()
     [2.0, 2.0]
     """
 
@@ -63,11 +63,11 @@ class SmoothQuant(BasisMethod):
             yield from between(self, "alpha", 0, 1)
         yield from one_of(self, "variant", _VARIANTS)
 
-    def basis(self, task: Task) -> Scaled:
+    def basis(self, task: MethodTask) -> ScaledBasis:
         alpha = _ALPHAS.get(self.variant, 0.5) if self.alpha is None else self.alpha
         scales = smooth_scales(task.x, (task.w,), alpha, self.variant)
         trace = SmoothTrace(task.x.abs().amax(0), task.w.abs().amax(0), scales, alpha)
-        return Scaled(scales, trace)
+        return ScaledBasis(scales, trace)
 
 
 def smooth_scales(
@@ -112,7 +112,7 @@ class Equalization(BasisMethod):
     inputs that they make stands for them. `equalize` has the paper's form for two layers.
 
     >>> w, x = torch.tensor([[1.0, 2.0]]).double(), torch.tensor([[4.0, 2.0], [1.0, -8.0]]).double()
-    >>> Equalization().basis(Task(w, x, None, None)).scales.tolist()
+    >>> Equalization().basis(MethodTask(w, x, None, None)).scales.tolist()
     [2.0, 2.0]
     """
 
@@ -125,10 +125,10 @@ class Equalization(BasisMethod):
     def problems(self) -> Iterator[QuantVizError]:
         yield from one_of(self, "ranges", ("magnitude", "width"))
 
-    def basis(self, task: Task) -> Scaled:
+    def basis(self, task: MethodTask) -> ScaledBasis:
         scales = equal_scales(range_of(task.x, 0, self.ranges), range_of(task.w, 0, self.ranges))
         trace = SmoothTrace(task.x.abs().amax(0), task.w.abs().amax(0), scales)
-        return Scaled(scales, trace)
+        return ScaledBasis(scales, trace)
 
 
 def equalize(

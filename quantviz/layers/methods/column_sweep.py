@@ -8,7 +8,7 @@ from functools import cached_property
 
 import torch
 
-from quantviz.budget import Progress
+from quantviz.budget import StepCounter
 from quantviz.layers.methods.contract import as_quantized
 from quantviz.quantization.cells import quantize_with
 from quantviz.quantization.operations import NamedTensors
@@ -124,7 +124,7 @@ def sweep(layers: Sequence[Columns], scheme: Scheme, block: int) -> list[Swept]:
         scheme: The scheme of the weights.
         block: Columns beyond the present block of so many are corrected when it is done, all at once.
     """
-    progress = Progress(sum(-(-layer.w.shape[1] // block) for layer in layers), is_whole=True)
+    progress = StepCounter(sum(-(-layer.w.shape[1] // block) for layer in layers), is_whole=True)
     sweeps = [_swept(layer, block, progress) for layer in layers]
     swept: dict[int, Swept] = {}
     asked = {number: next(running) for number, running in enumerate(sweeps)}
@@ -161,7 +161,7 @@ def _rounded(asked: Sequence[_Asked], scheme: Scheme) -> Iterator[_Answer]:
         yield q[:, 0], x_hat[:, 0], clipped[:, 0]
 
 
-def _swept(layer: Columns, block: int, progress: Progress) -> Generator[_Asked, _Answer, Swept]:
+def _swept(layer: Columns, block: int, progress: StepCounter) -> Generator[_Asked, _Answer, Swept]:
     """Sweep one layer; yield each column that is to be rounded."""
     factor = layer.factor
     diagonal = factor.diagonal().unbind()

@@ -41,7 +41,7 @@ _PLAIN: dict[Any, type] = {int: int, "int": int, float: float, "float": float}
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class MethodTask:
     """The input of a method: a layer in the present basis, without the tokens that are held back."""
 
     #: W, float64 (outputs, inputs).
@@ -93,7 +93,7 @@ class Task:
         """Return W with each weight rounded to nearest."""
         return quantize(self.values, self.scheme)
 
-    def in_basis(self, basis: Basis) -> Task:
+    def in_basis(self, basis: Basis) -> MethodTask:
         return dataclasses.replace(self, w=basis.of_weights(self.w), x=basis.of_inputs(self.x))
 
     def output_error(self, w_hat: torch.Tensor) -> float:
@@ -178,10 +178,10 @@ class Basis(ABC):
         """Return weights of this basis in the one before, WTᵀ."""
 
 
-class Scaled(Basis):
+class ScaledBasis(Basis):
     """A basis in which each input channel is divided by its own scale, and its weights are multiplied by it.
 
-    >>> scaled = Scaled(torch.tensor([2.0, 0.5], dtype=torch.float64))
+    >>> scaled = ScaledBasis(torch.tensor([2.0, 0.5], dtype=torch.float64))
     >>> scaled.of_inputs(torch.tensor([[4.0, 4.0]])).tolist(), scaled.of_weights(torch.ones(1, 2)).tolist()
     ([[2.0, 8.0]], [[2.0, 0.5]])
     """
@@ -206,7 +206,7 @@ class Scaled(Basis):
 
 
 @dataclass(frozen=True, eq=False)
-class Rounded:
+class RoundedWeight:
     """The weight after rounding, in the basis of the task."""
 
     #: Codes, scales and values of W; `own_codes` where codes do not follow from W alone.
@@ -291,7 +291,7 @@ class BasisMethod(Method):
     stage: ClassVar[Stage] = "basis"
 
     @abstractmethod
-    def basis(self, task: Task) -> Basis:
+    def basis(self, task: MethodTask) -> Basis:
         """Return the basis in which the layer is rounded."""
 
 
@@ -301,10 +301,10 @@ class RoundingMethod(Method):
     stage: ClassVar[Stage] = "rounding"
 
     @abstractmethod
-    def round(self, task: Task) -> Rounded:
+    def round(self, task: MethodTask) -> RoundedWeight:
         """Return the rounded weight."""
 
-    def round_together(self, tasks: Sequence[Task]) -> list[Rounded]:
+    def round_together(self, tasks: Sequence[MethodTask]) -> list[RoundedWeight]:
         """Return the rounded weights of layers under the same schemes, each as it would be alone."""
         return [self.round(task) for task in tasks]
 
@@ -319,7 +319,7 @@ class CorrectionMethod(Method):
     stage: ClassVar[Stage] = "correction"
 
     @abstractmethod
-    def correct(self, task: Task, w_hat: torch.Tensor, x_hat: torch.Tensor) -> Correction:
+    def correct(self, task: MethodTask, w_hat: torch.Tensor, x_hat: torch.Tensor) -> Correction:
         """Return the correction of a rounded layer.
 
         Args:

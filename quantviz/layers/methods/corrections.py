@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.layers.methods.contract import Correction, CorrectionMethod, Task, between, one_of
+from quantviz.layers.methods.contract import Correction, CorrectionMethod, MethodTask, between, one_of
 from quantviz.schemes.granularity import Shape
 
 #: Bits of each number of L and R.
@@ -84,7 +84,7 @@ class LowRank(CorrectionMethod):
         if weights is None:
             yield QuantVizError("method.no_weight_scheme")
 
-    def correct(self, task: Task, w_hat: torch.Tensor, x_hat: torch.Tensor) -> Correction:
+    def correct(self, task: MethodTask, w_hat: torch.Tensor, x_hat: torch.Tensor) -> Correction:
         error = task.w - w_hat
         weighting, inverse = self._weighting(task)
         weighted = _times(error, weighting)
@@ -98,7 +98,7 @@ class LowRank(CorrectionMethod):
         notes = task.few_tokens if self.weighting == "optimum" else ()
         return Correction(product, extra_bits=bits, trace=trace, notes=notes)
 
-    def _weighting(self, task: Task) -> tuple[torch.Tensor, torch.Tensor]:
+    def _weighting(self, task: MethodTask) -> tuple[torch.Tensor, torch.Tensor]:
         """Return S and its inverse: a number for each input channel, or a matrix, float64."""
         if self.weighting == "none":
             ones = torch.ones(task.w.shape[1], dtype=torch.float64)
@@ -177,7 +177,7 @@ class BiasCorrection(CorrectionMethod):
     id: ClassVar[str] = "bias_correction"
     cost: ClassVar[str] = "2 N m n"
 
-    def correct(self, task: Task, w_hat: torch.Tensor, x_hat: torch.Tensor) -> Correction:
+    def correct(self, task: MethodTask, w_hat: torch.Tensor, x_hat: torch.Tensor) -> Correction:
         error = x_hat @ w_hat.T - task.x @ task.w.T
         trace = BiasTrace(error.mean(0), error.square().mean(0))
         return Correction(bias=-trace.mean, trace=trace)

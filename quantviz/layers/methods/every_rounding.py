@@ -13,9 +13,9 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.layers.layer_result import LayerResult
-from quantviz.layers.methods.contract import RoundingMethod, Task, squared_outputs
+from quantviz.layers.methods.contract import MethodTask, RoundingMethod, squared_outputs
 from quantviz.layers.methods.gptq import GPTQ
-from quantviz.layers.methods.learned_rounding import AdaRound, Choices
+from quantviz.layers.methods.learned_rounding import AdaRound, CodePairs
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import PerTensor
 from quantviz.tensors import blocks
@@ -61,7 +61,7 @@ def every_rounding(result: LayerResult, output: int, first: int) -> EveryRoundin
         QuantVizError: The codes are no whole numbers, or the weights do not share one scale.
     """
     task = _small_task(result, output, first)
-    choices = Choices.of(task)
+    choices = CodePairs.of(task)
     every, errors = _errors(choices)
     marks = {}
     for name, method in _MARKED.items():
@@ -78,14 +78,14 @@ def most_telling(result: LayerResult, output: int) -> int:
     """
 
     def times(first: int) -> float:
-        errors = _errors(Choices.of(_small_task(result, output, first)))[1]
+        errors = _errors(CodePairs.of(_small_task(result, output, first)))[1]
         least = float(errors.min())
         return float(errors[0]) / least if least else 0.0
 
     return max(range(0, result.shape[1] - WEIGHTS + 1, WEIGHTS), key=times)
 
 
-def _errors(choices: Choices) -> tuple[torch.Tensor, torch.Tensor]:
+def _errors(choices: CodePairs) -> tuple[torch.Tensor, torch.Tensor]:
     """Return every combination of flips, float64 (2^n, n), and the error of each, float64 (2^n,)."""
     task = choices.task
     every = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * task.w.shape[1])
@@ -94,7 +94,7 @@ def _errors(choices: Choices) -> tuple[torch.Tensor, torch.Tensor]:
     return every, squared_outputs(change, task.hessian) / signal
 
 
-def _small_task(result: LayerResult, output: int, first: int) -> Task:
+def _small_task(result: LayerResult, output: int, first: int) -> MethodTask:
     """Return the layer of a few weights of one output, with the scale that they have."""
     study = result.weights.study
     if study is None or study.result is None or study.scheme.number_format.kind != "integer":
@@ -110,4 +110,4 @@ def _small_task(result: LayerResult, output: int, first: int) -> Task:
     given = Given(float(params[0][0]), float(params[1][0]))
     scheme = study.scheme.replace(granularity=PerTensor(), calibration=given)
     x = result.inputs.values(slice(None))[~result.held_back, first : first + WEIGHTS]
-    return Task(r.x[place].to(torch.float64), x.to(torch.float64), scheme, None)
+    return MethodTask(r.x[place].to(torch.float64), x.to(torch.float64), scheme, None)

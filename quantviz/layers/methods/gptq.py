@@ -13,9 +13,9 @@ import torch
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.methods.column_sweep import Columns, SweepTrace, Swept, sweep
 from quantviz.layers.methods.contract import (
-    Rounded,
+    MethodTask,
+    RoundedWeight,
     RoundingMethod,
-    Task,
     as_quantized,
     between,
     one_of,
@@ -40,7 +40,7 @@ VARIANTS = ("paper", "full_inverse", "last_scale", "sliced_scale")
 #: A pivot of H counts as 0 up to so many times the last bit of its diagonal.
 _NONE = 16
 #: Columns of H that are computed at a time.
-_AT_ONCE = 512
+_COLUMNS_PER_CHUNK = 512
 #: Bits of an index of a column's group, as files of GPTQ store it.
 _INDEX_BITS = 32
 
@@ -98,17 +98,17 @@ class GPTQ(RoundingMethod):
         if not along or weights.arithmetic.scale.depends_on_tensor or weights.search is not None:
             yield QuantVizError("method.dynamic_groups", scheme=str(weights))
 
-    def round(self, task: Task) -> Rounded:
+    def round(self, task: MethodTask) -> RoundedWeight:
         return self.round_together([task])[0]
 
-    def round_together(self, tasks: Sequence[Task]) -> list[Rounded]:
+    def round_together(self, tasks: Sequence[MethodTask]) -> list[RoundedWeight]:
         if self.variant == "sliced_scale":
-            return [Rounded(task.nearest) for task in tasks]
+            return [RoundedWeight(task.nearest) for task in tasks]
         begun = [self._begun(task) for task in tasks]
         swept = sweep([layer.columns for layer in begun], tasks[0].scheme, self.block)
         return [self._ended(layer, columns) for layer, columns in zip(begun, swept, strict=True)]
 
-    def _begun(self, task: Task) -> _Begun:
+    def _begun(self, task: MethodTask) -> _Begun:
         """Return a layer with its scales and the factor that spreads its errors."""
         exact = task.w.shape[1] <= EXACT
         dtype = torch.float64 if exact else torch.float32
@@ -128,7 +128,7 @@ class GPTQ(RoundingMethod):
         columns = Columns(w[:, channels].to(dtype), factor, scales.of_column)
         return _Begun(task, start, scales, columns, channels, dead)
 
-    def _ended(self, begun: _Begun, swept: Swept) -> Rounded:
+    def _ended(self, begun: _Begun, swept: Swept) -> RoundedWeight:
         """Return a layer's codes after its sweep."""
         task = begun.task
         channels = begun.channels
@@ -143,14 +143,14 @@ class GPTQ(RoundingMethod):
         if self.variant == "last_scale":
             result = _with_last_scale(result)
         indices = _INDEX_BITS / len(task.w) if begun.scales.scattered else 0.0
-        return Rounded(result, trace, indices, _notes(task, begun.dead))
+        return RoundedWeight(result, trace, indices, _notes(task, begun.dead))
 
 
 @dataclass(frozen=True, eq=False)
 class _Begun:
     """A layer before its sweep."""
 
-    task: Task
+    task: MethodTask
     #: Its codes rounded to nearest, whose scales static groups have.
     start: QuantResult
     scales: _Static | _Dynamic
@@ -258,7 +258,7 @@ def _order(loudness: torch.Tensor, order: str, scheme: Scheme) -> torch.Tensor:
 def _squares(x: torch.Tensor) -> torch.Tensor:
     """Return XᵀX, of which only the upper half is multiplied."""
     products = x.new_empty(x.shape[1], x.shape[1])
-    for start, stop in runs_between(len(products), _AT_ONCE):
+    for start, stop in runs_between(len(products), _COLUMNS_PER_CHUNK):
         torch.mm(x[:, start:stop].T, x[:, start:], out=products[start:stop, start:])
         products[stop:, start:stop] = products[start:stop, stop:].T
     return products
@@ -285,7 +285,7 @@ def _factor(hessian: torch.Tensor, damping: float, *, whole: bool) -> torch.Tens
 def _inverse_of_upper(root: torch.Tensor) -> torch.Tensor:
     """Return the inverse of an upper triangular matrix, by halves: of its zeros nothing is computed."""
     size = len(root)
-    if size <= _AT_ONCE:
+    if size <= _COLUMNS_PER_CHUNK:
         inverse: torch.Tensor = torch.linalg.solve_triangular(
             root, torch.eye(size, dtype=root.dtype), upper=True
         )
@@ -311,7 +311,7 @@ def _with_last_scale(result: QuantResult) -> QuantResult:
 
 
 def _result(
-    task: Task, start: QuantResult, scales: _Static | _Dynamic, swept: Swept, channels: torch.Tensor
+    task: MethodTask, start: QuantResult, scales: _Static | _Dynamic, swept: Swept, channels: torch.Tensor
 ) -> QuantResult:
     """Return the codes of a sweep in the order of the weight."""
     place = channels.argsort()
@@ -331,7 +331,7 @@ def _result(
     )
 
 
-def _notes(task: Task, dead: torch.Tensor) -> tuple[Note, ...]:
+def _notes(task: MethodTask, dead: torch.Tensor) -> tuple[Note, ...]:
     notes = list(task.few_tokens)
     if bool(dead.any()):
         notes.append(Note.of("method_dead_channels", count=int(dead.sum())))

@@ -19,7 +19,7 @@ import torch
 from quantviz.analysis.fitted_codebook import fit_codebook
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element
-from quantviz.layers.methods.contract import Rounded, RoundingMethod, Task, one_of, relative
+from quantviz.layers.methods.contract import MethodTask, RoundedWeight, RoundingMethod, one_of, relative
 from quantviz.layers.methods.rotation import shares_of_bins
 from quantviz.quantization.grids import nearest
 from quantviz.quantization.quantizer import quantize
@@ -83,7 +83,7 @@ class Higgs(RoundingMethod):
         if weights is not None and weights.number_format.bits > _MOST_BITS:
             yield QuantVizError("method.higgs.bits", scheme=str(weights), most=_MOST_BITS)
 
-    def round(self, task: Task) -> Rounded:
+    def round(self, task: MethodTask) -> RoundedWeight:
         result = task.nearest
         layout = result.layout
         shape = tuple(task.w.shape)
@@ -98,7 +98,7 @@ class Higgs(RoundingMethod):
         lost = error / signal if signal else 0.0
         trace = GridTrace(grid.codebook, gaussian_error(grid.codebook), lost, shares_of_bins(task.w, scales))
         own_bits = bits + _SCALE_BITS * layout.block_count / task.w.numel()
-        return Rounded(result, trace, own_bits - bits_per_element(task.scheme, shape), values=w_hat)
+        return RoundedWeight(result, trace, own_bits - bits_per_element(task.scheme, shape), values=w_hat)
 
 
 @dataclass(frozen=True)
@@ -123,13 +123,13 @@ class KMeans(RoundingMethod):
             levels = weights.number_format.levels
             yield QuantVizError("codebook_too_long", got=weights.format, levels=levels, most=MOST_OWN_VALUES)
 
-    def round(self, task: Task) -> Rounded:
+    def round(self, task: MethodTask) -> RoundedWeight:
         importance = task.x.square().mean(0) if self.weighting == "activation" else None
         result = quantize(task.values, fit_codebook(task.values, task.scheme, importance=importance))
-        return Rounded(result, _codebook_trace(task, result) if task.traced else None)
+        return RoundedWeight(result, _codebook_trace(task, result) if task.traced else None)
 
 
-def _codebook_trace(task: Task, result: QuantResult) -> CodebookTrace:
+def _codebook_trace(task: MethodTask, result: QuantResult) -> CodebookTrace:
     """Return the trace of a weight that is rounded to a codebook of its own."""
     scales = expand(result.qparams.scale.to(torch.float64), result.layout, result.shape)
     units = task.values / torch.where(scales == 0, 1.0, scales)

@@ -15,12 +15,12 @@ from typing import ClassVar
 
 import torch
 
-from quantviz.budget import Progress
+from quantviz.budget import StepCounter
 from quantviz.errors import QuantVizError
 from quantviz.layers.methods.contract import (
-    Rounded,
+    MethodTask,
+    RoundedWeight,
     RoundingMethod,
-    Task,
     as_quantized,
     between,
     relative,
@@ -63,17 +63,17 @@ class LearningTrace:
 
 
 @dataclass(frozen=True, eq=False)
-class Choices:
+class CodePairs:
     """The two codes that each weight can become, and their values."""
 
-    task: Task
+    task: MethodTask
     nearest: QuantResult
     #: The code on the other side of the weight, in the dtype of codes, and its value, float32.
     other: torch.Tensor
     other_value: torch.Tensor
 
     @classmethod
-    def of(cls, task: Task) -> Choices:
+    def of(cls, task: MethodTask) -> CodePairs:
         """Return the choices of a layer whose codes are whole numbers."""
         nearest = task.nearest
         scale = blocks.expand(nearest.qparams.scale, nearest.layout, nearest.shape)
@@ -130,8 +130,8 @@ class AdaRound(_Learned):
         yield from between(self, "rate", 1e-6, 10)
         yield from between(self, "penalty", 0, 1000)
 
-    def round(self, task: Task) -> Rounded:
-        choices = Choices.of(task)
+    def round(self, task: MethodTask) -> RoundedWeight:
+        choices = CodePairs.of(task)
         times_hessian = _product_with_hessian(task)
         gap = choices.gap.to(torch.float32)
         change = choices.nearest.error.to(torch.float32)
@@ -141,7 +141,7 @@ class AdaRound(_Learned):
         of_loss = gap * (2 / whole)
         moments = torch.zeros(2, *v.shape)
         found = _Best(choices)
-        progress = Progress(self.steps, is_whole=True)
+        progress = StepCounter(self.steps, is_whole=True)
         for step in range(1, self.steps + 1):
             progress.step()
             sigmoid = torch.sigmoid(v)
@@ -173,7 +173,7 @@ def _odd_power(values: torch.Tensor, exponent: int) -> torch.Tensor:
     return power
 
 
-def _product_with_hessian(task: Task) -> Callable[[torch.Tensor], torch.Tensor]:
+def _product_with_hessian(task: MethodTask) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return the function that multiplies weights by H, float32."""
     tokens, inputs, _ = task.shape
     if 2 * tokens < inputs:
@@ -211,15 +211,15 @@ class SignRound(_Learned):
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "steps", 1, 100_000)
 
-    def round(self, task: Task) -> Rounded:
-        choices = Choices.of(task)
+    def round(self, task: MethodTask) -> RoundedWeight:
+        choices = CodePairs.of(task)
         times_hessian = _product_with_hessian(task)
         start = choices.nearest
         w = task.values
         v = torch.zeros_like(w)
         factor = torch.ones_like(start.qparams.scale, dtype=torch.float32)
         found = _Best(choices)
-        progress = Progress(self.steps, is_whole=True)
+        progress = StepCounter(self.steps, is_whole=True)
         for step in range(1, self.steps + 1):
             progress.step()
             result = moved_rounding(start, v, factor)
@@ -275,7 +275,7 @@ def moved_rounding(start: QuantResult, v: torch.Tensor, factor: torch.Tensor) ->
 class _Best:
     """The best rounding met so far, and the errors of all of them."""
 
-    def __init__(self, choices: Choices) -> None:
+    def __init__(self, choices: CodePairs) -> None:
         self._task = choices.task
         self._nearest = choices.nearest
         self._kept = choices.nearest
@@ -301,7 +301,7 @@ class _Best:
             self._kept = result
         self._looks.append((step, error, float(undecided)))
 
-    def rounded(self) -> Rounded:
+    def rounded(self) -> RoundedWeight:
         """Return the best rounding with its trace; rounding to nearest where none is better."""
         least = self._task.output_error(self._kept.x_hat)
         if least >= self._began:
@@ -314,4 +314,4 @@ class _Best:
             steps.to(torch.int64), errors.clamp(min=least), undecided, self._kept.q != self._nearest.q
         )
         found = dataclasses.replace(self._kept, own_codes=True)
-        return Rounded(found, trace, notes=self._task.few_tokens)
+        return RoundedWeight(found, trace, notes=self._task.few_tokens)

@@ -11,10 +11,10 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import stored_bits
 from quantviz.layers.methods.contract import (
+    MethodTask,
     Nearest,
-    Rounded,
+    RoundedWeight,
     RoundingMethod,
-    Task,
     as_quantized,
     between,
     one_of,
@@ -60,7 +60,7 @@ class LLMInt8(RoundingMethod):
         if inputs is None:
             yield QuantVizError("method.llm_int8.inputs")
 
-    def round(self, task: Task) -> Rounded:
+    def round(self, task: MethodTask) -> RoundedWeight:
         x_max = self.seen(task.x).abs().amax(0)
         kept = (x_max >= self.threshold) & self._splits
 
@@ -71,11 +71,11 @@ class LLMInt8(RoundingMethod):
         if self.variant == "paper":
             bits = float(kept.to(torch.float64).mean()) * (_HALF_BITS - stored_bits(task.scheme).code)
             w_hat = torch.where(kept, in_half(task.w), task.nearest.x_hat.to(torch.float64))
-            return Rounded(task.nearest, trace, bits, values=w_hat, inputs=rounded)
+            return RoundedWeight(task.nearest, trace, bits, values=w_hat, inputs=rounded)
         found = quantize(as_quantized(self.seen(task.w), task.scheme), task.scheme)
         result = replace(found, x=task.values, error=found.x_hat - task.values, own_codes=True)
         w_hat = torch.where(kept, in_half(found.x_hat), found.x_hat.to(torch.float64))
-        return Rounded(result, trace, values=w_hat, inputs=rounded)
+        return RoundedWeight(result, trace, values=w_hat, inputs=rounded)
 
     @property
     def _splits(self) -> bool:

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.layers.methods.contract import Basis, BasisMethod, Task, between, one_of
+from quantviz.layers.methods.contract import Basis, BasisMethod, MethodTask, between, one_of
 from quantviz.streaming.hadamard import hadamard_transform
 from quantviz.tensors.blocks import viewed
 from quantviz.tensors.hadamard import base_factor, base_matrix, has_hadamard, is_skew, largest_block
@@ -23,11 +23,11 @@ REACH = 8.1
 
 
 @dataclass(frozen=True)
-class Spread:
+class RotationSpread:
     """The spread of some values around 0: both numbers fall where a few loud ones are spread over all.
 
-    >>> Spread.of(torch.tensor([1.0, -1.0, 1.0, -1.0]))
-    Spread(kurtosis=1.0, peak=1.0)
+    >>> RotationSpread.of(torch.tensor([1.0, -1.0, 1.0, -1.0]))
+    RotationSpread(kurtosis=1.0, peak=1.0)
     """
 
     #: The mean of x⁴ over the square of that of x²: 3 for a Gaussian, 1.8 for equally likely values.
@@ -36,7 +36,7 @@ class Spread:
     peak: float
 
     @classmethod
-    def of(cls, values: torch.Tensor) -> Spread:
+    def of(cls, values: torch.Tensor) -> RotationSpread:
         """Return the numbers of some values; 0 for zeros."""
         squares = values.to(torch.float64).square()
         mean = float(squares.mean())
@@ -51,8 +51,8 @@ class RotationTrace:
 
     #: Input channels that are turned together.
     block: int
-    weights: tuple[Spread, Spread]
-    inputs: tuple[Spread, Spread]
+    weights: tuple[RotationSpread, RotationSpread]
+    inputs: tuple[RotationSpread, RotationSpread]
     #: The share of values in each of `BINS` bins between ±`REACH` root mean squares, before and after; those
     #: beyond are in the outermost ones. float64 (BINS,).
     weight_bins: tuple[torch.Tensor, torch.Tensor]
@@ -63,7 +63,7 @@ class RotationTrace:
 class Rotation(BasisMethod):
     """Multiply inputs and weights by one orthogonal matrix: XR(WR)ᵀ = XWᵀ.
 
-    >>> task = Task(torch.eye(4).double(), torch.ones(2, 4).double(), None, None)
+    >>> task = MethodTask(torch.eye(4).double(), torch.ones(2, 4).double(), None, None)
     >>> Rotation().basis(task).of_inputs(task.x)[0].tolist()
     [2.0, 0.0, 0.0, 0.0]
     """
@@ -89,14 +89,17 @@ class Rotation(BasisMethod):
         if self.block is not None:
             yield from between(self, "block", 1, 2**20)
 
-    def basis(self, task: Task) -> Turned:
+    def basis(self, task: MethodTask) -> Turned:
         inputs = task.w.shape[1]
         turned = Turned(self, inputs)
         if not task.traced:
             return turned
         before = task.w, task.x
         after = turned.of_weights(task.w), turned.of_inputs(task.x)
-        spreads = [(Spread.of(one), Spread.of(other)) for one, other in zip(before, after, strict=True)]
+        spreads = [
+            (RotationSpread.of(one), RotationSpread.of(other))
+            for one, other in zip(before, after, strict=True)
+        ]
         bins = [
             (shares_of_bins(one), shares_of_bins(other)) for one, other in zip(before, after, strict=True)
         ]

@@ -15,8 +15,8 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from quantviz.door import whole
 from quantviz.errors import Note, QuantVizError
+from quantviz.public_calls import whole
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.schemes.orientation import MOST_WEIGHT_AXES, Orientation
@@ -61,7 +61,7 @@ WEIGHT_MAP = "weight_map"
 MOST_AXES = 64
 
 #: Values that are converted at a time.
-_AT_ONCE = 2**22
+_VALUES_PER_CHUNK = 2**22
 #: Number of names that are searched for a similar one.
 _NAMES_COMPARED = 500
 
@@ -425,7 +425,7 @@ class Catalog(ABC):
     def _parts(self, name: str, window: Window) -> Iterator[torch.Tensor]:
         """Yield the window in its stored dtype, in the order of its elements, some at a time."""
         cutter = self._cutter(name)
-        for each in pieces(window, _AT_ONCE):
+        for each in pieces(window, _VALUES_PER_CHUNK):
             yield cutter(each).flatten()
 
     def _as_float32(self, name: str, parts: Iterable[torch.Tensor], lengths: Shape) -> Loaded:

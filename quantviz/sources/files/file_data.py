@@ -24,7 +24,7 @@ from quantviz.sources.limits import Limits, setting_of
 _LONGEST_NAME = 80
 #: Bytes to read from a file on disk at a time: with fewer, reads from disk start later and take more of a
 #: processor; with more, the bytes have left a core's cache before they are decoded.
-_AT_ONCE = 2**21
+_BYTES_PER_READ = 2**21
 
 
 #: Names of pieces of a file that was cut up, as uploaders to hubs and `split` name them: m.gguf.part1of2,
@@ -55,7 +55,7 @@ class OpenFile:
     `check` first.
     """
 
-    at_once = _AT_ONCE
+    bytes_per_read = _BYTES_PER_READ
 
     def __init__(self, descriptor: int, name: str, path: Path) -> None:
         self.descriptor = descriptor
@@ -99,7 +99,7 @@ class ByteSource(Protocol):
     """A source of a file's bytes, on disk, in memory or on another machine."""
 
     #: Bytes to ask for at a time.
-    at_once: int
+    bytes_per_read: int
 
     def check(self) -> None:
         """Raise a `QuantVizError` if the file has been changed since it was opened."""
@@ -111,7 +111,7 @@ class ByteSource(Protocol):
 class BytesHeld:
     """Bytes in memory."""
 
-    at_once = _AT_ONCE
+    bytes_per_read = _BYTES_PER_READ
 
     def __init__(self, view: memoryview) -> None:
         self._view = view

@@ -29,14 +29,14 @@ class FlatBuffer:
         self._check = check
         self._seen = 0
 
-    def root(self) -> Table:
+    def root(self) -> FlatbufferTable:
         """Return the root table, from which all others are reached."""
         return self.table(self.number("I", 0))
 
-    def table(self, at: int) -> Table:
+    def table(self, at: int) -> FlatbufferTable:
         """Return the table at a place."""
         self.count(_TABLE_COST)
-        return Table(self, at)
+        return FlatbufferTable(self, at)
 
     def count(self, cost: int) -> None:
         """Add a cost, in bytes, to the total.
@@ -64,7 +64,7 @@ class FlatBuffer:
         return start + 4, count
 
 
-class Table:
+class FlatbufferTable:
     """A table: fields by their number, each of which may be missing."""
 
     def __init__(self, buffer: FlatBuffer, at: int) -> None:
@@ -86,7 +86,7 @@ class Table:
         at = self._place(field)
         return self._buffer.number(form, at) if at else otherwise
 
-    def table(self, field: int) -> Table | None:
+    def table(self, field: int) -> FlatbufferTable | None:
         """Return a field that is a table."""
         at = self._place(field)
         return self._buffer.table(at + self._buffer.number("I", at)) if at else None
@@ -105,7 +105,7 @@ class Table:
         self._buffer.count(count * size)
         return struct.unpack_from(f"<{count}{form}", self._buffer.view, start)
 
-    def tables(self, field: int) -> Iterator[Table]:
+    def tables(self, field: int) -> Iterator[FlatbufferTable]:
         """Yield the tables of a field that is a list of them."""
         start, count = self.place(field, 4)
         for at in range(start, start + 4 * count, 4):

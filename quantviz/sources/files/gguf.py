@@ -41,7 +41,7 @@ _LONGEST_NAME = 1024
 #: Most axes of a tensor in GGML.
 _MOST_AXES = 4
 #: Bytes of a long list that are read at a time.
-_AT_ONCE = 2**16
+_BYTES_PER_READ = 2**16
 #: Arrays inside arrays; llama.cpp reads none.
 _DEEPEST = 4
 
@@ -155,7 +155,7 @@ class _Cursor:
                 break
             if at + 8 - base > len(view):
                 base = at
-                view = self._data.part(at, at + _AT_ONCE)
+                view = self._data.part(at, at + _BYTES_PER_READ)
             at += 8 + int.from_bytes(view[at - base : at - base + 8], "little")
         else:
             self.skip(at - self.at)

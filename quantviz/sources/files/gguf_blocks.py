@@ -33,7 +33,7 @@ from quantviz.schemes.formats import FORMATS
 from quantviz.sources.files.mapped import looked_up
 
 #: Values that are decoded at a time: the intermediate results take some ten times their memory.
-_AT_ONCE = 2**21
+_VALUES_PER_CHUNK = 2**21
 
 #: The values of the 16 codes of IQ4_NL and IQ4_XS, in units of the scale.
 _IQ4_VALUES = FORMATS["iq4"].codebook
@@ -43,7 +43,7 @@ _TWICE_E2M1 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 _E4M3_NAN = 0x7F
 
 
-class Parts(NamedTuple):
+class BlockParts(NamedTuple):
     """The codes, scales and minima of blocks, one line a block."""
 
     #: The codes of the recipe's format: int8 or uint8 of `(blocks, elements)`.
@@ -73,7 +73,7 @@ class BlockType:
     #: The id of the recipe with the type's scheme; "" where no scheme has its codes, which are of vectors.
     recipe: str = ""
     #: The same bytes → their parts, for a type that has a recipe.
-    parts: Callable[[torch.Tensor], Parts] | None = None
+    parts: Callable[[torch.Tensor], BlockParts] | None = None
 
     @property
     def bits(self) -> float:
@@ -86,16 +86,16 @@ def decode_blocks(kind: BlockType, raw: torch.Tensor) -> torch.Tensor:
 
     They are float32, or a plain type's own dtype.
     """
-    at_once = max(1, _AT_ONCE // kind.length)
-    if kind.plain or len(raw) <= at_once:
+    blocks_per_chunk = max(1, _VALUES_PER_CHUNK // kind.length)
+    if kind.plain or len(raw) <= blocks_per_chunk:
         return kind.decode(raw)
     values = torch.empty(len(raw), kind.length)
-    for start in range(0, len(raw), at_once):
-        values[start : start + at_once] = kind.decode(raw[start : start + at_once])
+    for start in range(0, len(raw), blocks_per_chunk):
+        values[start : start + blocks_per_chunk] = kind.decode(raw[start : start + blocks_per_chunk])
     return values
 
 
-def values_of_parts(parts: Parts) -> torch.Tensor:
+def values_of_parts(parts: BlockParts) -> torch.Tensor:
     """Return the values of whole-number codes, as `decode_blocks` does: float32 of `(blocks, elements)`."""
     values = _times(parts.scale, parts.codes)
     if parts.zero is None:
@@ -163,12 +163,12 @@ def five_bits(low: torch.Tensor, high: torch.Tensor, low_run: int, high_run: int
     return fields(low, 4, low_run) | (fields(high, 1, high_run) << 4)
 
 
-def _q5_0(raw: torch.Tensor) -> Parts:
-    return Parts(_int(five_bits(raw[:, 6:], raw[:, 2:6], 16, 1), 16), half(raw, 0))
+def _q5_0(raw: torch.Tensor) -> BlockParts:
+    return BlockParts(_int(five_bits(raw[:, 6:], raw[:, 2:6], 16, 1), 16), half(raw, 0))
 
 
-def _q5_1(raw: torch.Tensor) -> Parts:
-    return Parts(five_bits(raw[:, 8:], raw[:, 4:8], 16, 1), half(raw, 0), half(raw, 2))
+def _q5_1(raw: torch.Tensor) -> BlockParts:
+    return BlockParts(five_bits(raw[:, 8:], raw[:, 4:8], 16, 1), half(raw, 0), half(raw, 2))
 
 
 def tq1_0_digits(raw: torch.Tensor) -> torch.Tensor:
@@ -216,22 +216,22 @@ def half_nvfp4_scales(raw: torch.Tensor) -> torch.Tensor:
 # ---- 256 elements: a scale of scales ------------------------------------------------------------
 
 
-def _q2_k(raw: torch.Tensor) -> Parts:
+def _q2_k(raw: torch.Tensor) -> BlockParts:
     """Return 16 scales and 16 minima of 4 bits, with codes of 2."""
     scale = half(raw, 80) * (raw[:, :16] & 15).float()
     minimum = half(raw, 82) * (raw[:, :16] >> 4).float()
-    return Parts(fields(raw[:, 16:80], 2, 32), scale, -minimum)
+    return BlockParts(fields(raw[:, 16:80], 2, 32), scale, -minimum)
 
 
-def _q3_k(raw: torch.Tensor) -> Parts:
+def _q3_k(raw: torch.Tensor) -> BlockParts:
     """Return 16 scales of 6 bits; where a code's third bit is set, nothing is subtracted."""
     scales = signed(fields(raw[:, 96:104], 4, 8) | (fields(raw[:, 104:108], 2, 4) << 4), 32)
     codes = fields(raw[:, 32:96], 2, 32) | (fields(raw[:, :32], 1, 32) << 2)
-    return Parts(_int(codes, 4), half(raw, 108) * scales)
+    return BlockParts(_int(codes, 4), half(raw, 108) * scales)
 
 
-def _q5_k(raw: torch.Tensor) -> Parts:
-    return Parts(five_bits(raw[:, 48:], raw[:, 16:48], 32, 32), *scales_and_minima(raw))
+def _q5_k(raw: torch.Tensor) -> BlockParts:
+    return BlockParts(five_bits(raw[:, 48:], raw[:, 16:48], 32, 32), *scales_and_minima(raw))
 
 
 def scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -249,20 +249,20 @@ def scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return half(raw, 0) * scales.float(), -(half(raw, 2) * minima.float())
 
 
-def _q6_k(raw: torch.Tensor) -> Parts:
+def _q6_k(raw: torch.Tensor) -> BlockParts:
     """Return 16 scales of 8 bits."""
     codes = fields(raw[:, :128], 4, 64) | (fields(raw[:, 128:192], 2, 32) << 4)
-    return Parts(_int(codes, 32), half(raw, 208) * raw[:, 192:208].view(torch.int8).float())
+    return BlockParts(_int(codes, 32), half(raw, 208) * raw[:, 192:208].view(torch.int8).float())
 
 
-def _iq4_nl(raw: torch.Tensor) -> Parts:
-    return Parts(fields(raw[:, 2:], 4, 16), half(raw, 0))
+def _iq4_nl(raw: torch.Tensor) -> BlockParts:
+    return BlockParts(fields(raw[:, 2:], 4, 16), half(raw, 0))
 
 
-def _iq4_xs(raw: torch.Tensor) -> Parts:
+def _iq4_xs(raw: torch.Tensor) -> BlockParts:
     """Return 8 scales of 6 bits."""
     scales = signed(fields(raw[:, 4:8], 4, 1) | (fields(raw[:, 2:4], 2, 1) << 4), 32)
-    return Parts(fields(raw[:, 8:], 4, 16), half(raw, 0) * scales)
+    return BlockParts(fields(raw[:, 8:], 4, 16), half(raw, 0) * scales)
 
 
 # ---- codes of vectors ---------------------------------------------------------------------------
@@ -403,7 +403,7 @@ def _scalar(
     name: str,
     length: int,
     size: int,
-    parts: Callable[[torch.Tensor], Parts],
+    parts: Callable[[torch.Tensor], BlockParts],
     table: tuple[float, ...] | None = None,
 ) -> BlockType:
     """Return a type whose codes are whole numbers, or places in a table.
@@ -433,8 +433,8 @@ def _float4(
     """
     first = length // (2 * run)
 
-    def parts(raw: torch.Tensor) -> Parts:
-        return Parts(fields(raw[:, first:], 4, run), 2 * half_scales(raw))
+    def parts(raw: torch.Tensor) -> BlockParts:
+        return BlockParts(fields(raw[:, first:], 4, run), 2 * half_scales(raw))
 
     def decode(raw: torch.Tensor) -> torch.Tensor:
         return _times(half_scales(raw), _looked_up(_TWICE_E2M1, fields(raw[:, first:], 4, run)))
@@ -449,17 +449,27 @@ BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
         for each in (
             _plain(0, "F32", torch.float32),
             _plain(1, "F16", torch.float16),
-            _scalar(2, "Q4_0", 32, 18, lambda raw: Parts(_int(fields(raw[:, 2:], 4, 16), 8), half(raw, 0))),
             _scalar(
-                3, "Q4_1", 32, 20, lambda raw: Parts(fields(raw[:, 4:], 4, 16), half(raw, 0), half(raw, 2))
+                2, "Q4_0", 32, 18, lambda raw: BlockParts(_int(fields(raw[:, 2:], 4, 16), 8), half(raw, 0))
+            ),
+            _scalar(
+                3,
+                "Q4_1",
+                32,
+                20,
+                lambda raw: BlockParts(fields(raw[:, 4:], 4, 16), half(raw, 0), half(raw, 2)),
             ),
             _scalar(6, "Q5_0", 32, 22, _q5_0),
             _scalar(7, "Q5_1", 32, 24, _q5_1),
-            _scalar(8, "Q8_0", 32, 34, lambda raw: Parts(raw[:, 2:].view(torch.int8), half(raw, 0))),
+            _scalar(8, "Q8_0", 32, 34, lambda raw: BlockParts(raw[:, 2:].view(torch.int8), half(raw, 0))),
             _scalar(10, "Q2_K", 256, 84, _q2_k),
             _scalar(11, "Q3_K", 256, 110, _q3_k),
             _scalar(
-                12, "Q4_K", 256, 144, lambda raw: Parts(fields(raw[:, 16:], 4, 32), *scales_and_minima(raw))
+                12,
+                "Q4_K",
+                256,
+                144,
+                lambda raw: BlockParts(fields(raw[:, 16:], 4, 32), *scales_and_minima(raw)),
             ),
             _scalar(13, "Q5_K", 256, 176, _q5_k),
             _scalar(14, "Q6_K", 256, 210, _q6_k),
@@ -478,9 +488,13 @@ BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
             _plain(28, "F64", torch.float64),
             BlockType(29, "IQ1_M", 256, 56, iq1_m),
             _plain(30, "BF16", torch.bfloat16),
-            _scalar(34, "TQ1_0", 256, 54, lambda raw: Parts(_int(tq1_0_digits(raw), 1), half(raw, 52))),
+            _scalar(34, "TQ1_0", 256, 54, lambda raw: BlockParts(_int(tq1_0_digits(raw), 1), half(raw, 52))),
             _scalar(
-                35, "TQ2_0", 256, 66, lambda raw: Parts(_int(fields(raw[:, :64], 2, 32), 1), half(raw, 64))
+                35,
+                "TQ2_0",
+                256,
+                66,
+                lambda raw: BlockParts(_int(fields(raw[:, :64], 2, 32), 1), half(raw, 64)),
             ),
             _float4(39, "MXFP4", 32, 17, "gguf_mxfp4", half_mxfp4_scale, 16),
             _float4(40, "NVFP4", 64, 36, "nvfp4_one_level", half_nvfp4_scales, 8),

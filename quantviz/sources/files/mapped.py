@@ -29,7 +29,7 @@ from quantviz.sources.limits import Limits
 from quantviz.tensors.lazy import Stored, Values
 
 #: Values that are decoded at a time where only some of them are kept.
-_AT_ONCE = 2**22
+_VALUES_PER_CHUNK = 2**22
 
 
 @dataclass(frozen=True)
@@ -202,10 +202,10 @@ def cut(
         return _decoded(part, packing).reshape(window_shape(window))
     # A few columns of many rows: keep no other elements of their units.
     rows = part.reshape(-1, part.shape[-1])
-    at_once = max(1, _AT_ONCE // in_row)
+    rows_per_chunk = max(1, _VALUES_PER_CHUNK // in_row)
     pieces = [
-        _decoded(rows[at : at + at_once], packing).reshape(-1, in_row)[:, inside].clone()
-        for at in range(0, len(rows), at_once)
+        _decoded(rows[at : at + rows_per_chunk], packing).reshape(-1, in_row)[:, inside].clone()
+        for at in range(0, len(rows), rows_per_chunk)
     ]
     return torch.cat(pieces).reshape(window_shape(window))
 
@@ -272,8 +272,8 @@ def _gathered(units: npt.NDArray[np.void], packing: Packing, shape: Shape, windo
     lengths = tuple(map(len, axes))
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     pieces = []
-    for at in range(0, math.prod(lengths), _AT_ONCE):
-        places = np.unravel_index(np.arange(at, min(at + _AT_ONCE, math.prod(lengths))), lengths)
+    for at in range(0, math.prod(lengths), _VALUES_PER_CHUNK):
+        places = np.unravel_index(np.arange(at, min(at + _VALUES_PER_CHUNK, math.prod(lengths))), lengths)
         flat = sum(
             (axis.start + axis.step * place) * stride
             for axis, place, stride in zip(axes, places, strides, strict=True)

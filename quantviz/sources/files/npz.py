@@ -26,9 +26,9 @@ _ENCRYPTED = 1
 _LOCAL = struct.Struct("<4s22xHH")
 _LOCAL_MAGIC = b"PK\x03\x04"
 #: Packed bytes of a member that are unpacked at a time for its header.
-_PACKED_AT_ONCE = 2**10
+_PACKED_BYTES_PER_READ = 2**10
 #: Bytes unpacked at a time.
-_AT_ONCE = 2**24
+_BYTES_PER_READ = 2**24
 
 
 class NpzCatalog(Catalog):
@@ -97,7 +97,9 @@ class NpzCatalog(Catalog):
             _skip(packed, sys.maxsize)
         lengths = window_shape(window)
         straight = turned.reshape(lengths[::-1]).permute(*reversed(range(len(lengths))))
-        for piece in pieces(tuple(slice(0, length, 1) for length in lengths), _AT_ONCE // header.item_bytes):
+        for piece in pieces(
+            tuple(slice(0, length, 1) for length in lengths), _BYTES_PER_READ // header.item_bytes
+        ):
             yield straight[piece].flatten()
 
     def _unpacked(
@@ -109,7 +111,7 @@ class NpzCatalog(Catalog):
 
         packing = stored_rows_at(header, 0).packing
         at = 0
-        for start, stop, lengths, strides in _runs(shape, window, _AT_ONCE // header.item_bytes):
+        for start, stop, lengths, strides in _runs(shape, window, _BYTES_PER_READ // header.item_bytes):
             _skip(packed, (start - at) * header.item_bytes)
             raw = bytearray((stop - start) * header.item_bytes)
             if _fill(packed, memoryview(raw)) < len(raw):
@@ -150,7 +152,7 @@ class _Unpacked:
         while len(read) < count:
             some = self._unpack.unconsumed_tail
             if not some:
-                some = bytes(self._packed[self._at : self._at + _PACKED_AT_ONCE])
+                some = bytes(self._packed[self._at : self._at + _PACKED_BYTES_PER_READ])
                 self._at += len(some)
             if not some or self._unpack.eof:
                 break
@@ -180,9 +182,9 @@ def _cut(wanted: list[range], strides: list[int], most: int) -> Iterator[tuple[i
         steps = tuple(each.step * stride for each, stride in zip(wanted, strides, strict=True))
         yield start, stop, tuple(map(len, wanted)), steps
         return
-    at_once = max(1, most // (wanted[axis].step * strides[axis]))
-    for first in range(0, len(wanted[axis]), at_once):
-        some = wanted[axis][first : first + at_once]
+    indices_per_read = max(1, most // (wanted[axis].step * strides[axis]))
+    for first in range(0, len(wanted[axis]), indices_per_read):
+        some = wanted[axis][first : first + indices_per_read]
         yield from _cut([*wanted[:axis], some, *wanted[axis + 1 :]], strides, most)
 
 

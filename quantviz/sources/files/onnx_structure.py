@@ -16,7 +16,7 @@ from quantviz.sources.files.protobuf import (
     LONGEST_VARINT,
     VARINT,
     DamagedMessage,
-    Field,
+    WireField,
     message_fields,
     read_varint,
 )
@@ -86,7 +86,7 @@ class OnnxStructure(Catalog):
     def _tensor_info(self, tensor: DeclaredTensor, name: str) -> TensorInfo:
         """Return the facts of a tensor from its declaration."""
 
-    def _walk(self, start: int, stop: int, cost: int = _FIELD_COST) -> Iterable[Field]:
+    def _walk(self, start: int, stop: int, cost: int = _FIELD_COST) -> Iterable[WireField]:
         """Return the fields of a message, which count against the limit of the header."""
         fields = message_fields(self._data.view, start, stop)
         if stop - start > _SHORT:
@@ -96,26 +96,26 @@ class OnnxStructure(Catalog):
         self._check_header(self._header)
         return found
 
-    def _counted(self, fields: Iterator[Field], cost: int) -> Iterator[Field]:
+    def _counted(self, fields: Iterator[WireField], cost: int) -> Iterator[WireField]:
         for field in fields:
             self._header += cost
             self._check_header(self._header)
             yield field
 
-    def _messages(self, field: Field, cost: int) -> Iterable[Field]:
+    def _messages(self, field: WireField, cost: int) -> Iterable[WireField]:
         """Return the fields of the message that a field holds."""
         if field.wire != BYTES:
             raise DamagedMessage
         return self._walk(field.start, field.stop, cost)
 
-    def _text(self, field: Field) -> str:
+    def _text(self, field: WireField) -> str:
         if field.wire != BYTES or field.stop - field.start > _LONGEST_NAME:
             raise DamagedMessage
         return bytes(self._data.view[field.start : field.stop]).decode("utf-8")
 
     # ---- where tensors are ----------------------------------------------------------------------
 
-    def _add(self, field: Field, path: str, *, sparse: bool = False, named: bool = False) -> None:
+    def _add(self, field: WireField, path: str, *, sparse: bool = False, named: bool = False) -> None:
         """List a tensor under `path`, behind which its own name is put where it is `named`."""
         if field.wire != BYTES:
             raise DamagedMessage
@@ -137,7 +137,7 @@ class OnnxStructure(Catalog):
         self._paths[path] += 1
         return path if self._paths[path] == 1 else f"{path}#{self._paths[path]}"
 
-    def _graph(self, graph: Field, path: str, depth: int) -> None:
+    def _graph(self, graph: WireField, path: str, depth: int) -> None:
         """List a graph's initializers, then those inside its nodes; `path` is empty for the main graph."""
         self._check_depth(depth)
         nodes = []
@@ -157,7 +157,7 @@ class OnnxStructure(Catalog):
             self._node(node, path or "graph/", place, depth)
         self._scopes = outer
 
-    def _function(self, function: Field) -> None:
+    def _function(self, function: WireField) -> None:
         names = dict.fromkeys(schema.FUNCTION_NAMES.values(), "")
         nodes = []
         attributes = []
@@ -175,9 +175,9 @@ class OnnxStructure(Catalog):
         for place, node in enumerate(nodes):
             self._node(node, path, place, 0)
 
-    def _node(self, node: Field, path: str, place: int, depth: int) -> None:
+    def _node(self, node: WireField, path: str, place: int, depth: int) -> None:
         # If a text comes twice, the last one counts, and no other is read.
-        texts: dict[int, Field] = {}
+        texts: dict[int, WireField] = {}
         attributes = []
         inputs = []
         outputs = []
@@ -207,7 +207,7 @@ class OnnxStructure(Catalog):
         self.graph.nodes.append(Node(name, operator, taken, given, numbers, self._scopes))
 
     def _attribute(
-        self, attribute: Field, path: str, constant: bool, depth: int
+        self, attribute: WireField, path: str, constant: bool, depth: int
     ) -> dict[str, tuple[int, ...]]:
         """List the tensors and graphs of an attribute, and return its whole numbers by its name.
 
@@ -248,7 +248,7 @@ class OnnxStructure(Catalog):
                 self._add_tensor(tensor, self._unique(path + name))
         return {name: tuple(whole[:MOST_AXES])} if whole else {}
 
-    def _add_number(self, tensor: DeclaredTensor, field: Field) -> None:
+    def _add_number(self, tensor: DeclaredTensor, field: WireField) -> None:
         """Add a number of an attribute's list, or all of them packed."""
         number = next(iter(tensor.data))
         if field.wire not in schema.DATA_WIRES[number]:
@@ -274,7 +274,7 @@ class OnnxStructure(Catalog):
         whole.sparse = True
         return whole
 
-    def _add_lengths(self, tensor: DeclaredTensor, field: Field) -> None:
+    def _add_lengths(self, tensor: DeclaredTensor, field: WireField) -> None:
         for length in self._numbers(field):
             if length >= 2**63:
                 raise DamagedMessage
@@ -303,7 +303,7 @@ class OnnxStructure(Catalog):
                 self._add_data(tensor, field)
         return tensor
 
-    def _add_data(self, tensor: DeclaredTensor, field: Field) -> None:
+    def _add_data(self, tensor: DeclaredTensor, field: WireField) -> None:
         if field.wire not in schema.DATA_WIRES[field.number]:
             raise DamagedMessage
         chunks = tensor.data.setdefault(field.number, [])
@@ -314,7 +314,7 @@ class OnnxStructure(Catalog):
         if len(chunks) > MOST_PIECES:
             raise DamagedMessage
 
-    def _numbers(self, field: Field) -> Sequence[int]:
+    def _numbers(self, field: WireField) -> Sequence[int]:
         """Return the integers of a repeated field, which may come one by one or packed."""
         if field.wire == VARINT:
             return (field.value,)

@@ -21,7 +21,7 @@ FIXED32 = 5
 #: Bytes of the values of fixed size, by wire type.
 _FIXED_SIZES = {FIXED64: 8, FIXED32: 4}
 #: Bytes of integers of varying length that are decoded at a time.
-_AT_ONCE = 2**20
+_BYTES_PER_CHUNK = 2**20
 #: Most bytes of such an integer.
 LONGEST_VARINT = 10
 #: Tags of the lowest number and from which on the numbers end.
@@ -33,7 +33,7 @@ class DamagedMessage(Exception):
     """The bytes are not a valid message."""
 
 
-class Field(NamedTuple):
+class WireField(NamedTuple):
     """A field of a message: its number, its wire type and the place of its value."""
 
     number: int
@@ -58,11 +58,11 @@ def read_varint(view: memoryview, at: int, stop: int) -> tuple[int, int]:
     raise DamagedMessage
 
 
-#: Makes a `Field` of a tuple; its own constructor takes three times as long, and a model has a million.
-_field = functools.partial(tuple.__new__, Field)
+#: Makes a `WireField` of a tuple; its own constructor takes three times as long, and a model has a million.
+_field = functools.partial(tuple.__new__, WireField)
 
 
-def message_fields(view: memoryview, start: int, stop: int, *, cut: bool = False) -> Iterator[Field]:
+def message_fields(view: memoryview, start: int, stop: int, *, cut: bool = False) -> Iterator[WireField]:
     """Yield the fields of the message from `start` to before `stop`, in order, each inside it.
 
     With `cut` the last one may end behind it: the message was cut short.
@@ -112,7 +112,7 @@ def read_varints(view: memoryview) -> Iterator[npt.NDArray[np.uint64]]:
     data = np.frombuffer(view, dtype=np.uint8)
     at = 0
     while at < len(data):
-        part = data[at : at + _AT_ONCE]
+        part = data[at : at + _BYTES_PER_CHUNK]
         ends = np.flatnonzero(part < 0x80)
         if not len(ends):
             raise DamagedMessage

@@ -15,7 +15,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
 from quantviz.sources.files.catalog import MOST_AXES, Catalog, TensorInfo, bits_of
 from quantviz.sources.files.file_data import FileData
-from quantviz.sources.files.flatbuffer import FlatBuffer, Table
+from quantviz.sources.files.flatbuffer import FlatBuffer, FlatbufferTable
 
 MAGIC = b"TFL3"
 #: Longest name of a tensor, in bytes, and most operands of an operator.
@@ -54,7 +54,7 @@ _OUTPUTS_OF: Mapping[int, tuple[int, int]] = {3: (1, 0), 4: (1, 3), 9: (1, 0), 6
 _RECURRENT: Mapping[int, tuple[int, int]] = {16: (1, 9), 24: (1, 3), 44: (1, 9)}
 
 
-class Quantized(NamedTuple):
+class TensorQuantization(NamedTuple):
     """The quantization of a tensor."""
 
     scales: tuple[float, ...]
@@ -91,13 +91,13 @@ class TfliteCatalog(Catalog):
         buffers = [self._bytes_of(each) for each in model.tables(_Model.BUFFERS)]
         self._starts: dict[str, tuple[int, str]] = {}
         #: The quantization of each quantized tensor.
-        self.quantized: dict[str, Quantized] = {}
+        self.quantized: dict[str, TensorQuantization] = {}
         #: The outputs of each tensor as operators take it.
         self._outputs: dict[str, set[tuple[int, ...]]] = {}
         found: dict[str, TensorInfo] = {}
         for number, graph in enumerate(model.tables(_Model.SUBGRAPHS)):
             names: list[str] = []
-            kept: list[tuple[Table, str]] = []
+            kept: list[tuple[FlatbufferTable, str]] = []
             for tensor in graph.tables(_SubGraph.TENSORS):
                 name = self._add(tensor, f"subgraph/{number}/" if number else "", buffers, found)
                 names.append(name)
@@ -110,18 +110,18 @@ class TfliteCatalog(Catalog):
             self._add_outputs(graph, codes, names, found)
         return found
 
-    def _operator(self, code: Table) -> int:
+    def _operator(self, code: FlatbufferTable) -> int:
         """Return an operator's number, which has two fields: the older one ends at 127."""
         return max(code.number(_OperatorCode.OLD, "b"), code.number(_OperatorCode.BUILTIN, "i"))
 
-    def _bytes_of(self, buffer: Table) -> tuple[int, int]:
+    def _bytes_of(self, buffer: FlatbufferTable) -> tuple[int, int]:
         """Return the offset and the number of a buffer's bytes, which lie in it or behind the model."""
         offset = buffer.number(_Buffer.OFFSET, "Q")
         size = buffer.number(_Buffer.SIZE, "Q")
         return (offset, size) if offset > 1 and size else buffer.place(_Buffer.DATA, 1)
 
     def _add(
-        self, tensor: Table, path: str, buffers: list[tuple[int, int]], found: dict[str, TensorInfo]
+        self, tensor: FlatbufferTable, path: str, buffers: list[tuple[int, int]], found: dict[str, TensorInfo]
     ) -> str:
         """List a tensor that has constant values, and return its name; "" for any other."""
         at = tensor.number(_Tensor.BUFFER, "I")
@@ -145,7 +145,7 @@ class TfliteCatalog(Catalog):
         return name
 
     def _info_of(
-        self, tensor: Table, name: str, dtype: str, shape: Shape, start: int, size: int
+        self, tensor: FlatbufferTable, name: str, dtype: str, shape: Shape, start: int, size: int
     ) -> TensorInfo:
         if tensor.table(_Tensor.SPARSITY) is not None:
             return TensorInfo("sparse", shape, problem=self._unreadable(name, "sparse"))
@@ -162,7 +162,7 @@ class TfliteCatalog(Catalog):
             self._starts[name] = start, dtype
         return TensorInfo(dtype, shape, problem=problem)
 
-    def _add_quantized(self, name: str, table: Table, names: list[str]) -> None:
+    def _add_quantized(self, name: str, table: FlatbufferTable, names: list[str]) -> None:
         axis = table.number(_Quantization.DIMENSION, "i")
         kind = table.number(_Quantization.DETAILS_TYPE, "B")
         details = table.table(_Quantization.DETAILS) if kind else None
@@ -172,15 +172,17 @@ class TfliteCatalog(Catalog):
                 for each in (_Blockwise.SCALES, _Blockwise.ZERO_POINTS)
             )
             size = details.number(_Blockwise.BLOCK_SIZE, "i")
-            self.quantized[name] = Quantized((), (), axis, size, scale, zero, unknown=not scale or size < 1)
+            self.quantized[name] = TensorQuantization(
+                (), (), axis, size, scale, zero, unknown=not scale or size < 1
+            )
             return
         scales = tuple(map(float, table.numbers(_Quantization.SCALE, "f", _MOST_SCALES)))
         if scales or kind:
             zeros = tuple(map(int, table.numbers(_Quantization.ZERO_POINT, "q", _MOST_SCALES)))
-            self.quantized[name] = Quantized(scales, zeros, axis, unknown=bool(kind))
+            self.quantized[name] = TensorQuantization(scales, zeros, axis, unknown=bool(kind))
 
     def _add_outputs(
-        self, graph: Table, codes: list[int], names: list[str], found: Mapping[str, TensorInfo]
+        self, graph: FlatbufferTable, codes: list[int], names: list[str], found: Mapping[str, TensorInfo]
     ) -> None:
         """Note which axes of weights are outputs, by the operators that take them."""
         #: The tensor that a value is made of without a change of its axes.
@@ -211,7 +213,7 @@ class TfliteCatalog(Catalog):
         return Orientation(next(iter(outputs)), "graph") if len(outputs) == 1 else None
 
 
-def _own_outputs(code: int, place: int, axes: int, operator: Table) -> tuple[int, ...] | None:
+def _own_outputs(code: int, place: int, axes: int, operator: FlatbufferTable) -> tuple[int, ...] | None:
     """Return the axes of outputs of a weight that an operator takes; none if the input is not a weight."""
     if axes < 2:
         return None

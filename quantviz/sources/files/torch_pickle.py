@@ -110,7 +110,7 @@ class Storage(NamedTuple):
 
 
 @dataclass
-class Plan:
+class StoragePlan:
     """The storages and tensors that a pickle lays out."""
 
     storages: dict[str, Storage] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Plan:
 class _Stack:
     """The pickle machine with stand-ins for everything but numbers, texts and tuples."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: StoragePlan) -> None:
         self.plan = plan
         self.items: list[Any] = []
         self._below: list[list[Any]] = []
@@ -248,7 +248,7 @@ def _is_plain_value(full: str) -> bool:
     return owner == "torch" and isinstance(getattr(torch, last, None), torch.dtype | torch.qscheme)
 
 
-def follow(stream: IO[bytes], plan: Plan) -> None:
+def follow(stream: IO[bytes], plan: StoragePlan) -> None:
     """Follow one pickle to its end, and record the tensors that it lays out in `plan`.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from quantviz.schemes.granularity import Window
 from quantviz.sources.files.catalog import Catalog, TensorInfo
 from quantviz.sources.files.file_data import FileData
-from quantviz.sources.files.torch_pickle import Forbidden, Plan, follow
+from quantviz.sources.files.torch_pickle import Forbidden, StoragePlan, follow
 from quantviz.sources.files.zips import member_names, opened_zip
 
 if TYPE_CHECKING:
@@ -63,14 +63,14 @@ class TorchCatalog(Catalog):
         self._tensors: dict[str, torch.Tensor] = self._leaves(content, _is_tensor)
         return {name: self._tensor_info(name, tensor) for name, tensor in self._tensors.items()}
 
-    def _check(self, plan: Callable[[], Plan]) -> None:
+    def _check(self, plan: Callable[[], StoragePlan]) -> None:
         try:
             count = plan().tensors
         except Forbidden:
             raise self._data.error("python_objects") from None
         self._check_count(count)
 
-    def _zipped_plan(self) -> Plan:
+    def _zipped_plan(self) -> StoragePlan:
         """Return the plan of a file that is a zip.
 
         Torch compresses nothing, so a compressed member is an attack and is refused; an uncompressed one
@@ -89,7 +89,7 @@ class TorchCatalog(Catalog):
             pickles = [name for name in members if name.endswith("/data.pkl")]
             longest = max(members[name].file_size for name in pickles)
             self._check_header(longest)
-            plan = Plan()
+            plan = StoragePlan()
             follow(BytesIO(archive.read(pickles[0])), plan)
         root = pickles[0].removesuffix("data.pkl")
         for storage in plan.storages.values():
@@ -97,12 +97,12 @@ class TorchCatalog(Catalog):
                 raise self._data.error("damaged", kind=self.kind)
         return plan
 
-    def _old_plan(self) -> Plan:
+    def _old_plan(self) -> StoragePlan:
         """Return the plan of a file from before version 1.6.
 
         It is five pickles, a magic number, version, system, object and keys, and then the storages.
         """
-        plan = Plan()
+        plan = StoragePlan()
         pickles = BytesIO(self._data.view[: self._limits.header_bytes])
         for _ in range(5):
             follow(pickles, plan)

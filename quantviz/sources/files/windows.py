@@ -39,8 +39,8 @@ def pieces(window: Window, most: int) -> Iterator[Window]:
         return
     axis = next(axis for axis, length in enumerate(lengths) if length > 1)
     whole = indices(window[axis])
-    at_once = max(1, most * lengths[axis] // count)
+    indices_per_piece = max(1, most * lengths[axis] // count)
     # A file may declare any length: parts are made as they are asked for.
-    for at in range(0, len(whole), at_once):
-        run = whole[at : at + at_once]
+    for at in range(0, len(whole), indices_per_piece):
+        run = whole[at : at + indices_per_piece]
         yield from pieces((*window[:axis], slice(run.start, run.stop, run.step), *window[axis + 1 :]), most)

@@ -27,7 +27,7 @@ _SHOWN = ("blob", "resolve", "raw", "tree")
 
 
 @dataclass(frozen=True)
-class Place:
+class HubAddress:
     """A model, or a file of it, at a revision."""
 
     repo: str
@@ -54,12 +54,12 @@ class Place:
         """Return whether it names a commit, so that everybody finds the same bytes."""
         return COMMIT.fullmatch(self.revision) is not None
 
-    def at(self, commit: str) -> Place:
+    def at(self, commit: str) -> HubAddress:
         """Return the same at another revision."""
         return replace(self, revision=commit)
 
 
-def parse_address(pasted: str, hosts: Hosts) -> Place:
+def parse_address(pasted: str, hosts: Hosts) -> HubAddress:
     """Return the model, revision and file that a pasted address names.
 
     Args:
@@ -72,9 +72,9 @@ def parse_address(pasted: str, hosts: Hosts) -> Place:
 
     >>> hosts = Hosts.read("huggingface.co")
     >>> parse_address("https://huggingface.co/a/b/blob/main/onnx/model.safetensors", hosts)
-    Place(repo='a/b', revision='main', file='onnx/model.safetensors', host='huggingface.co')
+    HubAddress(repo='a/b', revision='main', file='onnx/model.safetensors', host='huggingface.co')
     >>> parse_address("a/b@v1.0", hosts)
-    Place(repo='a/b', revision='v1.0', file='', host='')
+    HubAddress(repo='a/b', revision='v1.0', file='', host='')
     """
     words = pasted.strip()
     scheme, _, rest = words.rpartition("://")
@@ -102,7 +102,7 @@ def parse_address(pasted: str, hosts: Hosts) -> Place:
     return _place(words, repo, unquote(shown[1]), file, first)
 
 
-def published_place(address: str) -> Place:
+def published_place(address: str) -> HubAddress:
     """Return the file that an address names at a commit, on a listed hub.
 
     Raises:
@@ -114,10 +114,10 @@ def published_place(address: str) -> Place:
     return place
 
 
-def published_address(origin: str, place: Place) -> str:
+def published_address(origin: str, place: HubAddress) -> str:
     """Return the address of a file at a commit on a hub of that scheme, host and port.
 
-    >>> published_address("https://hub.co", Place("a/b", "0" * 40, "x y.gguf"))[-19:]
+    >>> published_address("https://hub.co", HubAddress("a/b", "0" * 40, "x y.gguf"))[-19:]
     '00000000/x%20y.gguf'
     """
     return f"{origin}/{place.repo}/resolve/{place.revision}/{quote(place.file)}"
@@ -133,9 +133,11 @@ def published_name(address: str) -> str:
     return f"{repo} · {rest.partition('/')[2]}"
 
 
-def _place(words: str, repo: str, revision: str = USUAL_REVISION, file: str = "", host: str = "") -> Place:
+def _place(
+    words: str, repo: str, revision: str = USUAL_REVISION, file: str = "", host: str = ""
+) -> HubAddress:
     try:
-        return Place(repo, revision, file, host)
+        return HubAddress(repo, revision, file, host)
     except QuantVizError:
         raise _not_understood(words) from None
 

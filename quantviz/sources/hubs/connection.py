@@ -38,7 +38,7 @@ _REFUSED = {
 #: Headers with which a hub describes a file before it redirects to the host that sends it.
 _LINKED = ("x-linked-etag", "x-repo-commit")
 #: Bytes that are taken from a connection at a time.
-_AT_ONCE = 2**18
+_BYTES_PER_READ = 2**18
 _HEADERS = {"User-Agent": "quantviz", "Accept": "*/*", "Accept-Encoding": "identity", "Connection": "close"}
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
 
@@ -65,7 +65,7 @@ class Deadline:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class HostResponse:
     """The answer of a host to a request."""
 
     #: The host that answered after all redirects.
@@ -144,7 +144,7 @@ def get(
     *,
     most: int,
     part: tuple[int, int] | None = None,
-) -> Answer:
+) -> HostResponse:
     """Return the answer of a listed host to a request.
 
     Args:
@@ -198,7 +198,7 @@ def get_twice(
     *,
     most: int,
     part: tuple[int, int] | None = None,
-) -> Answer:
+) -> HostResponse:
     """Return an answer as `get` does; a request whose answer was cut or failed to come is tried once more."""
     try:
         return get(url, hosts, limits, deadline, most=most, part=part)
@@ -210,7 +210,7 @@ def get_twice(
 
 def get_ranges(
     url: str, hosts: Hosts, limits: HubLimits, ranges: Iterable[tuple[int, int]]
-) -> Iterator[tuple[int, Answer]]:
+) -> Iterator[tuple[int, HostResponse]]:
     """Get ranges of bytes of a file, several at a time, and yield each with its number as it comes.
 
     Raises:
@@ -245,7 +245,7 @@ class _InTime(io.RawIOBase):
         self._deadline = deadline
 
     def makefile(self, *_: object) -> io.BufferedReader:
-        return io.BufferedReader(self, _AT_ONCE)
+        return io.BufferedReader(self, _BYTES_PER_READ)
 
     def readable(self) -> bool:
         return True
@@ -290,7 +290,7 @@ def _taken(
     headers: Mapping[str, str],
     most: int,
     part: tuple[int, int] | None,
-) -> Answer:
+) -> HostResponse:
     """Return the answer with its body, after a check that it matches the request."""
     status = response.status
     if status in _REFUSED:
@@ -322,7 +322,7 @@ def _taken(
         raise QuantVizError("hub.too_long", host=host, most=most)
     if (part and len(body) != most) or (length is not None and len(body) != int(length)):
         raise QuantVizError("hub.cut", host=host)
-    return Answer(host, headers, body, total)
+    return HostResponse(host, headers, body, total)
 
 
 def _connected(parts: SplitResult, limits: HubLimits, deadline: Deadline, anywhere: bool) -> socket.socket:

@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import BY_RANGES, catalog_of, is_index
-from quantviz.sources.hubs.addresses import COMMIT, Place, parse_address, published_place
+from quantviz.sources.hubs.addresses import COMMIT, HubAddress, parse_address, published_place
 from quantviz.sources.hubs.connection import Deadline, get_twice
 from quantviz.sources.hubs.hosts import USUAL_ENDPOINT, Hosts, hubs_offered
-from quantviz.sources.hubs.published import PIECE, Model, PublishedFile, Ranges, kept
+from quantviz.sources.hubs.published import PIECE, PublishedFile, PublishedModel, Ranges, kept
 from quantviz.sources.limits import HubLimits, Limits
 from quantviz.sources.stores.store import About, Store, problem_at
 from quantviz.sources.stores.store_data import StoreData
@@ -30,7 +30,7 @@ _SHELF = "models"
 _MOST_OPEN = 16
 
 
-def find_model(place: Place) -> Model:
+def find_model(place: HubAddress) -> PublishedModel:
     """Return a model with its files, at the commit that its revision means now.
 
     Raises:
@@ -42,7 +42,7 @@ def find_model(place: Place) -> Model:
     return _found_once(model, hosts) if place.pinned else _found(model, hosts)
 
 
-def _found(place: Place, hosts: Hosts) -> Model:
+def _found(place: HubAddress, hosts: Hosts) -> PublishedModel:
     limits = HubLimits.of_environment()
     # A commit is the same everywhere: if the hub in a link is not listed, try the others. `HF_ENDPOINT` names
     # the one to ask in place of the usual one.
@@ -61,7 +61,7 @@ def _found(place: Place, hosts: Hosts) -> Model:
 _found_once = functools.lru_cache(_MOST_OPEN)(_found)
 
 
-def _find(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> Model:
+def _find(host: str, place: HubAddress, hosts: Hosts, limits: HubLimits) -> PublishedModel:
     """Return the model as one hub lists it; the listing of a commit never changes, and is cached."""
     store = kept(limits)
     before = store.get(_SHELF, _name(host, place, hosts)) if place.pinned else None
@@ -79,7 +79,7 @@ def _find(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> Model:
     return model
 
 
-def _listed(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> bytes:
+def _listed(host: str, place: HubAddress, hosts: Hosts, limits: HubLimits) -> bytes:
     """Return a hub's listing of a model, as JSON."""
     revision = quote(place.revision, safe="")
     deadline = Deadline.of(min(limits.seconds, 2 * limits.quiet_seconds))
@@ -95,13 +95,13 @@ def _listed(host: str, place: Place, hosts: Hosts, limits: HubLimits) -> bytes:
         raise
 
 
-def _name(host: str, place: Place, hosts: Hosts) -> str:
+def _name(host: str, place: HubAddress, hosts: Hosts) -> str:
     """Return the name of a hub's listing of a commit in the cache, one of its own for each login."""
     token = hosts.token_for(hosts.origin(host))
     return hashlib.sha256(f"{host} {place.repo} {place.revision} {token}".rstrip().encode()).hexdigest()
 
 
-def _model(host: str, place: Place, listed: bytes) -> Model | None:
+def _model(host: str, place: HubAddress, listed: bytes) -> PublishedModel | None:
     """Return the model in a hub's listing; none if the listing is not understood."""
     try:
         listing = json.loads(listed)
@@ -113,7 +113,7 @@ def _model(host: str, place: Place, listed: bytes) -> Model | None:
         configurations = tuple(_files(siblings, _CONFIGURATIONS))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
-    return Model(host, place.repo, commit, files, configurations)
+    return PublishedModel(host, place.repo, commit, files, configurations)
 
 
 def _files(siblings: Iterable[Mapping[str, Any]], ends: tuple[str, ...]) -> Iterator[PublishedFile]:
@@ -128,13 +128,13 @@ def _files(siblings: Iterable[Mapping[str, Any]], ends: tuple[str, ...]) -> Iter
         if type(size) is not int or not 0 <= size < 2**63 or not isinstance(sha256, str | None):
             raise ValueError(name)
         try:
-            Place("a/b", file=name)
+            HubAddress("a/b", file=name)
         except QuantVizError:
             continue  # no address can name it
         yield PublishedFile(name, size, sha256 or "", str(blob))
 
 
-def published_file(pasted: str) -> tuple[Model, str]:
+def published_file(pasted: str) -> tuple[PublishedModel, str]:
     """Return the model of a pasted address, and the path of the file that it names, or else of the file that
     holds the model.
 
@@ -150,7 +150,7 @@ def published_file(pasted: str) -> tuple[Model, str]:
     return model, min(names, key=lambda name: (name.count("/"), not is_index(name), name))
 
 
-def published_catalog(model: Model, file: str) -> ModelTensors:
+def published_catalog(model: PublishedModel, file: str) -> ModelTensors:
     """Return the tensors of a file of a published model, of which only the header has been read; quantized
     weights are decoded among them.
 
@@ -161,7 +161,7 @@ def published_catalog(model: Model, file: str) -> ModelTensors:
 
 
 @functools.lru_cache(_MOST_OPEN)
-def _catalog(model: Model, file: str, hosts: Hosts, limits: HubLimits, most: Limits) -> ModelTensors:
+def _catalog(model: PublishedModel, file: str, hosts: Hosts, limits: HubLimits, most: Limits) -> ModelTensors:
     from quantviz.sources.layouts.decoded import model_tensors
 
     reader = next(reader for suffix, reader in BY_RANGES.items() if file.lower().endswith(suffix))
@@ -179,7 +179,7 @@ class HubStore(Store):
     def __init__(self, hosts: Hosts, limits: HubLimits) -> None:
         self._hosts = hosts
         self._limits = limits
-        self._files: dict[Place, Ranges] = {}
+        self._files: dict[HubAddress, Ranges] = {}
 
     @staticmethod
     def has(address: str) -> bool:

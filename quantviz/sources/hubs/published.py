@@ -12,10 +12,10 @@ from pathlib import PurePosixPath
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import is_index
 from quantviz.sources.files.file_data import clipped
-from quantviz.sources.hubs.addresses import Place, published_address
-from quantviz.sources.hubs.connection import Answer, get_ranges
+from quantviz.sources.hubs.addresses import HubAddress, published_address
+from quantviz.sources.hubs.byte_cache import ByteCache
+from quantviz.sources.hubs.connection import HostResponse, get_ranges
 from quantviz.sources.hubs.hosts import Hosts, downloads
-from quantviz.sources.hubs.kept import Kept
 from quantviz.sources.limits import HubLimits
 from quantviz.whole_files import own_folder
 
@@ -40,7 +40,7 @@ class PublishedFile:
 
 
 @dataclass(frozen=True)
-class Model:
+class PublishedModel:
     """A published model at a commit."""
 
     #: The hub that lists the model.
@@ -62,7 +62,7 @@ class Model:
     def address(self, file: str) -> str:
         """Return the address of a file at the commit; `QuantVizError` if its hub is no longer listed."""
         origin = Hosts.of_environment().origin(self.host)
-        return published_address(origin, Place(self.repo, self.commit, file))
+        return published_address(origin, HubAddress(self.repo, self.commit, file))
 
     def size_with(self, file: str) -> int:
         """Return the bytes of a file; of an index, of all files beside it."""
@@ -74,12 +74,14 @@ class Model:
 class Ranges:
     """The bytes of one file of a published model, cached on disk. Safe for many threads."""
 
-    def __init__(self, model: Model, file: PublishedFile, hosts: Hosts, limits: HubLimits) -> None:
+    def __init__(self, model: PublishedModel, file: PublishedFile, hosts: Hosts, limits: HubLimits) -> None:
         self.model = model
         self.file = file
         self._hosts = hosts
         self._limits = limits
-        self._url = published_address(hosts.origin(model.host), Place(model.repo, model.commit, file.name))
+        self._url = published_address(
+            hosts.origin(model.host), HubAddress(model.repo, model.commit, file.name)
+        )
         self._kept = kept(limits)
         identity = (model.host, model.repo, model.commit, file.name, file.size, file.sha256, file.blob)
         # Bytes that only a login may read are on a shelf that only this login finds.
@@ -164,7 +166,7 @@ class Ranges:
             for i, piece in enumerate(runs[k]):
                 yield piece, answer.body[i * PIECE : i * PIECE + self._length(piece)]
 
-    def _check_same(self, answer: Answer) -> None:
+    def _check_same(self, answer: HostResponse) -> None:
         """Raise a `QuantVizError` where the file is not the listed one, or not the same as before."""
         changed = QuantVizError("hub.changed", file=self._name, host=answer.host)
         commit = answer.headers.get("x-repo-commit", self.model.commit)
@@ -211,9 +213,9 @@ class Ranges:
             raise QuantVizError("hub.digest", file=self._name, host=self.model.host)
 
 
-def kept(limits: HubLimits) -> Kept:
+def kept(limits: HubLimits) -> ByteCache:
     """Return this machine's cache of files from hubs."""
-    return Kept(own_folder("hubs"), limits.cache_bytes)
+    return ByteCache(own_folder("hubs"), limits.cache_bytes)
 
 
 def _runs(missing: Iterable[int]) -> list[range]:

@@ -159,7 +159,7 @@ def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[Q
     Settings that a layout leaves open (GPTQ's version, a block's size) are taken from `config`, by default
     the `config.json` beside the file, which is read when a layout needs it.
     """
-    config = _Beside(catalog) if config is None else config
+    config = _FileSettings(catalog) if config is None else config
     of_kind = [layout.find(catalog, config) for layout in LAYOUTS.values() if layout.find]
     forms = {layout.id: layout.forms for layout in LAYOUTS.values() if layout.forms}
     named = () if isinstance(catalog, GgufCatalog) else find_by_forms(catalog, config, forms)
@@ -167,7 +167,7 @@ def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[Q
     return (*claimed, *(unclaimed(catalog, config, claimed) if catalog.of_models else ()))
 
 
-class _Beside(Mapping[str, Any]):
+class _FileSettings(Mapping[str, Any]):
     """The quantization settings beside a file, read at the first access.
 
     For a file on another machine that is one more request, which most files do not need.

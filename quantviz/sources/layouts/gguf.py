@@ -14,7 +14,7 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.recipes import RECIPES
 from quantviz.sources.files.catalog import Catalog
 from quantviz.sources.files.gguf import GgufCatalog, scale_name
-from quantviz.sources.files.gguf_blocks import BlockType, Parts, decode_blocks, values_of_parts
+from quantviz.sources.files.gguf_blocks import BlockParts, BlockType, decode_blocks, values_of_parts
 from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, unreadable, values_only
 
 ID = "gguf"
@@ -81,7 +81,7 @@ def _weight(catalog: GgufCatalog, tensor: str, name: str, kind: BlockType, exper
     return QuantizedWeight(ID, name, shape, parts_of_file, scheme, dtype, coded, kind.bits)
 
 
-def _matrix_of_parts(parts: Parts, columns: int) -> torch.Tensor:
+def _matrix_of_parts(parts: BlockParts, columns: int) -> torch.Tensor:
     return values_of_parts(parts).reshape(-1, columns)
 
 

@@ -15,7 +15,7 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.schemes.formats import FORMATS
 from quantviz.sources.files.catalog import Catalog
-from quantviz.sources.files.tflite import Quantized, TfliteCatalog
+from quantviz.sources.files.tflite import TensorQuantization, TfliteCatalog
 from quantviz.sources.layouts.affine import AffineCodes, bias
 from quantviz.sources.layouts.weight import Config, QuantizedWeight, attempted, bits_stored
 
@@ -37,14 +37,14 @@ def find(catalog: Catalog, config: Config) -> Iterator[QuantizedWeight]:
             yield attempted(ID, name, (name,), functools.partial(_bias, catalog, name, quantized))
 
 
-def _bias(catalog: TfliteCatalog, name: str, quantized: Quantized) -> QuantizedWeight:
+def _bias(catalog: TfliteCatalog, name: str, quantized: TensorQuantization) -> QuantizedWeight:
     scales = torch.tensor(quantized.scales)
     zeros = torch.tensor(quantized.zeros, dtype=torch.int64)
     return bias(ID, catalog, name, (name,), lambda: scales, zeros if len(zeros) else None, "float32")
 
 
 def _weight(
-    catalog: TfliteCatalog, name: str, quantized: Quantized, parts: tuple[str, ...]
+    catalog: TfliteCatalog, name: str, quantized: TensorQuantization, parts: tuple[str, ...]
 ) -> QuantizedWeight:
     info = catalog.info(name)
     if info.problem:

@@ -48,7 +48,7 @@ _MOST_PAIRS = 2**12
 #: Elements that are read to detect a mask: one of whole numbers has 0 and 1 alone, and both.
 _LOOKED_AT = 2**16
 #: FP8 values are read at a time.
-_AT_ONCE = 2**22
+_VALUES_PER_READ = 2**22
 #: Root of the mean square of FP8, zeros aside, from which it may be codes: in a part that is looked at first,
 #: and in the whole. Weights have a few hundredths.
 _LIKELY_RMS = 0.25
@@ -196,8 +196,10 @@ def check_values(x: Stored, name: str, dtype: str) -> None:
     if len(some) and float(some.square().mean().sqrt()) < _LIKELY_RMS:
         return
     top = total = 0.0
-    for start in range(0, x.count, _AT_ONCE):
-        values = torch.from_numpy(x.run(start, min(start + _AT_ONCE, x.count))).nan_to_num(posinf=0, neginf=0)
+    for start in range(0, x.count, _VALUES_PER_READ):
+        values = torch.from_numpy(x.run(start, min(start + _VALUES_PER_READ, x.count))).nan_to_num(
+            posinf=0, neginf=0
+        )
         top = max(top, float(values.abs().max()))
         total += float(values.double().square().sum())
     rms = math.sqrt(total / x.count)

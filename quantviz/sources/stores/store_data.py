@@ -22,7 +22,7 @@ class StoreData(RemoteData):
     """A file at an address; all its bytes are of one version of it."""
 
     #: A request takes some time however few its bytes.
-    at_once = 2**24
+    bytes_per_read = 2**24
 
     def __init__(self, address: str, store: Store) -> None:
         super().__init__(name_of(address) or "?", beside=self._file_beside)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.hubs.connection import Answer, get_ranges
+from quantviz.sources.hubs.connection import HostResponse, get_ranges
 from quantviz.sources.hubs.hosts import Hosts, origin_of, web_address
 from quantviz.sources.hubs.models import HubStore
 from quantviz.sources.limits import HubLimits
@@ -75,7 +75,7 @@ def store_of(address: str) -> Store:
     return WebStore()
 
 
-def _fetched(address: str, ranges: Sequence[tuple[int, int]]) -> list[Answer]:
+def _fetched(address: str, ranges: Sequence[tuple[int, int]]) -> list[HostResponse]:
     """Return the answers with ranges of a file; a failed connection is tried once more."""
     try:
         parts = web_address(address)
@@ -95,7 +95,7 @@ def _fetched(address: str, ranges: Sequence[tuple[int, int]]) -> list[Answer]:
         raise problem_at(address, key, **more) from None
 
 
-def _about(answer: Answer) -> About:
+def _about(answer: HostResponse) -> About:
     """Return size and version of the whole file from the headers of an answer.
 
     An ETag changes with every byte, unless it is marked as weak; a time has whole seconds only.

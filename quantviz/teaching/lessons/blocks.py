@@ -17,7 +17,7 @@ _ALL_TILES = "tiles"
 
 
 @dataclass(frozen=True)
-class Block:
+class LessonBlock:
     """A fenced block, or the words between two."""
 
     kind: str
@@ -66,7 +66,7 @@ class BlockReader:
                 raise
             raise self._at_line(line, problem) from None
 
-    def toml(self, block: Block) -> dict[str, Any]:
+    def toml(self, block: LessonBlock) -> dict[str, Any]:
         try:
             return tomllib.loads("\n".join(block.lines) + "\n")
         except tomllib.TOMLDecodeError as problem:
@@ -74,7 +74,7 @@ class BlockReader:
             line = block.line + int(place[1]) - 1 if place else block.line + len(block.lines) - 1
             raise self.wrong(line, "lessons.not_toml") from None
 
-    def parts(self, block: Block, key: str, names: list[Any]) -> frozenset[str]:
+    def parts(self, block: LessonBlock, key: str, names: list[Any]) -> frozenset[str]:
         for name in names:
             if name not in (*PICTURE_PARTS, _ALL_TILES):
                 raise self.wrong(
@@ -85,7 +85,7 @@ class BlockReader:
                 )
         return frozenset(part for name in names for part in (TILE_PARTS if name == _ALL_TILES else (name,)))
 
-    def one_of(self, block: Block, key: str, got: str, known: tuple[str, ...]) -> str:
+    def one_of(self, block: LessonBlock, key: str, got: str, known: tuple[str, ...]) -> str:
         if got not in known:
             names = ", ".join(filter(None, known))
             raise self.wrong(block.line_of(key), "lessons.not_one_of", field=key, got=got, known=names)
@@ -93,7 +93,7 @@ class BlockReader:
 
     def entries(
         self,
-        block: Block,
+        block: LessonBlock,
         raw: list[Any],
         table: str,
         names: tuple[str, ...],
@@ -117,7 +117,7 @@ class BlockReader:
 
     def fields(
         self,
-        block: Block,
+        block: LessonBlock,
         raw: Any,
         known: Mapping[str, type],
         required: Collection[str] = (),

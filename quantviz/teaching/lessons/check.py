@@ -14,7 +14,14 @@ from quantviz.lab.moves import hand_choices
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import Given
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scenes
-from quantviz.teaching.lessons.model import Choice, Drag, Lesson, LessonStep, Number, Question
+from quantviz.teaching.lessons.model import (
+    ChoiceQuestion,
+    DragQuestion,
+    Lesson,
+    LessonStep,
+    NumberQuestion,
+    Question,
+)
 
 #: Number of seeds that each question is checked on, its own included.
 ATTEMPTS = 4
@@ -71,7 +78,7 @@ def _rules(lesson: Lesson) -> Iterator[tuple[int, QuantVizError]]:
     """Yield each rule that a lesson does not keep to, with its line."""
     first = lesson.steps[0].line
     questions = [(step, question) for step in lesson.steps for question in step.questions]
-    typed = [question for _, question in questions if isinstance(question, Number)]
+    typed = [question for _, question in questions if isinstance(question, NumberQuestion)]
     if len(questions) > MOST_QUESTIONS:
         yield first, QuantVizError("lessons.too_many_questions", got=len(questions), most=MOST_QUESTIONS)
     if len(typed) > MOST_TYPED:
@@ -89,7 +96,9 @@ def _rules(lesson: Lesson) -> Iterator[tuple[int, QuantVizError]]:
                 yield step.line, QuantVizError("lessons.term_twice", got=term)
             marked.add(term)
         for question in step.questions:
-            if not question.hint and not (isinstance(question, Choice) and len(question.options) == 2):
+            if not question.hint and not (
+                isinstance(question, ChoiceQuestion) and len(question.options) == 2
+            ):
                 yield step.line, QuantVizError("lessons.no_hint")
     total = words_to_read(lesson)
     if total > MOST_IN_LESSON:
@@ -101,7 +110,7 @@ def words_to_read(lesson: Lesson) -> float:
     read = [words for step in lesson.steps for words in (step.words, step.rule) if words]
     questions = [question for step in lesson.steps for question in step.questions]
     read += [question.ask for question in questions]
-    choices = [question for question in questions if isinstance(question, Choice)]
+    choices = [question for question in questions if isinstance(question, ChoiceQuestion)]
     read += [option.text for choice in choices for option in choice.options]
     return sum(words_in(words.text) for words in read)
 
@@ -153,7 +162,7 @@ def _has_own_codes(state: LabState) -> bool:
 def _question_problems(question: Question, scenes: Scenes, first: bool, form: int) -> Iterator[QuantVizError]:
     truth = question.truth(scenes)
     named = question.named_scenes(scenes)
-    if isinstance(question, Drag):
+    if isinstance(question, DragQuestion):
         yield from _drag_problems(question, scenes)
         question.tolerance.say(named)
     for words in (question.ask, question.hint):
@@ -162,11 +171,11 @@ def _question_problems(question: Question, scenes: Scenes, first: bool, form: in
     for words in (question.why, *(mistake.says for mistake in question.mistakes)):
         if words:
             words.say(named)
-    if isinstance(question, Choice):
+    if isinstance(question, ChoiceQuestion):
         for option in question.options:
             option.text.say(scenes)
             option.says.say(scenes)
-    if isinstance(question, Number):
+    if isinstance(question, NumberQuestion):
         if not math.isfinite(truth):
             yield QuantVizError("formulas.no_number", got=question.answer.text)
         for mistake, value in zip(question.mistakes, question.mistaken(scenes), strict=True):
@@ -181,7 +190,7 @@ def _question_problems(question: Question, scenes: Scenes, first: bool, form: in
                     yield QuantVizError("lessons.told_too_early", says=words.text)
 
 
-def _drag_problems(question: Drag, scenes: Scenes) -> Iterator[QuantVizError]:
+def _drag_problems(question: DragQuestion, scenes: Scenes) -> Iterator[QuantVizError]:
     named = question.named_scenes(scenes)
     if not question.right.holds_as_shown({**named, HERE: named[SOLUTION]}):
         yield QuantVizError("lessons.solution_is_wrong", right=question.right.text)

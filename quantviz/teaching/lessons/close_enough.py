@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Within:
+class Tolerance:
     """How close a number must be: `0.5`, `5 %` or `factor 2`.
 
-    >>> Within.read("5 %").accepts(1.04, 1.0), Within.read("factor 2").accepts(0.4, 1.0)
+    >>> Tolerance.read("5 %").accepts(1.04, 1.0), Tolerance.read("factor 2").accepts(0.4, 1.0)
     (True, False)
-    >>> Within.read("0").accepts(3, 3)
+    >>> Tolerance.read("0").accepts(3, 3)
     True
     """
 
@@ -28,7 +28,7 @@ class Within:
     kind: str
 
     @classmethod
-    def read(cls, form: str) -> Within:
+    def read(cls, form: str) -> Tolerance:
         """Return the tolerance written as `form`."""
         match = re.fullmatch(r"\s*(?:(\d+\.?\d*)\s*(%)?|(factor)\s+(\d+\.?\d*))\s*", form)
         if not match or (match[3] and float(match[4]) <= 1):

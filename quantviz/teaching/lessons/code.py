@@ -8,7 +8,13 @@ from quantviz.export.files import PRINTED, python_lines
 from quantviz.lab.state import LabState
 from quantviz.teaching.glossary import TERMS, met_before
 from quantviz.teaching.lessons.formulas import HERE, Scene
-from quantviz.teaching.lessons.model import Direction, Drag, LessonStep, Number, Order
+from quantviz.teaching.lessons.model import (
+    DirectionQuestion,
+    DragQuestion,
+    LessonStep,
+    NumberQuestion,
+    OrderQuestion,
+)
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: The term with which a cell's derivation is understood: it goes from x over q to x̂.
@@ -102,13 +108,13 @@ def _scene_lines(scenes: Mapping[str, Scene]) -> list[str]:
 def _formulas(step: LessonStep) -> list[str]:
     formulas: list[str] = []
     for question in step.questions:
-        if isinstance(question, Direction):
+        if isinstance(question, DirectionQuestion):
             formulas += [question.before.text, question.after.text]
-        elif isinstance(question, Number):
+        elif isinstance(question, NumberQuestion):
             formulas.append(question.answer.text)
-        elif isinstance(question, Drag):
+        elif isinstance(question, DragQuestion):
             formulas += [formula.text for formula in question.solution.values()]
-        elif isinstance(question, Order):
+        elif isinstance(question, OrderQuestion):
             formulas += [item.value.text for item in question.items]
     return list(dict.fromkeys(formulas))
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from quantviz.errors import QuantVizError
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
-from quantviz.teaching.lessons.close_enough import CellRule, Within
+from quantviz.teaching.lessons.close_enough import CellRule, Tolerance
 from quantviz.teaching.lessons.drags import SOLVED_BY, can_be_dragged, dragged, solved
 from quantviz.teaching.lessons.finger import FINGER, NEAR, pixels_off
 from quantviz.teaching.lessons.formulas import (
@@ -68,7 +68,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedNumber:
     """One of the numbers that a question compares."""
 
     #: The state that the number is about.
@@ -78,11 +78,11 @@ class Compared:
     text: Words | None = None
 
 
-def _of_state(state: str, name: str, text: Words | None = None) -> Compared:
-    return Compared(state, Formula(name if state == HERE else f"{state}.{name}"), text)
+def _of_state(state: str, name: str, text: Words | None = None) -> ComparedNumber:
+    return ComparedNumber(state, Formula(name if state == HERE else f"{state}.{name}"), text)
 
 
-def _same_quantity(formula: Formula) -> tuple[Compared, ...]:
+def _same_quantity(formula: Formula) -> tuple[ComparedNumber, ...]:
     """Return the states of which a formula names the same quantity, the first that it names."""
     first = formula.named[0][1] if formula.named else ""
     every = tuple(
@@ -135,7 +135,7 @@ class Question:
         """Return the states that its words may name: the step's."""
         return scenes
 
-    def compared(self, scenes: Scenes) -> tuple[Compared, ...]:
+    def compared(self, scenes: Scenes) -> tuple[ComparedNumber, ...]:
         """Return the numbers that it compares, two or more, each of one state; none for another question."""
         return ()
 
@@ -145,7 +145,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Direction(Question):
+class DirectionQuestion(Question):
     """Does a number rise, fall or stay? Answers are of `DIRECTIONS`."""
 
     kind = "direction"
@@ -159,9 +159,9 @@ class Direction(Question):
             return "same"
         return "rises" if after > before else "falls"
 
-    def compared(self, scenes: Scenes) -> tuple[Compared, ...]:
+    def compared(self, scenes: Scenes) -> tuple[ComparedNumber, ...]:
         pairs = ((self.before, self.after), (self.after, self.before))
-        return tuple(Compared(_own_state(one, other), one) for one, other in pairs)
+        return tuple(ComparedNumber(_own_state(one, other), one) for one, other in pairs)
 
     def state_told(self, scenes: Scenes) -> str:
         return _own_state(self.after, self.before)
@@ -183,12 +183,12 @@ DRAWN = ("value", "code", "scale", "zero_point")
 
 
 @dataclass(frozen=True)
-class Number(Question):
+class NumberQuestion(Question):
     """How large? Answers are floats."""
 
     kind = "number"
     answer: Formula
-    within: Within
+    within: Tolerance
     unit: str
     #: The kind as which a wrong number is drawn on the ruler, one of `DRAWN`; empty to draw nothing.
     draw: str = ""
@@ -196,7 +196,7 @@ class Number(Question):
     def truth(self, scenes: Scenes) -> float:
         return float(self.answer.value(scenes))
 
-    def compared(self, scenes: Scenes) -> tuple[Compared, ...]:
+    def compared(self, scenes: Scenes) -> tuple[ComparedNumber, ...]:
         return _same_quantity(self.answer)
 
     def judge(self, answer: float, scenes: Scenes) -> Verdict:
@@ -223,7 +223,7 @@ class Number(Question):
 
 
 @dataclass(frozen=True)
-class Cell(Question):
+class CellQuestion(Question):
     """Which cell? Answers are places, one number an axis."""
 
     kind = "cell"
@@ -263,7 +263,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Choice(Question):
+class ChoiceQuestion(Question):
     """Which of these? Answers are numbers of options."""
 
     kind = "choice"
@@ -276,9 +276,9 @@ class Choice(Question):
             raise QuantVizError("lessons.not_one_option", count=len(holding), ask=self.ask.text)
         return holding[0]
 
-    def compared(self, scenes: Scenes) -> tuple[Compared, ...]:
+    def compared(self, scenes: Scenes) -> tuple[ComparedNumber, ...]:
         """Return each option's own number, else the states of which the right one names the same quantity."""
-        by_subject = dict[tuple[str, str], Compared]()
+        by_subject = dict[tuple[str, str], ComparedNumber]()
         for option in self.options:
             if subject := option.when.subject:
                 by_subject.setdefault(subject, _of_state(*subject, option.text))
@@ -303,7 +303,7 @@ class Choice(Question):
 
 
 @dataclass(frozen=True)
-class Item:
+class OrderItem:
     """One of the things to put in order."""
 
     text: Words
@@ -311,18 +311,18 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Order(Question):
+class OrderQuestion(Question):
     """From the smallest to the largest. Answers are the items' numbers in that order."""
 
     kind = "order"
-    items: tuple[Item, ...]
+    items: tuple[OrderItem, ...]
 
     def truth(self, scenes: Scenes) -> tuple[int, ...]:
         """Return the items' numbers, the smallest value first."""
         return _sorted(tuple(item.value for item in self.items), scenes)
 
-    def compared(self, scenes: Scenes) -> tuple[Compared, ...]:
-        return tuple(Compared(_own_state(item.value), item.value, item.text) for item in self.items)
+    def compared(self, scenes: Scenes) -> tuple[ComparedNumber, ...]:
+        return tuple(ComparedNumber(_own_state(item.value), item.value, item.text) for item in self.items)
 
     def state_told(self, scenes: Scenes) -> str:
         return _own_state(self.items[self.truth(scenes)[0]].value)
@@ -350,7 +350,7 @@ def _sorted(values: tuple[Formula, ...], scenes: Scenes) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Drag(Question):
+class DragQuestion(Question):
     """Drag it there. Answers are the learner's changes to the step's state: see `drags.drag_answer`."""
 
     kind = "drag"
@@ -415,7 +415,17 @@ class Drag(Question):
 
 
 QUESTIONS: Mapping[str, type[Question]] = MappingProxyType(
-    {each.kind: each for each in (Drag, Direction, Number, Cell, Choice, Order)}
+    {
+        each.kind: each
+        for each in (
+            DragQuestion,
+            DirectionQuestion,
+            NumberQuestion,
+            CellQuestion,
+            ChoiceQuestion,
+            OrderQuestion,
+        )
+    }
 )
 
 
@@ -429,7 +439,7 @@ _OF_FRAME = re.compile(r"\bframed\b|带框")
 
 
 @dataclass(frozen=True)
-class Table:
+class StateTable:
     """States one below the other, and the numbers of each."""
 
     #: A row's name, and the state it is about.
@@ -452,7 +462,7 @@ class LessonStep:
     show: frozenset[str]
     #: Other states that formulas and the table name.
     states: Mapping[str, LabState]
-    table: Table | None
+    table: StateTable | None
     questions: tuple[Question, ...]
     #: The lesson of the step, in one sentence.
     rule: Words | None
@@ -500,7 +510,7 @@ class LessonStep:
     def handle_of(self, question: Question) -> str:
         """Return the handle that messages on a question name: one that answers it, else the step's first."""
         answering = frozenset[str]()
-        if isinstance(question, Drag):
+        if isinstance(question, DragQuestion):
             answering = answering.union(*(SOLVED_BY[name] for name in question.solution))
         return next((name for name in self.move if name in answering), self.move[0])
 
@@ -508,7 +518,7 @@ class LessonStep:
         """Return the parts that open as soon as the learner has marked, without them, the expected place of a
         drag; the drag is then made with them. Empty if the question hides none.
         """
-        if not isinstance(question, Drag):
+        if not isinstance(question, DragQuestion):
             return frozenset()
         others = (other.hidden for other in self.questions if other is not question)
         return (question.hidden & self.show & READOUTS).difference(*others)

@@ -25,7 +25,7 @@ _KIND = "lessons"
 
 
 @dataclass(frozen=True)
-class Answer:
+class LearnerAnswer:
     """One answer that was committed to. Whether it is right is not part of it: a file or a browser that keeps
     it must not give that away.
     """
@@ -55,7 +55,7 @@ class Answer:
 
 
 #: Whether each answer is right, of those whose verdict may be shown.
-Verdicts = Mapping[Answer, bool]
+Verdicts = Mapping[LearnerAnswer, bool]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class AnswerCounts:
     def of(cls, verdicts: Verdicts, lesson: str = "") -> AnswerCounts:
         """Return the tally of all answers that were judged, or of one lesson's.
 
-        >>> AnswerCounts.of({Answer("a", 0, 0, 0, 1.0, True): False})
+        >>> AnswerCounts.of({LearnerAnswer("a", 0, 0, 0, 1.0, True): False})
         AnswerCounts(sure_right=0, sure_wrong=1, guessed_right=0, guessed_wrong=0)
         """
         # Of two tries the second one counts.
@@ -97,13 +97,16 @@ def asked(lesson: Lesson) -> int:
     return sum(len(step.questions) for step in lesson.steps)
 
 
-def reached(answers: Iterable[Answer], lesson_id: str) -> int:
+def reached(answers: Iterable[LearnerAnswer], lesson_id: str) -> int:
     """Return how many different questions of a lesson were answered."""
     return len({(answer.step, answer.question) for answer in answers if answer.lesson == lesson_id})
 
 
 def finished(
-    answers: Iterable[Answer], lesson_id: str, lesson: Lesson, judge: Callable[[list[Answer]], Verdicts]
+    answers: Iterable[LearnerAnswer],
+    lesson_id: str,
+    lesson: Lesson,
+    judge: Callable[[list[LearnerAnswer]], Verdicts],
 ) -> bool:
     """Return whether each question of a lesson is done with: right, or wrong without another try.
 
@@ -127,14 +130,14 @@ def finished(
     return len(done) == asked(lesson)
 
 
-def merged(answers: Iterable[Answer], others: Iterable[Answer]) -> list[Answer]:
+def merged(answers: Iterable[LearnerAnswer], others: Iterable[LearnerAnswer]) -> list[LearnerAnswer]:
     """Return `answers` and those `others` that answer something else; the last `MOST_ANSWERS` of them.
 
-    >>> first, second = Answer("a", 0, 0, 0, 1.0, True), Answer("a", 0, 0, 0, 2.0, True)
-    >>> merged([first], [second, Answer("a", 0, 1, 0, "same", False)])[-1].given
+    >>> first, second = LearnerAnswer("a", 0, 0, 0, 1.0, True), LearnerAnswer("a", 0, 0, 0, 2.0, True)
+    >>> merged([first], [second, LearnerAnswer("a", 0, 1, 0, "same", False)])[-1].given
     'same'
     """
-    by_place: dict[Any, Answer] = {}
+    by_place: dict[Any, LearnerAnswer] = {}
     for answer in (*answers, *others):
         by_place.setdefault((*answer.place, answer.room, answer.tried), answer)
     return list(by_place.values())[-MOST_ANSWERS:]
@@ -143,7 +146,7 @@ def merged(answers: Iterable[Answer], others: Iterable[Answer]) -> list[Answer]:
 # ---- judging ------------------------------------------------------------------------------------
 
 
-def revealed(answers: Iterable[Answer], lessons: Mapping[str, Lesson]) -> Iterator[Answer]:
+def revealed(answers: Iterable[LearnerAnswer], lessons: Mapping[str, Lesson]) -> Iterator[LearnerAnswer]:
     """Yield the answers of complete steps, whose verdicts may be shown."""
     answers = list(answers)
     answered = {answer.place for answer in answers}
@@ -154,17 +157,17 @@ def revealed(answers: Iterable[Answer], lessons: Mapping[str, Lesson]) -> Iterat
             yield answer
 
 
-def surely_wrong(verdicts: Verdicts, lesson_id: str) -> list[Answer]:
+def surely_wrong(verdicts: Verdicts, lesson_id: str) -> list[LearnerAnswer]:
     """Return the answers of a lesson that were sure and wrong, by their steps: the last one to each question,
     unless the question was answered right on other numbers since.
 
-    >>> first = Answer("a", 0, "q", 0, 1.0, True)
+    >>> first = LearnerAnswer("a", 0, "q", 0, 1.0, True)
     >>> surely_wrong({first: False}, "a") == [first]
     True
     >>> surely_wrong({first: False, replace(first, attempt=1, sure=False): True}, "a")
     []
     """
-    wrong: dict[tuple[int, int | str], Answer] = {}
+    wrong: dict[tuple[int, int | str], LearnerAnswer] = {}
     for answer in sorted(verdicts, key=lambda answer: (answer.step, answer.attempt, answer.tried)):
         question = (answer.step, answer.question)
         if answer.lesson != lesson_id:
@@ -177,7 +180,9 @@ def surely_wrong(verdicts: Verdicts, lesson_id: str) -> list[Answer]:
     return list(wrong.values())
 
 
-def still_wrong(verdicts: Verdicts, answers: Iterable[Answer], lesson_id: str) -> Iterator[Answer]:
+def still_wrong(
+    verdicts: Verdicts, answers: Iterable[LearnerAnswer], lesson_id: str
+) -> Iterator[LearnerAnswer]:
     """Yield the answers of `surely_wrong` whose question was not answered on other numbers since."""
     answered = {
         (answer.step, answer.question, answer.attempt) for answer in answers if answer.lesson == lesson_id
@@ -191,7 +196,9 @@ def still_wrong(verdicts: Verdicts, answers: Iterable[Answer], lesson_id: str) -
             yield wrong
 
 
-def judged(answers: Iterable[Answer], lessons: Mapping[str, Lesson], known: Verdicts) -> dict[Answer, bool]:
+def judged(
+    answers: Iterable[LearnerAnswer], lessons: Mapping[str, Lesson], known: Verdicts
+) -> dict[LearnerAnswer, bool]:
     """Return whether each of `answers` is right. Those in `known` are not computed again."""
     scenes = _Scenes(lessons)
     verdicts = {}
@@ -210,18 +217,18 @@ class _Scenes:
         self._lessons = lessons
         self._made: dict[tuple[str, int, int], Mapping[str, Scene]] = {}
 
-    def of(self, answer: Answer) -> Mapping[str, Scene]:
+    def of(self, answer: LearnerAnswer) -> Mapping[str, Scene]:
         key = (answer.lesson, answer.step, answer.attempt)
         if key not in self._made:
             self._made[key] = self._lessons[answer.lesson].steps[answer.step].scenes(answer.attempt)
         return self._made[key]
 
-    def question(self, answer: Answer) -> Question:
+    def question(self, answer: LearnerAnswer) -> Question:
         question = self._lessons[answer.lesson].question(answer.step, answer.question)
         assert question
         return question
 
-    def fits(self, answer: Answer) -> bool:
+    def fits(self, answer: LearnerAnswer) -> bool:
         """Return whether there is such a question, and it can be answered so."""
         lesson = self._lessons.get(answer.lesson)
         if lesson is None or lesson.question(answer.step, answer.question) is None:
@@ -233,7 +240,7 @@ class _Scenes:
 
 
 def as_text(
-    answers: list[Answer],
+    answers: list[LearnerAnswer],
     lessons: Mapping[str, Lesson],
     verdicts: Verdicts | None,
     language: str = DEFAULT_LANGUAGE,
@@ -261,7 +268,7 @@ def as_text(
     return "\n".join(lines) + "\n"
 
 
-def as_json(answers: Iterable[Answer], verdicts: Verdicts | None = None) -> bytes:
+def as_json(answers: Iterable[LearnerAnswer], verdicts: Verdicts | None = None) -> bytes:
     """Return every answer, as a file; those in `verdicts` with whether they are right."""
     shown = verdicts or {}
     records = [asdict(answer) | ({"right": shown[answer]} if answer in shown else {}) for answer in answers]
@@ -270,7 +277,7 @@ def as_json(answers: Iterable[Answer], verdicts: Verdicts | None = None) -> byte
     ).encode()
 
 
-def read_json(content: bytes, lessons: Mapping[str, Lesson]) -> tuple[list[Answer], int]:
+def read_json(content: bytes, lessons: Mapping[str, Lesson]) -> tuple[list[LearnerAnswer], int]:
     """Return the answers in a file of `as_json`. Its verdicts are ignored: answers are judged anew.
 
     Returns:
@@ -315,12 +322,12 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "mark": lambda value: value is None or (type(value) in (int, float) and math.isfinite(value)),
     "room": lambda value: isinstance(value, str) and len(value) <= 4,
 }
-assert [field.name for field in fields(Answer)] == list(_FIELDS)
+assert [field.name for field in fields(LearnerAnswer)] == list(_FIELDS)
 #: Values of the fields that older files do not have.
 _USUAL = {"tried": 0, "mark": None, "room": ""}
 
 
-def _answer(raw: object) -> Answer | None:
+def _answer(raw: object) -> LearnerAnswer | None:
     """Return the answer as it stands in a file; none where it is no answer."""
     if not isinstance(raw, dict) or not _FIELDS.keys() <= {**_USUAL, **raw}.keys():
         return None
@@ -330,10 +337,10 @@ def _answer(raw: object) -> Answer | None:
     }
     if not all(fits(values[name]) for name, fits in _FIELDS.items()):
         return None
-    return Answer(**values)
+    return LearnerAnswer(**values)
 
 
-def _moved(answer: Answer, lessons: Mapping[str, Lesson]) -> Answer:
+def _moved(answer: LearnerAnswer, lessons: Mapping[str, Lesson]) -> LearnerAnswer:
     """Return the answer at the place where its question stands today."""
     if answer.lesson not in lessons:
         return answer

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from quantviz.lab.state import LabState
-from quantviz.teaching.lessons.blocks import Block, BlockReader
-from quantviz.teaching.lessons.close_enough import CellRule, Within
+from quantviz.teaching.lessons.blocks import BlockReader, LessonBlock
+from quantviz.teaching.lessons.close_enough import CellRule, Tolerance
 from quantviz.teaching.lessons.drags import SNAPS, SOLVED_BY
 from quantviz.teaching.lessons.formulas import SOLUTION, START, Formula, Words
 from quantviz.teaching.lessons.model import (
@@ -18,11 +18,11 @@ from quantviz.teaching.lessons.model import (
     DRAWN,
     MOST_ASKED,
     QUESTIONS,
-    Cell,
-    Drag,
-    Item,
+    CellQuestion,
+    DragQuestion,
     Mistake,
     Option,
+    OrderItem,
     Question,
 )
 
@@ -66,7 +66,7 @@ class _Fields:
     """The checked fields of a question's block, and the states that its formulas may name."""
 
     reader: BlockReader
-    block: Block
+    block: LessonBlock
     raw: Mapping[str, Any]
     states: Collection[str]
 
@@ -82,7 +82,7 @@ class QuestionReader(BlockReader):
 
     def question(
         self,
-        block: Block,
+        block: LessonBlock,
         states: Collection[str],
         state: LabState,
         show: frozenset[str],
@@ -105,10 +105,10 @@ class QuestionReader(BlockReader):
             raise self.wrong(block.line_of("hidden"), "lessons.ruler_hidden")
         if "id" in raw and not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", raw["id"]):
             raise self.wrong(block.line_of("id"), "lessons.bad_id", got=raw["id"])
-        if kind == Cell.kind:
+        if kind == CellQuestion.kind:
             self.can_be_clicked(block, state, show - hidden)
         # In a question that is answered by dragging, two more states have names.
-        inner = (*states, START, SOLUTION) if kind == Drag.kind else states
+        inner = (*states, START, SOLUTION) if kind == DragQuestion.kind else states
         fields = _Fields(self, block, raw, inner)
         shared: dict[str, Any] = {
             "id": raw["id"] if number is None else number,
@@ -145,7 +145,7 @@ class QuestionReader(BlockReader):
                 return {"before": fields.formula("before"), "after": fields.formula("after")}
             case "number":
                 return {
-                    "within": self.at(block.line_of("within"), lambda: Within.read(raw["within"])),
+                    "within": self.at(block.line_of("within"), lambda: Tolerance.read(raw["within"])),
                     "answer": fields.formula("answer"),
                     "unit": raw.get("unit", ""),
                     "draw": self.one_of(block, "draw", raw.get("draw", ""), ("", *DRAWN)),
@@ -156,13 +156,13 @@ class QuestionReader(BlockReader):
                 return {"options": tuple(self.options(block, raw["options"], fields.states))}
         return {"items": tuple(self.items(block, raw["items"], fields.states))}
 
-    def was(self, block: Block, raw: list[Any]) -> tuple[int, int]:
+    def was(self, block: LessonBlock, raw: list[Any]) -> tuple[int, int]:
         if len(raw) != 2 or not all(type(each) is int and each > 0 for each in raw):
             raise self.wrong(block.line_of("was"), "lessons.bad_was")
         return raw[0] - 1, raw[1] - 1
 
     def solution(
-        self, block: Block, raw: Mapping[str, Any], states: Collection[str], move: tuple[str, ...]
+        self, block: LessonBlock, raw: Mapping[str, Any], states: Collection[str], move: tuple[str, ...]
     ) -> Mapping[str, Formula]:
         line = block.line_of("solution")
         values = {}
@@ -176,7 +176,7 @@ class QuestionReader(BlockReader):
             raise self.wrong(line, "lessons.no_solution")
         return MappingProxyType(values)
 
-    def can_be_clicked(self, block: Block, state: LabState, seen: frozenset[str]) -> None:
+    def can_be_clicked(self, block: LessonBlock, state: LabState, seen: frozenset[str]) -> None:
         if len(state.source.shape) != 2 or max(state.source.shape) > MOST_ASKED:
             raise self.wrong(
                 block.line_of("kind"), "lessons.cell_too_large", shape=state.source.shape, most=MOST_ASKED
@@ -184,7 +184,7 @@ class QuestionReader(BlockReader):
         if "x" not in seen:
             raise self.wrong(block.line_of("kind"), "lessons.cell_needs_x")
 
-    def options(self, block: Block, raw: list[Any], states: Collection[str]) -> Iterator[Option]:
+    def options(self, block: LessonBlock, raw: list[Any], states: Collection[str]) -> Iterator[Option]:
         entries = self.entries(block, raw, "options", ("text", "when", "says"), 2, ("state",))
         for (text, when, says), entry in zip(entries, raw, strict=True):
             yield Option(
@@ -194,12 +194,18 @@ class QuestionReader(BlockReader):
                 self.one_of(block, "state", entry.get("state", ""), ("", *states)),
             )
 
-    def items(self, block: Block, raw: list[Any], states: Collection[str]) -> Iterator[Item]:
+    def items(self, block: LessonBlock, raw: list[Any], states: Collection[str]) -> Iterator[OrderItem]:
         for text, value in self.entries(block, raw, "items", ("text", "value"), 3):
-            yield Item(self.read(text, Words.read, states), self.read(value, Formula.read, states))
+            yield OrderItem(self.read(text, Words.read, states), self.read(value, Formula.read, states))
 
     def mistake(
-        self, block: Block, i: int, raw: Any, kind: str, question: Mapping[str, Any], states: Collection[str]
+        self,
+        block: LessonBlock,
+        i: int,
+        raw: Any,
+        kind: str,
+        question: Mapping[str, Any],
+        states: Collection[str],
     ) -> Mistake:
         if kind not in _MISTAKE_KEYS:
             raise self.wrong(block.line_of("", "mistakes", i), "lessons.choice_mistakes")

@@ -15,10 +15,10 @@ from urllib.parse import parse_qsl
 from quantviz.lab.picture_parts import RULER_PARTS, RULER_STAGES
 from quantviz.lab.state import LabState
 from quantviz.sources.typed import Typed
-from quantviz.teaching.lessons.blocks import Block
+from quantviz.teaching.lessons.blocks import LessonBlock
 from quantviz.teaching.lessons.drags import HANDLES
 from quantviz.teaching.lessons.formulas import HAND, HERE, SOLUTION, START, Formula, Words
-from quantviz.teaching.lessons.model import Lesson, LessonStep, Table
+from quantviz.teaching.lessons.model import Lesson, LessonStep, StateTable
 from quantviz.teaching.lessons.questions import QuestionReader
 
 #: The fenced blocks a step can have.
@@ -39,10 +39,10 @@ def read_lesson(text: str, file: str) -> Lesson:
     quantviz.errors.QuantVizError: en/01_x.md, line 5: This step has no ```lab block. Add one with the link of
     the state that it shows.
     """
-    return _Reader(file).lesson(text.splitlines())
+    return _LessonReader(file).lesson(text.splitlines())
 
 
-class _Reader(QuestionReader):
+class _LessonReader(QuestionReader):
     """Reads one file, and names it and the line in errors."""
 
     # ---- the file ----
@@ -121,7 +121,9 @@ class _Reader(QuestionReader):
             line=begin + 1,
         )
 
-    def blocks(self, lines: list[str], begin: int, end: int) -> tuple[Block, Block | None, list[Block]]:
+    def blocks(
+        self, lines: list[str], begin: int, end: int
+    ) -> tuple[LessonBlock, LessonBlock | None, list[LessonBlock]]:
         """Return the step's words, its rule (a quotation), and its fenced blocks."""
         words: list[str] = []
         rule: list[str] = []
@@ -136,7 +138,7 @@ class _Reader(QuestionReader):
                     raise self.wrong(i + 1, "lessons.open_fence")
                 if fence[1] not in BLOCKS:
                     raise self.wrong(i + 1, "lessons.unknown_block", got=fence[1], known=", ".join(BLOCKS))
-                fenced.append(Block(fence[1], i + 2, tuple(lines[i + 1 : close])))
+                fenced.append(LessonBlock(fence[1], i + 2, tuple(lines[i + 1 : close])))
                 i = close
                 words.append("")
             elif lines[i].startswith(">"):
@@ -147,12 +149,12 @@ class _Reader(QuestionReader):
                 words.append(lines[i])
             i += 1
         return (
-            Block("words", begin + 1, tuple(words)),
-            Block("rule", rule_line, (" ".join(rule),)) if rule else None,
+            LessonBlock("words", begin + 1, tuple(words)),
+            LessonBlock("rule", rule_line, (" ".join(rule),)) if rule else None,
             fenced,
         )
 
-    def words(self, block: Block, states: Collection[str]) -> Words:
+    def words(self, block: LessonBlock, states: Collection[str]) -> Words:
         for i, line in enumerate(block.lines):
             self.at(block.line + i, lambda line=line: Words.read(line, states))  # type: ignore[misc]
         return Words(re.sub(r"\n{3,}", "\n\n", "\n".join(block.lines)).strip())
@@ -160,7 +162,7 @@ class _Reader(QuestionReader):
     # ---- lab ----
 
     def lab(
-        self, block: Block
+        self, block: LessonBlock
     ) -> tuple[LabState, LabState | None, frozenset[str], dict[str, LabState], tuple[str, ...], str]:
         raw = self.fields(
             block,
@@ -209,7 +211,7 @@ class _Reader(QuestionReader):
 
     # ---- table ----
 
-    def table(self, block: Block, states: Collection[str]) -> Table:
+    def table(self, block: LessonBlock, states: Collection[str]) -> StateTable:
         raw = self.fields(
             block, self.toml(block), {"rows": list, "columns": list}, required=("rows", "columns")
         )
@@ -226,9 +228,9 @@ class _Reader(QuestionReader):
             heading, formula = self.pair(block, "columns", pair)
             read = partial(Formula.read, formula, states)
             columns.append((heading, self.at(block.line_of("columns"), read)))
-        return Table(tuple(rows), tuple(columns))
+        return StateTable(tuple(rows), tuple(columns))
 
-    def pair(self, block: Block, key: str, pair: Any) -> tuple[str, str]:
+    def pair(self, block: LessonBlock, key: str, pair: Any) -> tuple[str, str]:
         if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(each, str) for each in pair)):
             raise self.wrong(block.line_of(key), "lessons.pair_wanted", key=key)
         return pair[0], pair[1]

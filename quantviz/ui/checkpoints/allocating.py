@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.checkpoints.allocation.file_size import size_words
-from quantviz.checkpoints.model_map import Model, model_map
+from quantviz.checkpoints.model_map import ScannedModel, model_map
 from quantviz.checkpoints.profiles import PROFILES, has_recipe
 from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.errors import QuantVizError
@@ -37,7 +37,7 @@ _BUDGET = "checkpoints_budget"
 _ENDINGS = {"json": "json", "llama": "txt", "llmcompressor": "yaml", "modelopt": "yaml"}
 
 
-def show_allocation(state: CheckpointsState, model: Model, engine: str) -> None:
+def show_allocation(state: CheckpointsState, model: ScannedModel, engine: str) -> None:
     """Show the section, once it is opened. Where the scan is of an engine, the files of its tool count."""
     opened = st.expander(
         say("checkpoints.allocate.title"),
@@ -53,7 +53,7 @@ def show_allocation(state: CheckpointsState, model: Model, engine: str) -> None:
                 st.error(say_error(problem))
 
 
-def _show(state: CheckpointsState, model: Model, profile: Profile | None) -> None:
+def _show(state: CheckpointsState, model: ScannedModel, profile: Profile | None) -> None:
     from quantviz.checkpoints.allocation.allocating import allocated, budget_of
     from quantviz.checkpoints.allocation.choices import choices_of
     from quantviz.checkpoints.allocation.frontier import frontier_of
@@ -122,7 +122,7 @@ def _show_frontier(frontier: Frontier, allocation: Allocation) -> None:
     show_plot(figure, "checkpoints_frontier", say("checkpoints.allocate.frontier_alt"))
 
 
-def _show_choice(model: Model, allocation: Allocation) -> None:
+def _show_choice(model: ScannedModel, allocation: Allocation) -> None:
     data = model_map(model, model.recipes[0], choice=allocation.choice)
     figure = model_map_figure(data, language=language(), theme=theme())
     show_plot(figure, "checkpoints_choice", say("checkpoints.allocate.choice_alt"))

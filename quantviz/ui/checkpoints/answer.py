@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from quantviz.checkpoints.findings import Finding, Reason, first_fix, worst_tensors
-from quantviz.checkpoints.model_map import Model, ModelMap, layers_with_experts, model_map
+from quantviz.checkpoints.findings import ErrorCause, Finding, first_fix, worst_tensors
+from quantviz.checkpoints.model_map import ModelMap, ScannedModel, layers_with_experts, model_map
 from quantviz.checkpoints.results.rows import UNREAD
 from quantviz.figures.model_map_plot import (
     INSTEAD,
@@ -25,7 +25,7 @@ from quantviz.figures.model_map_plot import (
 from quantviz.figures.numbers import decibels
 from quantviz.text import visible
 from quantviz.ui.checkpoints.allocating import show_allocation
-from quantviz.ui.checkpoints.reading import Seen, name_of
+from quantviz.ui.checkpoints.reading import ScanView, name_of
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.checkpoints.table import open_in_lab, python_call, show_table
 from quantviz.ui.components.buttons import show_button
@@ -42,17 +42,17 @@ _CLICKS = "checkpoints_clicks"
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawn:
+class _DrawnMap:
     """A map on the page."""
 
-    model: Model
+    model: ScannedModel
     recipe: str
     data: ModelMap
     #: Names of the tensors that are outlined.
     worst: tuple[str, ...]
 
 
-def show_verdict(model: Model, recipe: str, scan: Scan) -> None:
+def show_verdict(model: ScannedModel, recipe: str, scan: Scan) -> None:
     """Show the worst tensors, why, and the first fix; each tensor leads to the Lab."""
     is_whole = scan.state == "done"
     st.html(f'<p class="qv-finding">{_sentence(model, recipe, is_whole=is_whole)}</p>')
@@ -71,7 +71,9 @@ def show_verdict(model: Model, recipe: str, scan: Scan) -> None:
             )
 
 
-def show_map(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | None, *, verdict: bool) -> None:
+def show_map(
+    state: CheckpointsState, seen: ScanView, beside: tuple[ScanView, str] | None, *, verdict: bool
+) -> None:
     """Show the map, or two beside each other, and the meaning of its colours; with a `verdict` the worst
     tensors are outlined.
     """
@@ -81,11 +83,11 @@ def show_map(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | Non
     data = model_map(model, recipe, state.colour, layer=layer)
     worst = _worst_names(model, recipe) if verdict else ()
     if beside is None:
-        _show_map(_Drawn(model, recipe, data, worst), "a", scale_of(data))
+        _show_map(_DrawnMap(model, recipe, data, worst), "a", scale_of(data))
     elif state.view == "difference":
         other = beside[0].model, beside[1]
         compared = model_map(model, recipe, state.colour, layer=layer, against=other)
-        _show_map(_Drawn(model, recipe, compared, worst), "d", scale_of(compared))
+        _show_map(_DrawnMap(model, recipe, compared, worst), "d", scale_of(compared))
         st.caption(
             say(
                 "checkpoints.difference",
@@ -102,10 +104,10 @@ def show_map(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | Non
         for column, (letter, drawn, chosen) in zip(
             st.columns(2, gap="small"),
             (
-                ("A", _Drawn(model, recipe, data, worst), state.chosen),
+                ("A", _DrawnMap(model, recipe, data, worst), state.chosen),
                 (
                     "B",
-                    _Drawn(seen_b.model, recipe_b, data_b, worst_b),
+                    _DrawnMap(seen_b.model, recipe_b, data_b, worst_b),
                     state.chosen if state.other == "." else state.other,
                 ),
             ),
@@ -119,7 +121,7 @@ def show_map(state: CheckpointsState, seen: Seen, beside: tuple[Seen, str] | Non
     _show_below_map(state, data)
 
 
-def show_details(state: CheckpointsState, seen: Seen, *, verdict: bool) -> None:
+def show_details(state: CheckpointsState, seen: ScanView, *, verdict: bool) -> None:
     """Show the distribution and the table of a scan, and with a `verdict` the allocation."""
     if seen.scan is None:
         return
@@ -151,7 +153,7 @@ def show_details(state: CheckpointsState, seen: Seen, *, verdict: bool) -> None:
 # ---- the sentence ----------------------------------------------------------------------------------
 
 
-def _sentence(model: Model, recipe: str, *, is_whole: bool = True) -> str:
+def _sentence(model: ScannedModel, recipe: str, *, is_whole: bool = True) -> str:
     """Return the words above the worst tensors, and the first fix, as HTML."""
     worst = worst_tensors(model, recipe)
     if not worst:
@@ -179,7 +181,7 @@ def _sentence(model: Model, recipe: str, *, is_whole: bool = True) -> str:
     return sentences(words, change, without)
 
 
-def _worst_names(model: Model, recipe: str) -> tuple[str, ...]:
+def _worst_names(model: ScannedModel, recipe: str) -> tuple[str, ...]:
     return tuple(finding.tensor for finding in worst_tensors(model, recipe))
 
 
@@ -198,7 +200,7 @@ def _short(name: str) -> str:
     return name if len(name) <= 40 else f"…{name[-39:]}"
 
 
-def _reason(reason: Reason) -> str:
+def _reason(reason: ErrorCause) -> str:
     shown = {
         "nonfinite": lambda value: f"{value:,.0f}",
         "columns": decibels,
@@ -211,7 +213,7 @@ def _reason(reason: Reason) -> str:
 # ---- the map ---------------------------------------------------------------------------------------
 
 
-def _show_map(drawn: _Drawn, place: str, scale: Scale) -> None:
+def _show_map(drawn: _DrawnMap, place: str, scale: Scale) -> None:
     data = drawn.data
     # The chart starts afresh after a click, or a second one on the same square would take it back.
     key = f"checkpoints_map_{place}_{st.session_state.get(_CLICKS, 0)}"
@@ -225,7 +227,7 @@ def _show_map(drawn: _Drawn, place: str, scale: Scale) -> None:
         )
 
 
-def _square_clicked(key: str, drawn: _Drawn) -> None:
+def _square_clicked(key: str, drawn: _DrawnMap) -> None:
     squares = drawn.data.squares
     number_of = clicked_mark(key, lambda number: number in range(len(squares)))
     if number_of is None:

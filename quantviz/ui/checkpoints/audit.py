@@ -26,7 +26,7 @@ from quantviz.ui.shell.words import language, plain, say, say_error, theme
 if TYPE_CHECKING:
     import pandas
 
-    from quantviz.checkpoints.audit.auditing import Answer
+    from quantviz.checkpoints.audit.auditing import AuditAnswer
 
 _HEIGHT = 320
 #: The cost of an audit; and audits that have ended, of which the last are known.
@@ -39,7 +39,7 @@ _ORDER = ("not_read", "refused", "not_quantized_here", "compared", "unfit", "equ
 
 
 @st.cache_resource(show_spinner=False)
-def audits() -> OrderedDict[tuple[str, str], Job[Answer]]:
+def audits() -> OrderedDict[tuple[str, str], Job[AuditAnswer]]:
     """Return this server's last audit of each two checkpoints."""
     return OrderedDict()
 
@@ -74,7 +74,7 @@ def show_audit(state: CheckpointsState) -> None:
         st.error(say("checkpoints.audit.ended") if lost else say_error(problem))
 
 
-def _show_running(job: Job[Answer]) -> None:
+def _show_running(job: Job[AuditAnswer]) -> None:
     done, count = round(job.done), round(job.whole)
     with st.container(key="checkpoints_audit_progress", horizontal=True, vertical_alignment="center"):
         if count:
@@ -91,7 +91,7 @@ def _cancel() -> None:
         job.cancel()
 
 
-def _job(state: CheckpointsState) -> Job[Answer] | None:
+def _job(state: CheckpointsState) -> Job[AuditAnswer] | None:
     if not state.original or is_results(state.chosen) or state.chosen == EXAMPLE:
         return None
     try:
@@ -119,7 +119,7 @@ def _show_choice(state: CheckpointsState, others: tuple[str, ...]) -> None:
         path_of(state.original)
 
 
-def _begin_words(job: Job[Answer] | None) -> str:
+def _begin_words(job: Job[AuditAnswer] | None) -> str:
     """Return the key of the button's words: whether an audit begins, goes on or is done again."""
     if job is None or job.state != "ended":
         return "checkpoints.audit.begin"
@@ -141,7 +141,7 @@ def _pair(state: CheckpointsState) -> tuple[str, str]:
     return str(path_of(state.chosen)), str(path_of(state.original))
 
 
-def _show_answer(answer: Answer) -> None:
+def _show_answer(answer: AuditAnswer) -> None:
     show_verdict(answer.messages[language()], is_sound=answer.is_sound)
     model = audited_model(answer.rows[language()])
     data = model_map(model, AUDIT, AUDIT)

@@ -14,13 +14,13 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
-from quantviz.lab.layer_state import NEAREST, Pair
+from quantviz.lab.layer_state import NEAREST, SchemePair
 from quantviz.text import visible
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import choose_among
-from quantviz.ui.components.phone_tables import Column, show_table
+from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.refusals import show_refused
-from quantviz.ui.components.walk import Walk
+from quantviz.ui.components.stepped_work import SteppedWork
 from quantviz.ui.layers.state import kept_fact
 from quantviz.ui.shell.bounds import HEAVY_PRODUCTS, HEAVY_SECONDS
 from quantviz.ui.shell.long_work import heavily
@@ -48,7 +48,7 @@ class Capture:
     #: Names the file and its version.
     key: str
     layers: Layers
-    pair: Pair
+    pair: SchemePair
     #: Whether its numbers are shared by all sessions.
     shared: bool
 
@@ -102,7 +102,7 @@ def show_best_methods(capture: Capture, rows: Sequence[dict[str, Any]], take: Op
     if not measured:
         return ()
     st.markdown(f"## {say('checkpoints.methods.title')}")
-    search = cast("Walk | None", st.session_state.get(_SEARCH))
+    search = cast("SteppedWork | None", st.session_state.get(_SEARCH))
     with st.container(key="checkpoints_methods_bar", horizontal=True, vertical_alignment="bottom"):
         fitting = [form for form in fitting_chains(*capture.pair.schemes()) if form != NEAREST]
         chosen = st.session_state.get(_CHOICE, _FIRST)
@@ -123,7 +123,7 @@ def show_best_methods(capture: Capture, rows: Sequence[dict[str, Any]], take: Op
             show_button(
                 say("checkpoints.methods.begin"),
                 "checkpoints_methods_begin",
-                lambda: st.session_state.update({_SEARCH: Walk(key)}),
+                lambda: st.session_state.update({_SEARCH: SteppedWork(key)}),
                 disabled=not forms,
             )
     if search is None:
@@ -135,7 +135,7 @@ def show_best_methods(capture: Capture, rows: Sequence[dict[str, Any]], take: Op
     return forms
 
 
-def _measure(capture: Capture, search: Walk, names: Sequence[str], forms: tuple[str, ...]) -> None:
+def _measure(capture: Capture, search: SteppedWork, names: Sequence[str], forms: tuple[str, ...]) -> None:
     """Measure the layers that are left under each chain, and say how far it is meanwhile."""
     layers = {layer.name: layer for layer in capture.layers}
 
@@ -152,7 +152,7 @@ def _measure(capture: Capture, search: Walk, names: Sequence[str], forms: tuple[
     )
 
 
-def _show_found(search: Walk, names: Sequence[str], forms: tuple[str, ...], take: Opening) -> None:
+def _show_found(search: SteppedWork, names: Sequence[str], forms: tuple[str, ...], take: Opening) -> None:
     """Show a sentence on what the methods bring, and the best one of each layer that is measured."""
     from quantviz.layers.layer_numbers import best_of
 
@@ -172,11 +172,11 @@ def _show_found(search: Walk, names: Sequence[str], forms: tuple[str, ...], take
     rows.sort(key=lambda row: row["times_less"] or 1.0, reverse=True)
     st.markdown(_sentence(rows))
     columns = (
-        Column("layer", [visible(row["layer"]) for row in rows], 250, on_phone=True, names_lines=True),
-        Column("method", [method_name(row["method"]) for row in rows], 190, on_phone=True),
-        Column("times_less", [row["times_less"] for row in rows], 90, "%.2f", on_phone=True),
-        Column("nearest", [100 * row["rel_out_nearest"] for row in rows], 90, "%.3g %%"),
-        Column("best", [100 * row["rel_out_held_back"] for row in rows], 90, "%.3g %%"),
+        TableColumn("layer", [visible(row["layer"]) for row in rows], 250, on_phone=True, names_lines=True),
+        TableColumn("method", [method_name(row["method"]) for row in rows], 190, on_phone=True),
+        TableColumn("times_less", [row["times_less"] for row in rows], 90, "%.2f", on_phone=True),
+        TableColumn("nearest", [100 * row["rel_out_nearest"] for row in rows], 90, "%.3g %%"),
+        TableColumn("best", [100 * row["rel_out_held_back"] for row in rows], 90, "%.3g %%"),
     )
     show_table(
         "checkpoints_methods_table",

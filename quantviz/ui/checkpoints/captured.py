@@ -19,7 +19,7 @@ from quantviz.lab.layer_state import (
     PAIRS,
     WEIGHTS,
     LayerState,
-    Pair,
+    SchemePair,
     name_of_pair,
     read_pair,
 )
@@ -33,8 +33,8 @@ from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.phone_tables import numbers_written
 from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.components.tensor_cache import catalog_of
 from quantviz.ui.lab.dropped_files import CAPTURE, DroppedFiles, dropped_files
-from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.layers import state as layers
 from quantviz.ui.layers.given_inputs import layer_in_folder, layer_of_upload
 from quantviz.ui.layers.own_layer import keep_layer
@@ -108,7 +108,7 @@ def show_capture(state: CheckpointsState) -> None:
 # ---- the schemes -------------------------------------------------------------------------------------
 
 
-def pair_of(state: CheckpointsState) -> Pair:
+def pair_of(state: CheckpointsState) -> SchemePair:
     """Return the schemes of a state; the first ones fit layers of any size."""
     return read_pair(state.pair) if state.pair else PAIRS["w8a8_static"]
 
@@ -176,7 +176,7 @@ def _numbers(capture: Capture) -> list[dict[str, Any]]:
 # ---- what is shown -----------------------------------------------------------------------------------
 
 
-def _show_sentence(chosen: str, rows: list[dict[str, Any]], pair: Pair) -> None:
+def _show_sentence(chosen: str, rows: list[dict[str, Any]], pair: SchemePair) -> None:
     """Show the layer with the largest output error, where its weight's error stands, and the way to it."""
     from quantviz.figures.layer_map import decibels_in
 
@@ -202,7 +202,7 @@ def _show_sentence(chosen: str, rows: list[dict[str, Any]], pair: Pair) -> None:
     show_button(label, "checkpoints_capture_open", _open, chosen, worst["layer"], pair)
 
 
-def _show_maps(chosen: str, rows: list[dict[str, Any]], pair: Pair) -> None:
+def _show_maps(chosen: str, rows: list[dict[str, Any]], pair: SchemePair) -> None:
     from quantviz.figures.layer_map import MAPPED, error_maps
 
     figures = error_maps(rows, language=language(), theme=theme())
@@ -250,7 +250,7 @@ def _show_table(rows: list[dict[str, Any]]) -> None:
     )
 
 
-def _open(chosen: str, name: str, pair: Pair, method: str = NEAREST) -> None:
+def _open(chosen: str, name: str, pair: SchemePair, method: str = NEAREST) -> None:
     """Open a layer of the capture on the page of layers, under the same schemes and a chain of methods."""
     if chosen == CAPTURE:
         layer, uploads = layer_of_upload(dropped_files(CAPTURE).files[0], name)

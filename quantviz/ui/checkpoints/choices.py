@@ -8,8 +8,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from quantviz.checkpoints.example import EXAMPLE
-from quantviz.checkpoints.model_map import COLOURS, Model, layers_with_experts
-from quantviz.checkpoints.offered import Offered, holder_of
+from quantviz.checkpoints.model_map import COLOURS, ScannedModel, layers_with_experts
+from quantviz.checkpoints.offered import OfferedFiles, holder_of
 from quantviz.checkpoints.profiles import PROFILES
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import recipe_words
@@ -20,7 +20,7 @@ from quantviz.ui.checkpoints.model_state import RUNNING
 from quantviz.ui.checkpoints.reading import (
     NUMBERED,
     SAME,
-    Seen,
+    ScanView,
     find_scan,
     is_results,
     is_scan_of,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 _MOST_RECIPES = 16
 
 
-def show_choices(state: CheckpointsState, there: Offered) -> CheckpointsState:
+def show_choices(state: CheckpointsState, there: OfferedFiles) -> CheckpointsState:
     """Show the choices of a scan, and the button that begins it; return the state with a checkpoint."""
     try:
         imatrix_path(state)
@@ -164,7 +164,7 @@ def begin_example(seen: CheckpointsState) -> None:
         start_scan(path_of(EXAMPLE), USUAL)
 
 
-def _last_choices(state: CheckpointsState, there: Offered) -> dict[str, Any]:
+def _last_choices(state: CheckpointsState, there: OfferedFiles) -> dict[str, Any]:
     """Return the choices of a checkpoint's last scan; without a scan the default recipes."""
     if is_results(state.chosen):
         return {}
@@ -219,7 +219,7 @@ def choices_words(scan: Scan) -> str:
     return ", ".join(filter(None, (profile.name if profile else "", *recipes, visible(matrix))))
 
 
-def show_colours(state: CheckpointsState, model: Model) -> None:
+def show_colours(state: CheckpointsState, model: ScannedModel) -> None:
     """Show the choices of the recipe and the quantity of the colours, and of the layer with experts."""
     names = {name: recipe_words(name, language()) for name in model.recipes}
     _choose("recipe", "recipe", names, state.shown(model.recipes))
@@ -233,7 +233,7 @@ def show_colours(state: CheckpointsState, model: Model) -> None:
         _choose("layer", "level", layers, state.layer if state.layer in layers else "")
 
 
-def show_beside(state: CheckpointsState, beside: tuple[Seen, str] | None) -> None:
+def show_beside(state: CheckpointsState, beside: tuple[ScanView, str] | None) -> None:
     """Show the choice of a second scan beside the map."""
     offered = {"": say("checkpoints.nothing_beside"), SAME: say("checkpoints.same")} | {
         name: f"{name_of(name.partition(NUMBERED)[0])} · {scan_words(scan)}"

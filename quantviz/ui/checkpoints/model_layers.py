@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from quantviz.figures.numbers import short_number
-from quantviz.lab.layer_state import AS_IT_IS, LayerState, Pair
+from quantviz.lab.layer_state import AS_IT_IS, LayerState, SchemePair
 from quantviz.models.model_layer import ModelLayer
 from quantviz.schemes.recipes import RECIPES
 from quantviz.schemes.scheme import Scheme
@@ -36,7 +36,7 @@ from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.words import language, method_name, plain, say, sentences, theme
 
 if TYPE_CHECKING:
-    from quantviz.figures.payload import Drawn
+    from quantviz.figures.payload import UncheckedFigure
     from quantviz.models.layer_effects import LayerEffect
 
 _LAYERS = "pages/explore/layers.py"
@@ -101,7 +101,9 @@ def _table(model: str, state: ModelState, effects: Sequence[LayerEffect]) -> str
     return table_html(heads, rows)
 
 
-def _show_clickable(figure: Drawn, key: str, alt: str, model: str, effects: Sequence[LayerEffect]) -> None:
+def _show_clickable(
+    figure: UncheckedFigure, key: str, alt: str, model: str, effects: Sequence[LayerEffect]
+) -> None:
     """Show a plot in which a click on the mark of an effect opens its layer."""
 
     def open_clicked() -> None:
@@ -121,7 +123,7 @@ def state_of_layer(model: str, name: str, state: ModelState) -> LayerState:
     if isinstance(schemes.weights, Scheme) and state.bits != BITS[0]:
         named = (name for name, recipe in RECIPES.items() if recipe == schemes.weights)
         weights = next(named, str(schemes.weights))
-    pair = Pair(weights, INPUTS[state.inputs] or AS_IT_IS)
+    pair = SchemePair(weights, INPUTS[state.inputs] or AS_IT_IS)
     return LayerState(ModelLayer(model, name), pair, method=schemes.method).fitting()
 
 

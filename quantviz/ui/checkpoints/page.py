@@ -30,7 +30,7 @@ from quantviz.ui.checkpoints.model_state import RUNNING, ModelState
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import show_undo
-from quantviz.ui.components.door import show_door
+from quantviz.ui.components.drop_zone import show_drop_zone
 from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.lab.dropped_files import RUNS, DroppedFiles, dropped_files, dropped_kind
@@ -57,7 +57,7 @@ def show_page() -> None:
         show_undo(OWNER)
         show_copy_link()
     if OWNER.state.chosen in ("", EXAMPLE) and dropped_kind() is None:
-        show_door()
+        show_drop_zone()
     choices = st.container(
         key="checkpoints_choices", horizontal=True, vertical_alignment="bottom", gap="small"
     )

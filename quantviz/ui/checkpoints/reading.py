@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 from quantviz.checkpoints.example import EXAMPLE, example_file
-from quantviz.checkpoints.model_map import Model, read_model
-from quantviz.checkpoints.offered import RESULTS, Offered, checkpoint_path, offered, offered_as
-from quantviz.checkpoints.results.rows import Row
+from quantviz.checkpoints.model_map import ScannedModel, read_model
+from quantviz.checkpoints.offered import RESULTS, OfferedFiles, checkpoint_path, offered, offered_as
+from quantviz.checkpoints.results.rows import ResultRow
 from quantviz.errors import QuantVizError
 from quantviz.jobs import Cost, Job, runner
 from quantviz.sources.hubs.addresses import published_name, published_place
@@ -37,7 +37,7 @@ from quantviz.ui.checkpoints.state import FIRST_LOOK, USUAL, CheckpointsState
 from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, dropped_files, dropped_kind
 from quantviz.ui.shell.bounds import RESULT_ROWS
 from quantviz.ui.shell.long_work import read_file
-from quantviz.ui.shell.startup import turns
+from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
@@ -66,17 +66,17 @@ SAME = "."
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class ScanView:
     """A scan so far; None as long as there is only the checkpoint."""
 
     scan: Scan | None
-    model: Model
+    model: ScannedModel
 
 
 @dataclass(eq=False)
-class _Kept:
-    rows: dict[int, tuple[tuple[str | None, str | None], list[Row]]] = field(default_factory=dict)
-    seen: Seen | None = None
+class _CachedScan:
+    rows: dict[int, tuple[tuple[str | None, str | None], list[ResultRow]]] = field(default_factory=dict)
+    seen: ScanView | None = None
     lock: Any = field(default_factory=threading.Lock)
 
 
@@ -136,19 +136,19 @@ def is_starting(chosen: str) -> bool:
 
 
 @st.cache_resource(max_entries=_MOST_KEPT, show_spinner=False)
-def _kept(results: str, inode: int, scan: int, language: str) -> _Kept:
+def _kept(results: str, inode: int, scan: int, language: str) -> _CachedScan:
     """Return the rows of a scan in a file of results, in a language, that were read before."""
-    return _Kept()
+    return _CachedScan()
 
 
 @st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)
-def _offered(folder: str) -> Offered:
+def _offered(folder: str) -> OfferedFiles:
     return offered()
 
 
-def offered_now() -> Offered:
+def offered_now() -> OfferedFiles:
     """Return the files to choose from in the server's folder; none where no folder is set."""
-    return _offered(str(data_folder())) if folder_offered() else Offered()
+    return _offered(str(data_folder())) if folder_offered() else OfferedFiles()
 
 
 def is_results(chosen: str) -> bool:
@@ -319,12 +319,12 @@ def _headers(path: str, engine: str, mark: object) -> tuple[Entry, ...]:
     return read_file(work, ("headers", path, engine, mark), PurePath(path).name, cost=cost)
 
 
-def look_at_headers(state: CheckpointsState) -> Model:
+def look_at_headers(state: CheckpointsState) -> ScannedModel:
     """Return a checkpoint before any measurement, from the headers of its files."""
     path = path_of(state.chosen)
     listed = _headers(str(path), state.engine, _mark_of(path))
     aside = (
-        Row(each.name, recipe, "left_aside", shape=each.shape, dtype=each.dtype, file=each.file)
+        ResultRow(each.name, recipe, "left_aside", shape=each.shape, dtype=each.dtype, file=each.file)
         for each in listed
         if each.unmeasured is not None and each.unmeasured.status == "left_aside"
         for recipe in state.recipes
@@ -338,27 +338,27 @@ def names_of(scan: Scan) -> tuple[str, ...]:
     return tuple(name for name, _ in scan.recipes)
 
 
-def look_now(state: CheckpointsState, wait: bool) -> Seen:
+def look_now(state: CheckpointsState, wait: bool) -> ScanView:
     """Return the results of a scan so far, or the checkpoint alone where it has not begun.
 
     With `wait` it waits a moment for the first result.
     """
     until = time.monotonic() + _FIRST_SECONDS
-    with turns().leave():
+    with run_queue().leave():
         while True:
             scan = find_scan(state)
             seen = look(state.chosen, scan) if scan else None
             begins = seen is None or (is_starting(state.chosen) and not _has_begun(seen))
             if not wait or not begins or time.monotonic() > until:
-                return seen or Seen(None, look_at_headers(state))
+                return seen or ScanView(None, look_at_headers(state))
             time.sleep(_LOOK_SECONDS)
 
 
-def _has_begun(seen: Seen) -> bool:
+def _has_begun(seen: ScanView) -> bool:
     return any(row.status == "ok" for tensor in seen.model.tensors for row in tensor.rows.values())
 
 
-def look(chosen: str, scan: Scan) -> Seen:
+def look(chosen: str, scan: Scan) -> ScanView:
     """Return the results of a scan so far."""
     with _results_of(chosen) as results:
         assert results is not None
@@ -367,7 +367,7 @@ def look(chosen: str, scan: Scan) -> Seen:
             return _looked(results, scan.id, kept)
 
 
-def _looked(results: Results, number: int, kept: _Kept) -> Seen:
+def _looked(results: Results, number: int, kept: _CachedScan) -> ScanView:
     scan = results.scan(number)
     listed = results.listed(number)
     marks: dict[int, tuple[str | None, str | None]] = {
@@ -384,19 +384,19 @@ def _looked(results: Results, number: int, kept: _Kept) -> Seen:
     if new:
         if len(listed) * len(scan.recipes) > RESULT_ROWS:
             raise QuantVizError("checkpoint.results_too_many_rows", file=results.path.name, most=RESULT_ROWS)
-        read: dict[int, list[Row]] = {position: [] for position in new}
+        read: dict[int, list[ResultRow]] = {position: [] for position in new}
         for position, rows in results.rows_by_position(number, language(), new):
             read[position] += rows
         for position, rows in read.items():
             kept.rows[position] = marks[position], rows
     if new or gone or kept.seen is None or len(kept.seen.model.tensors) != len(listed):
-        kept.seen = Seen(scan, _model(listed, kept, scan))
+        kept.seen = ScanView(scan, _model(listed, kept, scan))
     else:
-        kept.seen = Seen(scan, kept.seen.model)
+        kept.seen = ScanView(scan, kept.seen.model)
     return kept.seen
 
 
-def _model(listed: tuple[Listed, ...], kept: _Kept, scan: Scan) -> Model:
+def _model(listed: tuple[Listed, ...], kept: _CachedScan, scan: Scan) -> ScannedModel:
     return read_model(
         ((each.tensor, each.shape, each.dtype, each.file) for each in listed),
         (row for _, rows in kept.rows.values() for row in rows),
@@ -425,7 +425,7 @@ def others() -> dict[str, Scan]:
     return scans
 
 
-def look_beside(state: CheckpointsState) -> tuple[Seen, str] | None:
+def look_beside(state: CheckpointsState) -> tuple[ScanView, str] | None:
     """Return the scan beside the one that is shown, and its recipe; None where there is none."""
     if not state.other:
         return None

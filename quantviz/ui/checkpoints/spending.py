@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.checkpoints.model.tensor_names import trimmed_names
-from quantviz.checkpoints.model_map import Model
+from quantviz.checkpoints.model_map import ScannedModel
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import recipe_words
 from quantviz.text import visible
@@ -42,7 +42,7 @@ _PIN = 130
 
 
 @dataclass(frozen=True, eq=False)
-class Spending:
+class AllocationArguments:
     """The arguments of `allocate` that the page offers."""
 
     pinned: Mapping[str, str]
@@ -53,7 +53,9 @@ class Spending:
     file: str
 
 
-def show_spending(state: CheckpointsState, model: Model, table: TypedTable, *, joins: bool) -> Spending:
+def show_spending(
+    state: CheckpointsState, model: ScannedModel, table: TypedTable, *, joins: bool
+) -> AllocationArguments:
     """Show and return the constraints. An engine that `joins` q, k and v leaves no choice."""
     weights = [tensor.name for tensor in model.weights]
     names = set(weights)
@@ -81,7 +83,7 @@ def show_spending(state: CheckpointsState, model: Model, table: TypedTable, *, j
             st.error(say_error(problem))
     # Biases and norms stay as they are stored, as engines keep them.
     others = [tensor.name for tensor in model.tensors if tensor.name not in names]
-    return Spending(
+    return AllocationArguments(
         {name: recipe for name, recipe in pins.items() if recipe != KEPT},
         (*others, *(name for name, recipe in pins.items() if recipe == KEPT)),
         "engine" if state.fused or joins else (),
@@ -90,7 +92,9 @@ def show_spending(state: CheckpointsState, model: Model, table: TypedTable, *, j
     )
 
 
-def _show_pins(state: CheckpointsState, model: Model, weights: list[str], pins: Mapping[str, str]) -> None:
+def _show_pins(
+    state: CheckpointsState, model: ScannedModel, weights: list[str], pins: Mapping[str, str]
+) -> None:
     if st.session_state.get(_TOLD, ()) != state.pins:
         # They came from an address: text typed before is not theirs.
         st.session_state[_VERSION] = st.session_state.get(_VERSION, 0) + 1

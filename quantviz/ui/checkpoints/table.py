@@ -12,7 +12,7 @@ import streamlit as st
 from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.findings import worst_tensors
 from quantviz.checkpoints.model.tensor_names import trimmed_names
-from quantviz.checkpoints.model_map import Model, ModelTensor, value_of, winner_of
+from quantviz.checkpoints.model_map import ModelTensor, ScannedModel, value_of, winner_of
 from quantviz.figures.model_map_plot import recipe_words
 from quantviz.quoting import operand, shell_command
 from quantviz.sources.stores.addresses import is_address
@@ -52,7 +52,7 @@ _HEIGHT = 420
 _NAME = 235
 
 
-def show_table(state: CheckpointsState, model: Model, recipe: str) -> None:
+def show_table(state: CheckpointsState, model: ScannedModel, recipe: str) -> None:
     """Show a row for each tensor under the recipe that is shown."""
     st.markdown(f"## {say('checkpoints.table')}")
     with st.container(key="checkpoints_filters", horizontal=True, vertical_alignment="bottom", gap="small"):
@@ -103,14 +103,14 @@ def _picked(statuses: list[str]) -> list[str]:
     return picked
 
 
-def _row_clicked(key: str, model: Model, tensors: list[ModelTensor], recipe: str) -> None:
+def _row_clicked(key: str, model: ScannedModel, tensors: list[ModelTensor], recipe: str) -> None:
     rows = chosen(key, "rows", lambda rows: all(row < len(tensors) for row in rows))
     if rows:
         st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
         open_in_lab(model, tensors[rows[0]], recipe)
 
 
-def _frame(model: Model, tensors: list[ModelTensor], recipe: str) -> Any:
+def _frame(model: ScannedModel, tensors: list[ModelTensor], recipe: str) -> Any:
     import pandas as pd
 
     names = ("sqnr_db", "against_median", "peak_rms", "kurtosis", "zeroed_share", "clipped_share")
@@ -154,7 +154,7 @@ def _columns(lines: int) -> dict[str, Any]:
     return columns
 
 
-def python_call(state: CheckpointsState, scan: Scan, model: Model, recipe: str) -> str:
+def python_call(state: CheckpointsState, scan: Scan, model: ScannedModel, recipe: str) -> str:
     """Return the Python that gives the table, and the worst tensor's number in it."""
     path = scan.path if is_address(scan.path) else PurePath(scan.path).name
     path = "example.safetensors" if state.chosen == EXAMPLE else path
@@ -189,7 +189,7 @@ def scan_command(path: str, recipes: Iterable[str], engine: str = "", imatrix: s
     return shell_command(("quantviz", "scan", operand(path), *options, "-o", "table.parquet"))
 
 
-def open_in_lab(model: Model, tensor: ModelTensor, recipe: str) -> None:
+def open_in_lab(model: ScannedModel, tensor: ModelTensor, recipe: str) -> None:
     """Turn to the Lab with a tensor of the model under a recipe, at its largest error."""
     ranked = sorted(model.weights, key=lambda each: _ranked(each, recipe))
     tensors = [each for each in ranked if not math.isnan(each.number(recipe, "sqnr_db"))]

@@ -19,7 +19,7 @@ from quantviz.ui.shell.words import language, say, say_error
 
 if TYPE_CHECKING:
     from quantviz.rooms.plan import Stop
-    from quantviz.rooms.room import Answer, Counts, Room
+    from quantviz.rooms.room import Answer, Room, RoomCounts
 
 #: In the session: the stop that the window was opened at, and how it stands.
 _STOP = "wall_stop"
@@ -32,7 +32,7 @@ class Running:
 
     room: Room
     #: The counts of its rounds; without rows those that the class may not see.
-    rounds: tuple[Counts, ...]
+    rounds: tuple[RoomCounts, ...]
 
     @property
     def told(self) -> bool:

@@ -37,7 +37,7 @@ from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
-    from quantviz.compiled.javascript import Program
+    from quantviz.compiled.javascript import JavaScriptProgram
     from quantviz.quantization.explanation import Explanation
     from quantviz.quantization.operations import NamedTensors
     from quantviz.quantization.result import QuantResult
@@ -495,7 +495,7 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=512)
-def program_of(scheme: Scheme) -> Program | None:
+def program_of(scheme: Scheme) -> JavaScriptProgram | None:
     """Return the scheme's arithmetic as JavaScript; None where it cannot be written."""
     from quantviz.compiled.javascript import write_program
     from quantviz.compiled.traced_values import Untraceable

@@ -36,7 +36,7 @@ _TO_FOCUS = """<script data-turn="{turn}">
 
 
 @dataclass(frozen=True)
-class Place:
+class LessonPlace:
     """Place of the learner in the lessons."""
 
     #: None for the list of all lessons.
@@ -47,7 +47,7 @@ class Place:
 
 def go(lesson: str | None, step: int = 0) -> None:
     """Turn to a step, counted from 0, or without a lesson to the list of all."""
-    st.session_state[PLACE] = Place(lesson, step)
+    st.session_state[PLACE] = LessonPlace(lesson, step)
     st.session_state[PROBLEMS] = ()
     st.session_state.pop(LOOK, None)
     errors.clear()

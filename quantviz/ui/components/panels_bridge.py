@@ -33,7 +33,7 @@ from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell.classroom import noted
 
 if TYPE_CHECKING:
-    from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
+    from quantviz.figures.panels_data import BlockMap, PanelsData, PixelCells
 
 #: Colour stops of a logarithmic scale.
 _SYMLOG_STOPS = 33
@@ -207,7 +207,7 @@ def pack_cells(
     return pack(header, arrays)
 
 
-def _pixel_arrays(pixels: Pixels) -> dict[str, np.ndarray[Any, Any]]:
+def _pixel_arrays(pixels: PixelCells) -> dict[str, np.ndarray[Any, Any]]:
     """Return the cells that each pixel stands for, and the places of those that it shows."""
     rows, cols = pixels.size()
     place = np.uint16 if rows * cols <= 1 << 16 else np.uint32

@@ -40,7 +40,7 @@ def room_beside_ruler(page_width: float) -> float:
     return page_width * _BESIDE_RULER if page_width >= _RULER_FROM else page_width
 
 
-def columns_shown(columns: Sequence[Column], page_width: float, room: float) -> list[str]:
+def columns_shown(columns: Sequence[TableColumn], page_width: float, room: float) -> list[str]:
     """Return the columns of a table that are shown at first, in their order: those of a phone, and the first
     others that fit into `room`, in CSS pixels.
 
@@ -100,7 +100,7 @@ def number_column(heading: str, form: str, lines: int, width: int | None = None)
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of a table, with its values from the first line to the last."""
 
     id: str
@@ -137,7 +137,7 @@ class Column:
 
 def show_table(
     key: str,
-    columns: Sequence[Column],
+    columns: Sequence[TableColumn],
     page_width: float,
     *,
     words: str,

@@ -14,11 +14,11 @@ import streamlit as st
 from quantviz.ui.shell.classroom import enlarge
 
 if TYPE_CHECKING:
-    from quantviz.figures.payload import Drawn
+    from quantviz.figures.payload import UncheckedFigure
 
 
 def show_plot(
-    figure: Drawn,
+    figure: UncheckedFigure,
     key: str,
     alt: str | None = None,
     *,

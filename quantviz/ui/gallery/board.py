@@ -17,7 +17,7 @@ from quantviz.figures.numbers import WRITING, number
 from quantviz.figures.theme import THEMES
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.panels_bridge import color_scale
-from quantviz.ui.gallery.both_ways import Shown, as_matrix, farthest
+from quantviz.ui.gallery.both_ways import BugComparison, as_matrix, farthest
 from quantviz.ui.gallery.program import given_words, mse_words
 from quantviz.ui.gallery.state import OWNER
 from quantviz.ui.shell import errors
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from quantviz.figures.panels_data import PanelsData
     from quantviz.figures.printing import Style
-    from quantviz.teaching.bug_handles import Frame
-    from quantviz.teaching.gallery import Outcome
+    from quantviz.teaching.bug_handles import HandleFrame
+    from quantviz.teaching.gallery import ProgramResult
 
 #: The rows, as they are called in the page.
 ROWS = ("correct", "broken")
@@ -49,7 +49,7 @@ def row_name(row: str) -> str:
     return say(f"bugs.page.row_{row}")
 
 
-def show_board(shown: Shown, *, telling: bool = True) -> None:
+def show_board(shown: BugComparison, *, telling: bool = True) -> None:
     """Show the two rows, and the handle where the bug is dragged into view.
 
     A puzzle that is not solved shows the broken row alone, without the correct one (`telling` is False).
@@ -65,13 +65,13 @@ def show_board(shown: Shown, *, telling: bool = True) -> None:
     )
 
 
-def _dragged(shown: Shown) -> None:
+def _dragged(shown: BugComparison) -> None:
     at = last_message(_BOARD, _SCRIPT, "at", lambda at: at < len(shown.frames))
     if at is not None:
         OWNER.change(at=shown.frames[at].value)
 
 
-def _clicked(shown: Shown) -> None:
+def _clicked(shown: BugComparison) -> None:
     rows, cols = as_matrix(shown.correct.x).shape
     cell = last_message(_BOARD, _SCRIPT, "cell", lambda cell: cell["row"] < rows and cell["col"] < cols)
     if cell:
@@ -81,7 +81,7 @@ def _clicked(shown: Shown) -> None:
 # ---- data for the browser -------------------------------------------------------------------------
 
 
-def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
+def _packed(shown: BugComparison, rows: Sequence[str]) -> bytes:
     outcomes = [[getattr(frame, row) for frame in shown.frames] for row in rows]
     every = _all_frames(shown, [outcome for each in outcomes for outcome in each])
     # A page may turn dark before the server hears of it: the browser has the colours of both.
@@ -141,7 +141,7 @@ def _stacked(tensors: Sequence[torch.Tensor]) -> Any:
     return torch.stack(tuple(tensors)).numpy().ravel()
 
 
-def _all_frames(shown: Shown, outcomes: Sequence[Outcome]) -> PanelsData:
+def _all_frames(shown: BugComparison, outcomes: Sequence[ProgramResult]) -> PanelsData:
     """Return both rows at every value, one below the other: colours and decimals are the same for all."""
     import torch
 
@@ -153,7 +153,7 @@ def _all_frames(shown: Shown, outcomes: Sequence[Outcome]) -> PanelsData:
     return panels_data(x, q, x_hat, code_range=_code_range(shown))
 
 
-def _styles(shown: Shown, every: PanelsData, name: str) -> list[Style]:
+def _styles(shown: BugComparison, every: PanelsData, name: str) -> list[Style]:
     """Return the possible number styles of a column, the one with most decimals first.
 
     Along a handle it is as teaching tensors are, with one decimal more for errors, however many decimals the
@@ -167,7 +167,7 @@ def _styles(shown: Shown, every: PanelsData, name: str) -> list[Style]:
     return [*plain, *(Style(style.decimals, zero=False) for style in plain)]
 
 
-def _code_range(shown: Shown) -> tuple[float, float]:
+def _code_range(shown: BugComparison) -> tuple[float, float]:
     """Return all codes that the two programs' dtypes have; of int4 held in int8 only those of int4."""
     import torch
 
@@ -186,7 +186,7 @@ def _code_range(shown: Shown) -> tuple[float, float]:
 # ---- words ------------------------------------------------------------------------------------------
 
 
-def _told_of_row(row: str, frame: Frame, shown: Shown) -> list[str]:
+def _told_of_row(row: str, frame: HandleFrame, shown: BugComparison) -> list[str]:
     """Return a row's line number, line, result at the cell, and error after the program."""
     outcome = getattr(frame, row)
     line = frame.bug.fixed if row == "correct" else frame.bug.broken
@@ -204,7 +204,7 @@ def _told_of_row(row: str, frame: Frame, shown: Shown) -> list[str]:
     ]
 
 
-def _mse(outcome: Outcome) -> float:
+def _mse(outcome: ProgramResult) -> float:
     """Return the mean squared error. Errors as small as float32's own rounding are 0, as in the cells."""
     from quantviz.figures.panels_data import ROUNDING
 
@@ -213,7 +213,7 @@ def _mse(outcome: Outcome) -> float:
     return error.masked_fill(rounding, 0.0).square().mean().item()
 
 
-def _handle(shown: Shown) -> dict[str, Any]:
+def _handle(shown: BugComparison) -> dict[str, Any]:
     from quantviz.teaching.bug_handles import HANDLES
 
     bug = shown.bug.id
@@ -226,7 +226,7 @@ def _handle(shown: Shown) -> dict[str, Any]:
     }
 
 
-def _said_of(frame: Frame, shown: Shown) -> str:
+def _said_of(frame: HandleFrame, shown: BugComparison) -> str:
     """Say why the bug shows at a value of its handle, or why it does not."""
     from quantviz.teaching.bug_handles import HANDLES
 

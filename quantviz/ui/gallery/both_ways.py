@@ -12,16 +12,16 @@ from quantviz.ui.gallery.state import GalleryState, bug_of, case_of, own_seed
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.teaching.bug_handles import Frame
-    from quantviz.teaching.gallery import Bug, Case, Outcome
+    from quantviz.teaching.bug_handles import HandleFrame
+    from quantviz.teaching.gallery import Bug, ProgramCase, ProgramResult
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class BugComparison:
     """A bug on a tensor, both ways."""
 
     #: The bug at each value of its handle; a single one where it is shown on a case.
-    frames: tuple[Frame, ...]
+    frames: tuple[HandleFrame, ...]
     #: Number of the one that is looked at.
     at: int
     #: The cell looked at, as row and column.
@@ -35,7 +35,7 @@ class Shown:
         return self.bug.id, self.case.id, self.seed, len(self.frames), self.at, self.cell
 
     @property
-    def now(self) -> Frame:
+    def now(self) -> HandleFrame:
         """Return the bug as it is looked at."""
         return self.frames[self.at]
 
@@ -44,15 +44,15 @@ class Shown:
         return self.now.bug
 
     @property
-    def case(self) -> Case:
+    def case(self) -> ProgramCase:
         return self.now.case
 
     @property
-    def correct(self) -> Outcome:
+    def correct(self) -> ProgramResult:
         return self.now.correct
 
     @property
-    def broken(self) -> Outcome:
+    def broken(self) -> ProgramResult:
         return self.now.broken
 
     @property
@@ -66,7 +66,7 @@ class Shown:
         return self.cell if self.correct.x.dim() > 1 else self.cell[1:]
 
 
-def run_both_ways(state: GalleryState) -> Shown:
+def run_both_ways(state: GalleryState) -> BugComparison:
     from quantviz.teaching.bug_handles import HANDLES, first_shown, frames
 
     bug = bug_of(state)
@@ -84,11 +84,11 @@ def run_both_ways(state: GalleryState) -> Shown:
     rows, cols = as_matrix(runs[at].hit).shape
     if state.cell is not None and state.cell[0] < rows and state.cell[1] < cols:
         cell = state.cell
-    return Shown(runs, at, cell, None if state.spotting else state.seed)
+    return BugComparison(runs, at, cell, None if state.spotting else state.seed)
 
 
-def _on_case(state: GalleryState, bug: Bug) -> Frame:
-    from quantviz.teaching.bug_handles import Frame
+def _on_case(state: GalleryState, bug: Bug) -> HandleFrame:
+    from quantviz.teaching.bug_handles import HandleFrame
     from quantviz.teaching.gallery import differing, run_bug
 
     case = case_of(state, bug)
@@ -97,14 +97,14 @@ def _on_case(state: GalleryState, bug: Bug) -> Frame:
         source = dataclasses.replace(cast(Any, source), seed=state.seed)
     x = source.tensor()
     correct, broken = (run_bug(bug, x, broken, case) for broken in (False, True))
-    return Frame(0.0, bug, case, correct, broken, differing(correct, broken))
+    return HandleFrame(0.0, bug, case, correct, broken, differing(correct, broken))
 
 
 def as_matrix(cells: torch.Tensor) -> torch.Tensor:
     return cells if cells.dim() > 1 else cells[None]
 
 
-def farthest(frame: Frame) -> tuple[int, int]:
+def farthest(frame: HandleFrame) -> tuple[int, int]:
     """Return the cell where the two values lie farthest apart; NaN is farther than any number."""
     hit = as_matrix(frame.hit)
     apart = as_matrix((frame.broken.x_hat - frame.correct.x_hat).abs()).nan_to_num(nan=float("inf"))

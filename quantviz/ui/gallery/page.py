@@ -13,7 +13,7 @@ from quantviz.ui.components.controls import Control, show_controls, undo_control
 from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.components.refusals import error_beside, show_error_beside, show_page_errors
 from quantviz.ui.gallery.board import SIGNS, show_board
-from quantviz.ui.gallery.both_ways import Shown, run_both_ways
+from quantviz.ui.gallery.both_ways import BugComparison, run_both_ways
 from quantviz.ui.gallery.program import given_words, place_words, show_program
 from quantviz.ui.gallery.state import DRAG, OWNER, GalleryState, bug_of, case_of, own_seed
 from quantviz.ui.shell.imports import warm_up
@@ -21,7 +21,7 @@ from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import plain, say
 
 if TYPE_CHECKING:
-    from quantviz.teaching.gallery import Bug, Line
+    from quantviz.teaching.gallery import Bug, ProgramLine
 
 
 _SEED = "bugs_seed"
@@ -103,7 +103,7 @@ def show_comparison(state: GalleryState) -> None:
     show_program(shown)
 
 
-def _note(shown: Shown) -> str:
+def _note(shown: BugComparison) -> str:
     if shown.case.id == "random":
         return say("bugs.page.random_bites") if bool(shown.lit.any()) else say("bugs.page.random_hides")
     return say(f"bugs.{shown.bug.id}.notes.{shown.case.id}")
@@ -144,7 +144,7 @@ def _puzzle_head(state: GalleryState) -> None:
         show_controls("gallery_another", OWNER, Control("another", "button", say("bugs.spot.another")))
 
 
-def _line_button(shown: Shown, at: int, line: Line, tried: tuple[str, ...]) -> None:
+def _line_button(shown: BugComparison, at: int, line: ProgramLine, tried: tuple[str, ...]) -> None:
     """Show a line to point at; under one that was pointed at, why it is not the cause."""
     mark = f"{SIGNS['broken']} " if line.key in tried else ""
     label = (
@@ -164,7 +164,7 @@ def _point(key: str) -> None:
         OWNER.change(tries=MappingProxyType({**state.tries, state.puzzle: (*tried, key)}))
 
 
-def _solved(shown: Shown, goal: str) -> None:
+def _solved(shown: BugComparison, goal: str) -> None:
     at = shown.broken.lines.index(shown.bug.broken)
     name = say(f"bugs.{shown.bug.id}.name")
     st.success(

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.ui.components.small_parts import table_html
-from quantviz.ui.gallery.both_ways import Shown
+from quantviz.ui.gallery.both_ways import BugComparison
 from quantviz.ui.shell.words import number, plain, say
 
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.teaching.gallery import Outcome
+    from quantviz.teaching.gallery import ProgramResult
 
 
-def show_program(shown: Shown) -> None:
+def show_program(shown: BugComparison) -> None:
     """Show all lines of both programs, with the result of each at the cell."""
     st.markdown(
         f"## {plain(say('bugs.page.program', place=place_words(shown)))}\n\n"
@@ -39,11 +39,11 @@ def show_program(shown: Shown) -> None:
     st.html(f'<div class="qv-steps qv-program">{table_html(heads, rows)}</div>')
 
 
-def place_words(shown: Shown) -> str:
+def place_words(shown: BugComparison) -> str:
     return ", ".join(map(str, shown.place))
 
 
-def given_words(outcome: Outcome, at: int, place: tuple[int, ...]) -> str:
+def given_words(outcome: ProgramResult, at: int, place: tuple[int, ...]) -> str:
     """Return the result of a line in words, at the cell where it is a tensor."""
     return "; ".join(
         f"{name} = {_at_cell(value, outcome.x, place)}" for name, value in outcome.steps[at].items()

@@ -12,7 +12,7 @@ from quantviz.sources.random import LARGEST_SEED
 from quantviz.ui.shell.page_owner import PageOwner
 
 if TYPE_CHECKING:
-    from quantviz.teaching.gallery import Bug, Case
+    from quantviz.teaching.gallery import Bug, ProgramCase
 
 #: The choice of the tensor that a hand drags; no case has this id.
 DRAG = "drag"
@@ -167,11 +167,11 @@ def bug_of(state: GalleryState) -> Bug:
     return cast("Bug", bugs[state.bug] if state.bug else next(iter(bugs.values())))
 
 
-def case_of(state: GalleryState, bug: Bug) -> Case:
+def case_of(state: GalleryState, bug: Bug) -> ProgramCase:
     """Return the case of a bug that is shown."""
     return bug.case(state.case) if state.case and not state.spotting else bug.cases[0]
 
 
-def own_seed(case: Case) -> int | None:
+def own_seed(case: ProgramCase) -> int | None:
     """Return the seed of a case's random tensor, if it has one."""
     return getattr(case.source, "seed", None)

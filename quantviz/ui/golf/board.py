@@ -12,9 +12,9 @@ from quantviz.figures.numbers import number
 from quantviz.teaching.golf import BUDGET, HoleResults
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.components.tensor_cache import facts_of, kept, tensor_of
 from quantviz.ui.golf.scorecard import bits_words, db_words
 from quantviz.ui.golf.state import ask_for_par, par_is_shown
-from quantviz.ui.lab.tensor import facts_of, kept, tensor_of
 from quantviz.ui.shell.words import language, plain, say, say_recipe, theme
 
 if TYPE_CHECKING:

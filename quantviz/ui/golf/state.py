@@ -24,7 +24,7 @@ from quantviz.teaching.golf import (
     score,
 )
 from quantviz.tensors.views import View
-from quantviz.ui.lab.tensor import facts_of, heavy_fact
+from quantviz.ui.components.tensor_cache import facts_of, heavy_fact
 from quantviz.ui.shell import session
 from quantviz.ui.shell.page_owner import PageOwner
 
@@ -37,7 +37,7 @@ _ASKED = "golf_asked"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TryOutcome:
     """The outcome of the last press of *Try it*."""
 
     #: The number of the try, from 1; None where there is none.
@@ -103,7 +103,7 @@ def settle() -> bool:
             except QuantVizError as problem:
                 played = played.without_try(hole, scheme)
                 if result.pressed:
-                    result = Outcome(refused=problem.again())
+                    result = TryOutcome(refused=problem.again())
                 else:
                     wrong.append(QuantVizError("golf.link_try", number=at, hole=hole, reason=problem.again()))
     OWNER.amend(played, *wrong)
@@ -113,9 +113,9 @@ def settle() -> bool:
     return bool(wrong)
 
 
-def outcome() -> Outcome:
+def outcome() -> TryOutcome:
     """Return the outcome of the last press of *Try it*."""
-    return cast(Outcome, st.session_state.get(_OUTCOME, Outcome()))
+    return cast(TryOutcome, st.session_state.get(_OUTCOME, TryOutcome()))
 
 
 # ---- results --------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def standing(hole: str) -> HoleResults:
 def _laid_out(history: History[GolfRound]) -> History[GolfRound]:
     """Return a round's history, with the controls set to the last try on its hole, or to the hole's start."""
     played = history.now
-    st.session_state[_OUTCOME] = Outcome(len(played.here) or None)
+    st.session_state[_OUTCOME] = TryOutcome(len(played.here) or None)
     lay_out(played.hole, played.here[-1] if played.here else TEE)
     return history
 
@@ -165,20 +165,20 @@ def try_scheme() -> None:
     scheme = session.state().scheme
     refused = next(problems(HOLES[played.hole], scheme), None)
     if refused:
-        st.session_state[_OUTCOME] = Outcome(refused=refused)
+        st.session_state[_OUTCOME] = TryOutcome(refused=refused)
         return
     best = {each.scheme for name in played.tries if (each := standing(name).best)}
     new = played.with_try(scheme, best)
     OWNER.put(new)
     if new != played:
         session.lay_out(session.state())  # an undo now takes the try back
-    st.session_state[_OUTCOME] = Outcome(new.here.index(scheme) + 1, scheme in played.here, pressed=True)
+    st.session_state[_OUTCOME] = TryOutcome(new.here.index(scheme) + 1, scheme in played.here, pressed=True)
 
 
 def clear_tries() -> None:
     """Clear the tries on the present hole."""
     OWNER.put(OWNER.state.without_tries())
-    st.session_state[_OUTCOME] = Outcome()
+    st.session_state[_OUTCOME] = TryOutcome()
 
 
 def ask_for_par() -> None:

@@ -13,7 +13,7 @@ import streamlit as st
 from quantviz.figures.theme import THEMES
 from quantviz.lab.state import LabState, has_state
 from quantviz.ui.components.component import component, last_message
-from quantviz.ui.components.door import show_uploader
+from quantviz.ui.components.drop_zone import show_uploader
 from quantviz.ui.components.lesson_place import PLACE
 from quantviz.ui.components.page_header import show_language
 from quantviz.ui.home.play import play_data

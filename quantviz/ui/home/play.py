@@ -25,7 +25,7 @@ from quantviz.sources import Builtin, write_source
 from quantviz.sources.landscape import landscape
 from quantviz.text import templates, text
 from quantviz.ui.shell.imports import frames
-from quantviz.ui.shell.startup import turns
+from quantviz.ui.shell.startup import run_queue
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,7 +72,7 @@ TOYS: Mapping[str, Toy] = MappingProxyType(
 def _import_torch() -> None:
     """Import torch before the programs are written, and let another run have its turn meanwhile."""
     frames().end()
-    with turns().leave():
+    with run_queue().leave():
         import torch  # noqa: F401
 
 

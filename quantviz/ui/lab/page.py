@@ -18,10 +18,11 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import GROUPS
 from quantviz.lab.state import LabState
-from quantviz.schemes.mended import AboutTensor
+from quantviz.schemes.arithmetic_changes import TensorTraits
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.classroom_signs import show_prompt
 from quantviz.ui.components.refusals import show_page_errors
+from quantviz.ui.components.tensor_cache import notes_of, stored_of, study_of
 from quantviz.ui.lab.bars.controls_at_hand import show_controls_at_hand
 from quantviz.ui.lab.bars.scheme_bar import show_phone_bar, show_scheme
 from quantviz.ui.lab.bars.sharing import show_share
@@ -42,7 +43,6 @@ from quantviz.ui.lab.picture.tensor_panels import (
 from quantviz.ui.lab.sidebar.nonfinite import found_in, show_choice, show_note
 from quantviz.ui.lab.sidebar.sidebar import show_sidebar
 from quantviz.ui.lab.stage import Stage, comparing, fill_stage, has_hand, lit_in_view, show_stage
-from quantviz.ui.lab.tensor import notes_of, stored_of, study_of
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.address import keep_place
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
@@ -142,7 +142,7 @@ def show_result(state: LabState, areas: Areas) -> Study:
     with areas.numbers:
         show_numbers(found, state)
     fill_stage(study, why, state, areas.stage, compared, panels)
-    tensor = AboutTensor(study.x.dtype, finite=not study.facts.nonfinite)
+    tensor = TensorTraits(study.x.dtype, finite=not study.facts.nonfinite)
     for note in (*session.mended_since(tensor), *study.notes, *notes_of(state.source)):
         show_note(note)
     return study

@@ -100,12 +100,12 @@ def open_tab(state: LabState) -> str:
     return chosen if chosen in offered else offered[0]
 
 
-def comparing(state: LabState, stage: Stage) -> compared_engines.Shown | None:
+def comparing(state: LabState, stage: Stage) -> compared_engines.ComparisonView | None:
     """Return the comparison that the panels frame: while its tab is open, and always on a projector."""
     return compared_engines.comparing(state) if stage.tab == "compare" or classroom().projector else None
 
 
-def lit_in_view(state: LabState, stage: Stage, compared: compared_engines.Shown | None) -> Any:
+def lit_in_view(state: LabState, stage: Stage, compared: compared_engines.ComparisonView | None) -> Any:
     """Return the mask of the cells in view that the open tab is about, bool of rows and columns, or None."""
     if stage.tab == "blame":
         with _or_else(lambda _: None):  # the tab itself shows the reason
@@ -119,7 +119,7 @@ def fill_stage(
     why: Any,
     state: LabState,
     stage: Stage,
-    compared: compared_engines.Shown | None,
+    compared: compared_engines.ComparisonView | None,
     panels: PanelsData,
 ) -> None:
     """Show the open tab of a study, whose selected cell `why` explains."""

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from quantviz.lab.layer_sources import parse_layer, write_layer
-from quantviz.lab.layer_state import AS_IT_IS, INPUTS, PAIRS, WEIGHTS, LayerState, Pair, name_of_pair
+from quantviz.lab.layer_state import AS_IT_IS, INPUTS, PAIRS, WEIGHTS, LayerState, SchemePair, name_of_pair
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.ui.components.controls import Control, choice_control, number_control, show_controls
 from quantviz.ui.layers.own_layer import MORE, show_own_layer
@@ -43,7 +43,7 @@ def show_choices(state: LayerState) -> None:
     for side, offered in (("weights", WEIGHTS), ("inputs", INPUTS)):
         # The present one too, which a link may have brought.
         present = getattr(state.pair, side)
-        plain = Pair(AS_IT_IS, AS_IT_IS)
+        plain = SchemePair(AS_IT_IS, AS_IT_IS)
         fitting = (form for form in offered if not plain.with_side(side, form).problem(shape))
         names = {form: scheme_name(form, side) for form in (AS_IT_IS, *fitting, present)}
 

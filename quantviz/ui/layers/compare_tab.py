@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.layer_state import MOST_PAIRS, LayerState, Pair, pairs_compared
+from quantviz.lab.layer_state import MOST_PAIRS, LayerState, SchemePair, pairs_compared
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.component import clicked_mark
-from quantviz.ui.components.phone_tables import Column, show_table
+from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
 from quantviz.ui.layers.words import both_bits, decibels, pair_name, show_sentence
@@ -65,17 +65,17 @@ def show_compare(state: LayerState) -> None:
     _show_table(points, found, pairs)
 
 
-def _show_table(points: list[PairPoint], found: list[SeenLayer], pairs: list[Pair]) -> None:
+def _show_table(points: list[PairPoint], found: list[SeenLayer], pairs: list[SchemePair]) -> None:
     """Show the pairs as a table, in which a click takes one."""
     errors_out = [seen.result.rel_out for seen in found]
     weight_db = [each.weight_db if math.isfinite(each.weight_db) else None for each in points]
     columns = (
-        Column("letter", [each.letter for each in points], 30, on_phone=True),
-        Column("pair", [each.name for each in points], 222, on_phone=True, names_lines=True),
-        Column("held_back", [100 * each.held_back for each in errors_out], 84, "%.3g %%", on_phone=True),
-        Column("used", [100 * each.used for each in errors_out], 76, "%.3g %%"),
-        Column("weight_db", weight_db, 60, "%.1f", on_phone=True),
-        Column("bits", list(map(both_bits, found)), 80, align_right=True),
+        TableColumn("letter", [each.letter for each in points], 30, on_phone=True),
+        TableColumn("pair", [each.name for each in points], 222, on_phone=True, names_lines=True),
+        TableColumn("held_back", [100 * each.held_back for each in errors_out], 84, "%.3g %%", on_phone=True),
+        TableColumn("used", [100 * each.used for each in errors_out], 76, "%.3g %%"),
+        TableColumn("weight_db", weight_db, 60, "%.1f", on_phone=True),
+        TableColumn("bits", list(map(both_bits, found)), 80, align_right=True),
     )
     show_table(
         _TABLE,

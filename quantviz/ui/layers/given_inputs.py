@@ -21,9 +21,9 @@ from quantviz.sources.matrix import AsMatrix, as_opened
 from quantviz.sources.tensor_text import parse_tensor
 from quantviz.sources.upload import UploadedFile
 from quantviz.text import visible
+from quantviz.ui.components.tensor_cache import catalog_of
 from quantviz.ui.lab.sidebar.folder import choose_file, choose_tensor, listing
 from quantviz.ui.lab.sidebar.uploads import open_upload, read_upload, show_dtype, tensors_in, upload_of
-from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.shell.long_work import prepare_reading, read_file
 from quantviz.ui.shell.words import say, say_error, shape_text
 
@@ -50,7 +50,7 @@ _PARTS = ("weight", "inputs", "bias")
 
 
 @dataclass(frozen=True)
-class Given:
+class InputControls:
     """A way to give the inputs of a layer."""
 
     #: Shows its controls.
@@ -131,15 +131,15 @@ def _read_imatrix(tokens: int) -> tuple[Source, Uploads]:
 
 
 #: The ways to give inputs, by their ids.
-GIVEN: Mapping[str, Given] = MappingProxyType(
+GIVEN: Mapping[str, InputControls] = MappingProxyType(
     {
-        "typed": Given(
+        "typed": InputControls(
             _show_text,
             lambda _: (parse_tensor(st.session_state.get(_TEXT) or ""), {}),
             frozenset({"tokens", "channels"}),
         ),
-        "file": Given(lambda: _show_file(_FILE), _read_inputs, frozenset({"tokens", "channels"})),
-        "imatrix": Given(
+        "file": InputControls(lambda: _show_file(_FILE), _read_inputs, frozenset({"tokens", "channels"})),
+        "imatrix": InputControls(
             lambda: _choose_of_upload(_IMATRIX, _weights_in), _read_imatrix, frozenset({"channels"})
         ),
     }

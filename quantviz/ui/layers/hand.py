@@ -27,7 +27,7 @@ from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
-    from quantviz.compiled.javascript import Program
+    from quantviz.compiled.javascript import JavaScriptProgram
     from quantviz.layers.operands import Operand
     from quantviz.ui.layers.state import SeenLayer
 
@@ -119,7 +119,9 @@ def _payload(
     return header, arrays
 
 
-def _integers(seen: SeenLayer, state: LayerState) -> tuple[dict[str, Any] | None, dict[str, Program]]:
+def _integers(
+    seen: SeenLayer, state: LayerState
+) -> tuple[dict[str, Any] | None, dict[str, JavaScriptProgram]]:
     """Return the data and the programs for the steps of the selected output in integers; none where the tab
     is not open, or the schemes have no integer layer.
     """
@@ -148,7 +150,7 @@ def _integers(seen: SeenLayer, state: LayerState) -> tuple[dict[str, Any] | None
     return {**facts, **words}, programs
 
 
-def _program(operand: Operand) -> Program | None:
+def _program(operand: Operand) -> JavaScriptProgram | None:
     """Return the arithmetic of a side as JavaScript; None where it is not quantized or cannot be written."""
     if operand.scheme is None:
         return None

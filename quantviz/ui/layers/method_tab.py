@@ -18,9 +18,9 @@ from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import choice_control, show_controls
-from quantviz.ui.components.phone_tables import Column, show_table
+from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.refusals import show_refused
-from quantviz.ui.components.walk import Walk
+from quantviz.ui.components.stepped_work import SteppedWork
 from quantviz.ui.layers.rounding_picture import show_rounding
 from quantviz.ui.layers.scaling_pictures import show_awq, show_low_rank, show_rotation, show_smoothquant
 from quantviz.ui.layers.smaller_pictures import (
@@ -152,9 +152,9 @@ def _show_ranking(state: LayerState) -> None:
     from quantviz.layers.methods.chain import offered_chains
 
     key = f"{state.source.key} {state.pair} {state.seed}"
-    ranking = cast("Walk | None", st.session_state.get(_RANKED))
+    ranking = cast("SteppedWork | None", st.session_state.get(_RANKED))
     if ranking is None or ranking.of != key:
-        begin = partial(setitem, st.session_state, _RANKED, Walk(key))
+        begin = partial(setitem, st.session_state, _RANKED, SteppedWork(key))
         show_button(say("layers.method.rank"), "layers_method_rank", begin)
         return
     forms = list(dict.fromkeys((*offered_chains(), state.method)))
@@ -171,18 +171,18 @@ def _show_ranking(state: LayerState) -> None:
             st.markdown(plain(words), width="content")
             show_button(say("checkpoints.methods.go_on"), "layers_method_go_on", ranking.go_on)
     tried = [(form, ranking.found[form]) for form in forms if form not in left]
-    rows = [(form, found) for form, found in tried if isinstance(found, _Numbers)]
+    rows = [(form, found) for form, found in tried if isinstance(found, _ChainNumbers)]
     rows.sort(key=lambda row: row[1].held_back)
     if not rows:
         return
     numbers = [found for _, found in rows]
     columns = (
-        Column("method", [method_name(form) for form, _ in rows], 222, on_phone=True, names_lines=True),
-        Column("held_back", [100 * each.held_back for each in numbers], 78, "%.3g %%", on_phone=True),
-        Column("used", [100 * each.used for each in numbers], 74, "%.3g %%"),
-        Column("weight_db", [each.weight_db for each in numbers], 58, "%.1f"),
-        Column("bits", [each.bits for each in numbers], 54, "%.3g", on_phone=True),
-        Column("seconds", [each.seconds for each in numbers], 64, "%.2g"),
+        TableColumn("method", [method_name(form) for form, _ in rows], 222, on_phone=True, names_lines=True),
+        TableColumn("held_back", [100 * each.held_back for each in numbers], 78, "%.3g %%", on_phone=True),
+        TableColumn("used", [100 * each.used for each in numbers], 74, "%.3g %%"),
+        TableColumn("weight_db", [each.weight_db for each in numbers], 58, "%.1f"),
+        TableColumn("bits", [each.bits for each in numbers], 54, "%.3g", on_phone=True),
+        TableColumn("seconds", [each.seconds for each in numbers], 64, "%.2g"),
     )
     show_table(
         _TABLE,
@@ -196,7 +196,7 @@ def _show_ranking(state: LayerState) -> None:
     show_refused(refused, "layers.method.do_not_fit")
 
 
-class _Numbers(NamedTuple):
+class _ChainNumbers(NamedTuple):
     """The numbers of a chain in the ranking."""
 
     held_back: float
@@ -206,7 +206,7 @@ class _Numbers(NamedTuple):
     seconds: float
 
 
-def _tried(state: LayerState, form: str, on_share: Callable[[float], None]) -> _Numbers | QuantVizError:
+def _tried(state: LayerState, form: str, on_share: Callable[[float], None]) -> _ChainNumbers | QuantVizError:
     """Return the numbers of a chain on the layer, or the reason why it cannot work here."""
     try:
         seen = seen_layer(state, method=form, on_share=on_share)
@@ -214,4 +214,4 @@ def _tried(state: LayerState, form: str, on_share: Callable[[float], None]) -> _
         return problem
     result = seen.result
     used, held_back = result.rel_out
-    return _Numbers(held_back, used, result.weights.sqnr_db, result.effective_bits, seen.seconds)
+    return _ChainNumbers(held_back, used, result.weights.sqnr_db, result.effective_bits, seen.seconds)

@@ -15,7 +15,7 @@ from quantviz.sources import SOURCES, Source
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import switch
 from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.lab.tensor import keep_uploads
+from quantviz.ui.components.tensor_cache import keep_uploads
 from quantviz.ui.layers.given_inputs import (
     GIVEN,
     captured_layer,

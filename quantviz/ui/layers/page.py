@@ -15,7 +15,7 @@ from quantviz.layers.built_in import BuiltInLayer
 from quantviz.models.model_layer import ModelLayer
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import choose_among, show_undo
-from quantviz.ui.components.door import show_door
+from quantviz.ui.components.drop_zone import show_drop_zone
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.layers.cell_tab import show_cell
@@ -35,7 +35,7 @@ from quantviz.ui.shell.words import language, say, say_error, say_note
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class TabContent:
     """All that a tab may show: the state, and its layer under its schemes."""
 
     state: LayerState
@@ -45,7 +45,7 @@ class Scene:
 
 
 #: The tabs of the stage by their ids, in their order, each with the function that shows it.
-TABS: Mapping[str, Callable[[Scene], None]] = MappingProxyType(
+TABS: Mapping[str, Callable[[TabContent], None]] = MappingProxyType(
     {
         "cell": lambda scene: show_cell(scene.seen, scene.state, scene.cell),
         "channels": lambda scene: show_channels(scene.seen, scene.state),
@@ -74,7 +74,7 @@ def show_page() -> None:
         show_copy_link()
     if shows:
         show_look(look)
-        show_door()
+        show_drop_zone()
     show_choices(state)
     warm_up()
     show_page_errors(*OWNER.problems)
@@ -111,12 +111,12 @@ def _show_layer(state: LayerState, seen: SeenLayer) -> None:
         with st.container(key=left, gap="xsmall"):
             show_picture(seen, state, cell)
         with st.container(key="layers_right", gap="xsmall"):
-            _show_stage(Scene(state, seen, cell))
+            _show_stage(TabContent(state, seen, cell))
             for note in seen.notes:
                 st.caption(say_note(note))
 
 
-def _show_stage(scene: Scene) -> None:
+def _show_stage(scene: TabContent) -> None:
     """Show the tabs and the open one."""
     with st.container(key="layers_stage", gap="xsmall"):
         with st.container(key="layers_tabs"):

@@ -10,7 +10,7 @@ import streamlit as st
 from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
-from quantviz.lab.layer_state import SHOWN, LayerState, Lines
+from quantviz.lab.layer_state import SHOWN, LayerPart, LayerState
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.controls import choose_among
@@ -21,7 +21,7 @@ from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
-    from quantviz.figures.multiplication import Ends
+    from quantviz.figures.multiplication import ColourEnds
     from quantviz.layers.layer_picture import LayerPicture
     from quantviz.ui.layers.state import SeenLayer
 
@@ -39,7 +39,7 @@ def show_picture(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
     """Show X, Wᵀ and Y of the part in view, and the controls above them."""
     from quantviz.figures.multiplication import multiplication_alt, multiplication_figure
 
-    lines = state.lines or Lines.whole(seen.result.shape)
+    lines = state.lines or LayerPart.whole(seen.result.shape)
     picture = seen.picture(lines, state.shown)
     ends = _ends(seen, picture, state)
     with st.container(key="layers_shown", horizontal=True, vertical_alignment="center", gap="small"):
@@ -101,7 +101,7 @@ def errors_reach(seen: SeenLayer) -> tuple[float, ...]:
 
     An error that is float32's own, as of weights that are exact under their scheme, is none.
     """
-    picture = seen.picture(Lines.whole(seen.result.shape), "error")
+    picture = seen.picture(LayerPart.whole(seen.result.shape), "error")
     reach = (float(f"{part.largest:.3g}") for part in (picture.x, picture.w, picture.y))
     sizes = _values_reach(seen, picture)
     return tuple(far if far > _NOISE * size else 0.0 for far, size in zip(reach, sizes, strict=True))
@@ -113,13 +113,13 @@ def _values_reach(seen: SeenLayer, picture: LayerPicture) -> tuple[float, ...]:
     return float(seen.channels.x_max.max()), float(seen.channels.w_max.max()), outputs
 
 
-def _ends(seen: SeenLayer, picture: LayerPicture, state: LayerState) -> Ends:
+def _ends(seen: SeenLayer, picture: LayerPicture, state: LayerState) -> ColourEnds:
     """Return the ends of the colours: the same for x and x̂, whatever part is in view."""
-    from quantviz.figures.multiplication import Ends
+    from quantviz.figures.multiplication import ColourEnds
 
     if picture.shown == "error":
-        return Ends(*(state.held or errors_reach(seen)))
-    return Ends(*_values_reach(seen, picture))
+        return ColourEnds(*(state.held or errors_reach(seen)))
+    return ColourEnds(*_values_reach(seen, picture))
 
 
 def _bridge(
@@ -188,9 +188,9 @@ def _take_lines(shape: tuple[int, ...]) -> None:
     message = last_message(_BRIDGE, _SCRIPT, "lines")
     if message is None:
         return
-    lines = Lines(*(tuple(message[name]) for name in ("tokens", "inputs", "outputs")))
+    lines = LayerPart(*(tuple(message[name]) for name in ("tokens", "inputs", "outputs")))
     if lines.within(shape):
-        OWNER.change(lines=None if lines == Lines.whole(shape) else lines)
+        OWNER.change(lines=None if lines == LayerPart.whole(shape) else lines)
 
 
 def select(token: int, output: int) -> None:

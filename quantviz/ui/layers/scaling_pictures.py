@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from quantviz.figures.method_plots import Shown
     from quantviz.layers.methods.channel_scales import SmoothTrace
-    from quantviz.layers.methods.rotation import RotationTrace, Spread
+    from quantviz.layers.methods.rotation import RotationSpread, RotationTrace
 
 #: CSS pixels of a plot.
 HEIGHT = 190
@@ -260,7 +260,7 @@ def _show_turning(state: LayerState, field: str, now: Any, traces: Mapping[Any, 
     show_dial(f"layers_rotation_{field}", title, dict.fromkeys(traces, ""), now, tuple(plots), take)
 
 
-def _spread_words(name: str, before: Spread, after: Spread) -> str:
+def _spread_words(name: str, before: RotationSpread, after: RotationSpread) -> str:
     """Return the numbers of weights or inputs before and after a rotation."""
     return say(
         f"layers.pictures.rotation.{name}_numbers",
@@ -328,7 +328,7 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
 
 def _show_bargain(seen: SeenLayer, nearest: SeenLayer) -> None:
     """Show the loudest channel's group before and after scaling, beside channels kept in float16 instead."""
-    from quantviz.figures.method_plots import Bars
+    from quantviz.figures.method_plots import ErrorBars
     from quantviz.layers.work import channels_kept_apart, errors_of_channels
 
     group, here = _loudest_group(seen, nearest)
@@ -342,11 +342,11 @@ def _show_bargain(seen: SeenLayer, nearest: SeenLayer) -> None:
         names = tuple(
             say("method_plots.channel", channel=channel) for channel in range(group.start, group.stop)
         )
-        bars = Bars(names, numbers_of(after), numbers_of(before), frozenset({here}), "group")
+        bars = ErrorBars(names, numbers_of(after), numbers_of(before), frozenset({here}), "group")
         show_series(bars, "awq_bargain", say("layers.pictures.awq.bargain_alt"))
     with right:
         names = tuple(say(f"layers.pictures.awq.keep.{name}") for name in errors)
-        bars = Bars(names, tuple(errors.values()), axis="kept", percent=True)
+        bars = ErrorBars(names, tuple(errors.values()), axis="kept", percent=True)
         said = {name: percent(error) for name, error in errors.items()}
         show_series(bars, "awq_kept", say("layers.pictures.awq.kept", count=kept.count, **said))
 

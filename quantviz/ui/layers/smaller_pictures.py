@@ -68,7 +68,7 @@ def _choose(key: str, session: str, offered: Iterable[int]) -> int:
 
 def show_bias(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show each output's error before and after its mean is taken off, and the errors of one output."""
-    from quantviz.figures.method_plots import Bars, Histogram
+    from quantviz.figures.method_plots import ErrorBars, Histogram
     from quantviz.layers.methods.rotation import REACH, shares_of_bins
 
     trace = seen.result.trace["bias_correction"]
@@ -86,7 +86,7 @@ def show_bias(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
     with left:
         names = tuple(say("method_plots.output", output=output) for output in order.tolist())
         lit = frozenset({order.tolist().index(chosen)})
-        bars = Bars(names, numbers_of(trace.left[order]), numbers_of(trace.squares[order]), lit, "mse")
+        bars = ErrorBars(names, numbers_of(trace.left[order]), numbers_of(trace.squares[order]), lit, "mse")
         show_series(bars, "bias", say("layers.pictures.bias.alt"))
     if seen.cells is None:
         return
@@ -117,7 +117,7 @@ def show_equalization(seen: SeenLayer, state: LayerState, cell: tuple[int, int])
 
 def show_outliers(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the threshold as a slider, and the channels' maxima with those lit that stay in half precision."""
-    from quantviz.figures.method_plots import Bars
+    from quantviz.figures.method_plots import ErrorBars
 
     trace = seen.result.trace["llm_int8"]
     order = trace.x_max.argsort(descending=True, stable=True)[:MOST_CHANNELS]
@@ -134,7 +134,7 @@ def show_outliers(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
     )
     reached = [each for each in _THRESHOLDS if each < 2 * float(trace.x_max.max())]
     slide_field(state, "llm_int8", "threshold", reached, chain_field(state, "llm_int8", "threshold"))
-    bars = Bars(
+    bars = ErrorBars(
         tuple(say("method_plots.channel", channel=channel) for channel in order.tolist()),
         numbers_of(trace.x_max[order]),
         lit=frozenset(trace.kept[order].nonzero().flatten().tolist()),
@@ -149,7 +149,7 @@ def show_outliers(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
 
 def show_double(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the scales that share one as a slider, and how far each scale moves when it is stored."""
-    from quantviz.figures.method_plots import Bars
+    from quantviz.figures.method_plots import ErrorBars
 
     trace = seen.result.trace["double_quantization"]
     before, after = trace.before.abs().double(), trace.after.abs().double()
@@ -171,16 +171,16 @@ def show_double(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> No
     names = tuple(say("method_plots.block", block=block) for block in range(len(before[shown])))
     left, right = st.columns(2, gap="small")
     with left:
-        bars = Bars(names, numbers_of(after[shown]), numbers_of(before[shown]), axis="scales")
+        bars = ErrorBars(names, numbers_of(after[shown]), numbers_of(before[shown]), axis="scales")
         show_series(bars, "double", say("layers.pictures.double_quantization.alt"))
     with right:
-        bars = Bars(names, numbers_of(change[shown]), axis="change", percent=True)
+        bars = ErrorBars(names, numbers_of(change[shown]), axis="change", percent=True)
         show_series(bars, "double_change", say("layers.pictures.double_quantization.change_alt"))
 
 
 def show_ends(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show a block whose largest value becomes 4, beside NVFP4's own, where it becomes 6."""
-    from quantviz.figures.method_plots import Ends
+    from quantviz.figures.method_plots import GridEnds
     from quantviz.schemes.formats import FORMATS
 
     four = seen.result.trace["four_over_six"].four
@@ -206,7 +206,7 @@ def show_ends(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
 
     units = [float(each.qparams.scale.flatten()[block]) for each in results]
     grid = FORMATS["float4_e2m1fn"]
-    shown = Ends(
+    shown = GridEnds(
         (6.0, 4.0),
         tuple(numbers_of(of_block(each.x) / unit) for each, unit in zip(results, units, strict=True)),
         tuple(numbers_of(of_block(each.x_hat) / unit) for each, unit in zip(results, units, strict=True)),
@@ -258,7 +258,7 @@ def show_codebook(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
 
 def show_clips(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show how many blocks are clipped at each share of their largest weight, and the error of all at it."""
-    from quantviz.figures.method_plots import Bars
+    from quantviz.figures.method_plots import ErrorBars
 
     trace = seen.result.trace["awq_clip"]
     blocks = trace.chosen.numel()
@@ -274,10 +274,10 @@ def show_clips(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> Non
     names = tuple(f"{share:g}" for share in trace.shares)
     left, right = st.columns(2, gap="small")
     with left:
-        bars = Bars(
+        bars = ErrorBars(
             names, tuple(count / blocks for count in counts), axis="clips", percent=True, numbers=True
         )
         show_series(bars, "awq_clip", say("layers.pictures.awq_clip.alt"))
     with right:
-        bars = Bars(names, trace.losses, axis="clip_loss", percent=True, numbers=True)
+        bars = ErrorBars(names, trace.losses, axis="clip_loss", percent=True, numbers=True)
         show_series(bars, "awq_clip_loss", say("layers.pictures.awq_clip.loss_alt"))

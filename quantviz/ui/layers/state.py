@@ -12,10 +12,10 @@ import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.lab.layer_sources import ChangedLayer, LayerSource, parse_layer, write_layer
-from quantviz.lab.layer_state import NEAREST, LayerState, Lines, Pair
+from quantviz.lab.layer_state import NEAREST, LayerPart, LayerState, SchemePair
 from quantviz.lab.page_state import Codec, codec
-from quantviz.ui.components.walk import show_progress
-from quantviz.ui.lab.tensor import at_hand
+from quantviz.ui.components.stepped_work import show_progress
+from quantviz.ui.components.tensor_cache import opened_files
 from quantviz.ui.shell.bounds import HEAVY_PRODUCTS, HEAVY_SECONDS, SESSION_BYTES
 from quantviz.ui.shell.long_work import heavily
 from quantviz.ui.shell.page_owner import PageOwner
@@ -76,7 +76,7 @@ class SeenLayer:
     def unchanged(self) -> Captured:
         """Return the layer before changes by hand."""
         own = self.source
-        return (own.source if isinstance(own, ChangedLayer) else own).open(at_hand())
+        return (own.source if isinstance(own, ChangedLayer) else own).open(opened_files())
 
     @cached_property
     def worst(self) -> tuple[int, int]:
@@ -126,7 +126,7 @@ class SeenLayer:
         work = partial(integers_of, engine=engine, number_format=number_format, activation=activation)
         return self.found(f"integers {engine} {number_format} {activation}", work)
 
-    def picture(self, lines: Lines, shown: str) -> LayerPicture:
+    def picture(self, lines: LayerPart, shown: str) -> LayerPicture:
         """Return a part of the layer in pixels."""
 
         from quantviz.layers.layer_picture import layer_picture
@@ -164,7 +164,7 @@ class SeenLayer:
 
 def seen_layer(
     state: LayerState,
-    pair: Pair | None = None,
+    pair: SchemePair | None = None,
     method: str | None = None,
     on_share: Callable[[float], None] | None = None,
 ) -> SeenLayer:
@@ -194,7 +194,7 @@ def seen_layer(
     def make() -> SeenLayer:
         refuse_long(as_chain(chain), source.shape, HEAVY_SECONDS)
         # A source with a text form is opened where the work is done; the session's own data is sent there.
-        given = source if is_long and _is_shared(source) else source.open(at_hand())
+        given = source if is_long and _is_shared(source) else source.open(opened_files())
         more = {"method": chain, "static": wanted.static, "seed": state.seed}
         work = partial(computed, given, wanted.schemes(), _MOST_KEPT, **more)
         try:

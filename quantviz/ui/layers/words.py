@@ -18,7 +18,7 @@ from quantviz.lab.layer_state import (
     PAIRS,
     WEIGHTS,
     LayerState,
-    Pair,
+    SchemePair,
     name_of_pair,
 )
 from quantviz.schemes.calibration import ManualRange
@@ -73,7 +73,7 @@ def _recipe_by_hand(form: str) -> tuple[str, ManualRange] | None:
     return None
 
 
-def pair_name(pair: Pair) -> str:
+def pair_name(pair: SchemePair) -> str:
     """Return the name of a pair: its own, or those of its sides."""
     known = name_of_pair(pair)
     if known:

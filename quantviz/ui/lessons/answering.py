@@ -11,8 +11,8 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.teaching.lessons.drags import drag_answer
 from quantviz.teaching.lessons.formulas import HERE
-from quantviz.teaching.lessons.model import Drag, Question
-from quantviz.teaching.lessons.progress import Answer
+from quantviz.teaching.lessons.model import DragQuestion, Question
+from quantviz.teaching.lessons.progress import LearnerAnswer
 from quantviz.ui.components import in_room
 from quantviz.ui.components.controls import Control, show_controls
 from quantviz.ui.components.lesson_place import go_on_from
@@ -84,7 +84,7 @@ def comes_after_hand(now: Now) -> bool:
     On a phone these stand below the ruler, all others above it.
     """
     first = next(iter(now.step.questions), None)
-    return bool(now.step.move and first and not isinstance(first, Drag))
+    return bool(now.step.move and first and not isinstance(first, DragQuestion))
 
 
 def open_question(now: Now, i: int, question: Question) -> None:
@@ -92,7 +92,7 @@ def open_question(now: Now, i: int, question: Question) -> None:
     key = answer_key(now, i)
     tries = now.tries[i]
     if now.is_blind(i):
-        assert isinstance(question, Drag)
+        assert isinstance(question, DragQuestion)
         questions.ask_for_mark(question)
         _show_refusal(key)
         return
@@ -108,7 +108,7 @@ def open_question(now: Now, i: int, question: Question) -> None:
                 st.warning(_first_try(now, question, tries[-1]))
     elif now.mark(i) is not None:
         st.caption(say("lessons.marked"))
-    if not (on_wall and isinstance(question, Drag)):
+    if not (on_wall and isinstance(question, DragQuestion)):
         questions.ask(question, now.scenes, key)
     if not on_wall:
         _show_refusal(key)
@@ -130,7 +130,7 @@ def offer_votes(now: Now) -> None:
         if round is None or now.attempt:
             continue
         last = now.tries[i][-1] if now.tries[i] else None
-        drag = isinstance(question, Drag) and has_moved(now)
+        drag = isinstance(question, DragQuestion) and has_moved(now)
         in_room.offer(
             kind=question.kind,
             key=answer_key(now, i),
@@ -146,13 +146,13 @@ def _show_refusal(key: str) -> None:
         st.error(words)
 
 
-def _you_said(now: Now, question: Question, answer: Answer) -> None:
+def _you_said(now: Now, question: Question, answer: LearnerAnswer) -> None:
     words = questions.answer_words(question, answer.given, now.scenes)
     sure = say("lessons.was_sure" if answer.sure else "lessons.was_guess")
     st.markdown(say("lessons.you_said", answer=words, sure=sure))
 
 
-def _first_try(now: Now, question: Question, answer: Answer, *, short: bool = False) -> str:
+def _first_try(now: Now, question: Question, answer: LearnerAnswer, *, short: bool = False) -> str:
     """Return the feedback to a first wrong answer: in `short` without the hint after a diagnosis."""
     verdict = question.judge(answer.given, now.scenes)
     diagnosis = verdict.diagnosis or ""
@@ -169,13 +169,13 @@ def _commit(now: Now, i: int, question: Question, sure: bool, _pressed: str) -> 
     with errors.caught_beside(key):
         answer = _given(now, question, key)
         if answer is None:
-            moves = {"move": _ask_to_move(now, question)} if isinstance(question, Drag) else {}
+            moves = {"move": _ask_to_move(now, question)} if isinstance(question, DragQuestion) else {}
             raise QuantVizError(f"lessons.no_answer.{question.kind}", **moves)
         if not now.once and answer in [each.given for each in now.tries[i]]:
             raise QuantVizError("lessons.same_answer")
         place = (cast(str, now.place.lesson), now.place.step, question.id, now.attempt)
         tried = max(len(now.tries[i]), now.round_of(question))
-        keep_answer(Answer(*place, answer, sure, tried, now.mark(i), classroom().room))
+        keep_answer(LearnerAnswer(*place, answer, sure, tried, now.mark(i), classroom().room))
         questions.begin_again(question, key)
         go_on_from(f".st-key-{_told_key(now, i)}")
         errors.clear()
@@ -183,7 +183,7 @@ def _commit(now: Now, i: int, question: Question, sure: bool, _pressed: str) -> 
 
 def _given(now: Now, question: Question, key: str) -> object:
     """Return the answer in a question's control; None where nothing was chosen, typed or moved yet."""
-    if not isinstance(question, Drag):
+    if not isinstance(question, DragQuestion):
         return questions.given(question, key)
     # A hand that came back to where it began has an answer too.
     return drag_answer(now.scenes[HERE].state, in_hand(now)) if has_moved(now) else None
@@ -198,7 +198,7 @@ def _hands(now: Now, i: int, question: Question) -> None:
         hands.show_hands(question, now.scenes, answer_key(now, i), now.revealed)
 
 
-def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> None:
+def _answered(now: Now, i: int, question: Question, answer: LearnerAnswer | None) -> None:
     """Show the learner's answer, and, once the answers are revealed, the verdict on it."""
     verdict = question.judge(answer.given, now.scenes) if answer is not None and now.revealed else None
     if answer is not None and not (verdict and verdict.right):
@@ -209,7 +209,7 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
     if answer is None or verdict is None:
         st.info(say("lessons.the_answer", truth=truth))
     elif verdict.right:
-        if isinstance(question, Drag):
+        if isinstance(question, DragQuestion):
             # Within the tolerance other places are right too: this one is the learner's.
             truth = questions.answer_words(question, answer.given, now.scenes)
         st.success(
@@ -234,7 +234,7 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
 def _tells_of_the_start(now: Now, question: Question) -> bool:
     """Return whether a reason names numbers of the start, where the picture shows others by now."""
     in_hand_now = scene_in_hand(now)
-    if in_hand_now is now.scenes[HERE] or isinstance(question, Drag) or not question.why:
+    if in_hand_now is now.scenes[HERE] or isinstance(question, DragQuestion) or not question.why:
         return False
     named = question.named_scenes(now.scenes)
     return question.why.say(named) != question.why.say({**named, HERE: in_hand_now})

@@ -9,7 +9,15 @@ from typing import Any, cast
 import streamlit as st
 
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Formula
-from quantviz.teaching.lessons.model import Cell, Choice, Direction, Drag, Number, Order, Question
+from quantviz.teaching.lessons.model import (
+    CellQuestion,
+    ChoiceQuestion,
+    DirectionQuestion,
+    DragQuestion,
+    NumberQuestion,
+    OrderQuestion,
+    Question,
+)
 from quantviz.ui.components import class_votes
 from quantviz.ui.components.class_wall import Running, running
 from quantviz.ui.lessons import hands
@@ -25,28 +33,28 @@ def show_class(now: Now, question: Question) -> None:
     """Show the answers of the class, and once it is told the right one in words."""
     there = cast(Running, running())
     match question:
-        case Choice() | Direction():
+        case ChoiceQuestion() | DirectionQuestion():
             names = hands.hand_names(question, now.scenes, now.revealed)
             texts = lettered(text for text, _ in names)
             class_votes.show_bars(zip(texts, (right for _, right in names), strict=True), there)
-        case Number():
+        case NumberQuestion():
             _show_numbers(now, question, there)
-        case Drag():
+        case DragQuestion():
             _show_drags(now, question, there)
-        case Cell():
+        case CellQuestion():
             shape = now.scenes[HERE].state.view.matrix(now.scenes[HERE].state.source.shape)
             right = [(cell[0], cell[-1]) for cell in question.truth(now.scenes)] if now.revealed else []
             class_votes.show_cells(there, shape, right)
-        case Order():
+        case OrderQuestion():
             most = sorted(there.rows, key=lambda row: -row[1] - row[2])
             class_votes.show_board(
                 there, {row[0]: answer_words(question, row[0], now.scenes) for row in most}
             )
-    if now.revealed and isinstance(question, Cell | Order):
+    if now.revealed and isinstance(question, CellQuestion | OrderQuestion):
         st.markdown(say("lessons.the_answer", truth=truth_told(question, now.scenes).rstrip(".。")))
 
 
-def _show_numbers(now: Now, question: Number, there: Running) -> None:
+def _show_numbers(now: Now, question: NumberQuestion, there: Running) -> None:
     at = {row[0]: float(cast(float, row[0])) for row in there.rows + there.before}
     more: dict[str, Any] = {}
     said = []
@@ -66,7 +74,7 @@ def _show_numbers(now: Now, question: Number, there: Running) -> None:
         st.html(f'<p class="qv-mistake"><b>{sign}</b> {count} · {html.escape(words)}</p>')
 
 
-def _show_drags(now: Now, question: Drag, there: Running) -> None:
+def _show_drags(now: Now, question: DragQuestion, there: Running) -> None:
     start = now.scenes[HERE].state
     names = tuple(question.solution)
     name = "hi" if "hi" in names else names[0]

@@ -11,7 +11,7 @@ import streamlit as st
 from quantviz.figures.raster import data_uri
 from quantviz.figures.theme import THEMES
 from quantviz.teaching.lessons.formulas import Scene
-from quantviz.teaching.lessons.model import Compared, Question
+from quantviz.teaching.lessons.model import ComparedNumber, Question
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell.words import count_text, number, say, theme
@@ -26,13 +26,13 @@ def asked_last(now: Now) -> Question | None:
     return now.step.questions[-1] if now.step.questions else None
 
 
-def compared_now(now: Now) -> tuple[Compared, ...]:
+def compared_now(now: Now) -> tuple[ComparedNumber, ...]:
     """Return the numbers that the revealed question compares; none before that, and for another question."""
     question = asked_last(now)
     return question.compared(now.scenes) if question and now.revealed else ()
 
 
-def show_compared(now: Now, compared: tuple[Compared, ...]) -> None:
+def show_compared(now: Now, compared: tuple[ComparedNumber, ...]) -> None:
     """Show each number with its name, how many times the least it is, and the errors behind it."""
     values = [each.number.value(now.scenes) for each in compared]
     least = min(values)
@@ -70,7 +70,7 @@ def _errors(scenes: list[Scene]) -> tuple[list[str], float]:
     return [f'<img alt="" src="{data_uri(error, -most, most, ramp)}">' for error in errors], most
 
 
-def _names(now: Now, compared: tuple[Compared, ...]) -> list[str]:
+def _names(now: Now, compared: tuple[ComparedNumber, ...]) -> list[str]:
     """Return the name of each: its own, else that of its state in the table, else what differs between the
     schemes.
     """

@@ -16,7 +16,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.teaching.lessons.formulas import Scenes
-from quantviz.teaching.lessons.model import DIRECTIONS, Choice, Direction, Question
+from quantviz.teaching.lessons.model import DIRECTIONS, ChoiceQuestion, DirectionQuestion, Question
 from quantviz.ui.components.controls import Control, number_control, show_controls
 from quantviz.ui.lessons import questions
 from quantviz.ui.shell.words import say
@@ -76,7 +76,7 @@ def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> 
 
 def hand_names(question: Question, scenes: Scenes, revealed: bool) -> list[tuple[str, bool]]:
     """Return the answers that hands can be raised for, and whether each is right, once that is revealed."""
-    if isinstance(question, Direction | Choice):
+    if isinstance(question, DirectionQuestion | ChoiceQuestion):
         truth = question.truth(scenes)
         right = DIRECTIONS.index(truth) if isinstance(truth, str) else truth
         return [

@@ -15,8 +15,14 @@ from quantviz.lab.picture_parts import RULER_STAGES
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.drags import dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
-from quantviz.teaching.lessons.model import Cell, Choice, Drag, Number, Question
-from quantviz.teaching.lessons.progress import Answer
+from quantviz.teaching.lessons.model import (
+    CellQuestion,
+    ChoiceQuestion,
+    DragQuestion,
+    NumberQuestion,
+    Question,
+)
+from quantviz.teaching.lessons.progress import LearnerAnswer
 from quantviz.ui.components import hand
 from quantviz.ui.components.code_bits import as_html, show_bit_row
 from quantviz.ui.components.hand_curve import HandCurve
@@ -44,7 +50,9 @@ def in_hand(now: Now) -> LabState:
     if state is not None:
         return cast(LabState, state)
     of_questions = zip(now.step.questions, now.tries, strict=True)
-    drags = [answer for question, tries in of_questions if isinstance(question, Drag) for answer in tries]
+    drags = [
+        answer for question, tries in of_questions if isinstance(question, DragQuestion) for answer in tries
+    ]
     return dragged(start, drags[-1].given) if drags else start
 
 
@@ -99,7 +107,9 @@ def show_hand_ruler(
             panels,
             larger,
             _mark(now),
-            tuple(snap for each in now.step.questions if isinstance(each, Drag) for snap in each.snap),
+            tuple(
+                snap for each in now.step.questions if isinstance(each, DragQuestion) for snap in each.snap
+            ),
             curve_comes="curve" in now.step.show & now.covered and not classroom().projector,
         ),
     )
@@ -107,7 +117,7 @@ def show_hand_ruler(
 
 def _of_lower_end(now: Now) -> bool:
     """Return whether a step's drag is about the lower end of a range whose ends move by themselves."""
-    solutions = (question.solution for question in now.step.questions if isinstance(question, Drag))
+    solutions = (question.solution for question in now.step.questions if isinstance(question, DragQuestion))
     return now.step.state.scheme.mode != "symmetric" and any("lo" in solution for solution in solutions)
 
 
@@ -117,7 +127,7 @@ def _mark(now: Now) -> hand.Mark | None:
     for i in reversed(range(len(now.tries)) if last is None else range(last + 1)):
         question = now.step.questions[i]
         blind = now.is_blind(i)
-        if isinstance(question, Drag) and (blind or now.mark(i) is not None):
+        if isinstance(question, DragQuestion) and (blind or now.mark(i) is not None):
             return hand.Mark(question.marked_on, now.mark(i), asked=blind)
     return None
 
@@ -216,11 +226,11 @@ def _rows(now: Now) -> Iterator[GridRow]:
         shown = now.revealed or not (settled or now.once)
         if tries and shown and not question.judge(tries[-1].given, now.scenes).right:
             yield from _answered(now, question, tries[-1].given, own)
-        if isinstance(question, Drag) and now.revealed:
+        if isinstance(question, DragQuestion) and now.revealed:
             yield _right(now, question, tries, own)
 
 
-def _right(now: Now, question: Drag, tries: Sequence[Answer], own: Scene) -> GridRow:
+def _right(now: Now, question: DragQuestion, tries: Sequence[LearnerAnswer], own: Scene) -> GridRow:
     """Return the row of the right answer: the learner's own if it was right, since several may be right."""
     solution = question.named_scenes(now.scenes)[SOLUTION]
     if tries and question.judge(tries[-1].given, now.scenes).right:
@@ -233,17 +243,17 @@ def _right(now: Now, question: Drag, tries: Sequence[Answer], own: Scene) -> Gri
 def _answered(now: Now, question: Question, given: object, own: Scene) -> Iterator[GridRow]:
     words = say("lessons.rows.wrong")
     here = now.scenes[HERE]
-    if isinstance(question, Drag):
+    if isinstance(question, DragQuestion):
         state = dragged(here.state, str(given))
         if state.source != here.state.source:
             yield _value(Scene(state), "wrong", own)
         elif state.scheme != own.state.scheme:
             yield _grid(Scene(state), "wrong")
-    elif isinstance(question, Number) and question.draw:
+    elif isinstance(question, NumberQuestion) and question.draw:
         yield _number(here, question.draw, float(cast(float, given)), words)
-    elif isinstance(question, Choice) and question.options[cast(int, given)].state:
+    elif isinstance(question, ChoiceQuestion) and question.options[cast(int, given)].state:
         yield _grid(now.scenes[question.options[cast(int, given)].state], "wrong")
-    elif isinstance(question, Cell):
+    elif isinstance(question, CellQuestion):
         place = cast("tuple[int, ...]", tuple(cast("tuple[int, ...]", given)))
         yield GridRow(words, "wrong", at=float(here.result.x[place]))
 

@@ -11,9 +11,9 @@ import streamlit as st
 
 from quantviz.teaching.lessons.formulas import Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep, Question
-from quantviz.teaching.lessons.progress import Answer
+from quantviz.teaching.lessons.progress import LearnerAnswer
 from quantviz.ui.components import in_room
-from quantviz.ui.components.lesson_place import Place
+from quantviz.ui.components.lesson_place import LessonPlace
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.shell.classroom import classroom
 
@@ -29,7 +29,7 @@ _MARKS = "lesson_marks"
 class Now:
     """The step on the screen."""
 
-    place: Place
+    place: LessonPlace
     lesson: Lesson
     step: LessonStep
     scenes: Mapping[str, Scene]
@@ -41,7 +41,7 @@ class Now:
         return f"{self.place.lesson}/{self.place.step}"
 
     @cached_property
-    def tries(self) -> tuple[tuple[Answer, ...], ...]:
+    def tries(self) -> tuple[tuple[LearnerAnswer, ...], ...]:
         """Return the answers to each of the step's questions at this attempt, the first try first."""
         attempts = [
             a
@@ -81,7 +81,7 @@ class Now:
         )
 
     @property
-    def answers(self) -> tuple[Answer | None, ...]:
+    def answers(self) -> tuple[LearnerAnswer | None, ...]:
         """Return the last answer to each of the step's questions; none for one that is still open."""
         return tuple(
             tries[-1] if settled else None for tries, settled in zip(self.tries, self.settled, strict=True)

@@ -21,7 +21,7 @@ from quantviz.teaching.lessons.progress import asked, reached
 from quantviz.teaching.lessons.thumbnails import thumbnails
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import Control, show_controls
-from quantviz.ui.components.lesson_place import PLACE, PROBLEMS, Place, go, show_focus
+from quantviz.ui.components.lesson_place import PLACE, PROBLEMS, LessonPlace, go, show_focus
 from quantviz.ui.components.page_header import show_language, show_title_line, write_title
 from quantviz.ui.lessons import hands
 from quantviz.ui.lessons.answering import HANDS
@@ -101,40 +101,40 @@ def show_page() -> None:
     keep_in_browser()
 
 
-def _place() -> Place:
+def _place() -> LessonPlace:
     asked = address.asked_for("lessons", first=PLACE not in st.session_state)
     if asked is not None:
         place, problems = _opening(asked.get("l"), asked.get("p", "1"), asked.get("term"))
         counted = hands.read(asked.get(hands.PARAMETER, ""), place.lesson, place.step)
         st.session_state.update({PLACE: place, PROBLEMS: problems + counted})
-    return cast(Place, st.session_state[PLACE])
+    return cast(LessonPlace, st.session_state[PLACE])
 
 
 def _opening(
     lesson_id: str | None, step: str, term: str | None = None
-) -> tuple[Place, tuple[QuantVizError, ...]]:
+) -> tuple[LessonPlace, tuple[QuantVizError, ...]]:
     """Return the place in the address, by step or term, and the errors of its parts."""
     every = lessons(language())
     if lesson_id is None and term is not None:
         if home := term_home(term):
-            return Place(*home), ()
-        return Place(), (QuantVizError("lessons.term_without_step", got=term),)
+            return LessonPlace(*home), ()
+        return LessonPlace(), (QuantVizError("lessons.term_without_step", got=term),)
     if lesson_id is None:
-        return Place(), ()
+        return LessonPlace(), ()
     if lesson_id not in every:
-        return Place(), (QuantVizError("lessons.unknown", got=lesson_id, known=", ".join(every)),)
+        return LessonPlace(), (QuantVizError("lessons.unknown", got=lesson_id, known=", ".join(every)),)
     lesson = every[lesson_id]
     if isinstance(lesson, QuantVizError):
-        return Place(lesson_id), ()
+        return LessonPlace(lesson_id), ()
     last = len(lesson.steps)
     shown = min(max(int(step), 1), last) if step.isascii() and step.isdigit() and len(step) < 4 else 1
     if step == str(shown):
-        return Place(lesson_id, shown - 1), ()
+        return LessonPlace(lesson_id, shown - 1), ()
     problem = QuantVizError("lessons.unknown_step", got=step, last=last, shown=shown)
-    return Place(lesson_id, shown - 1), (problem,)
+    return LessonPlace(lesson_id, shown - 1), (problem,)
 
 
-def _show_contents(every: Mapping[str, Lesson | QuantVizError], place: Place) -> None:
+def _show_contents(every: Mapping[str, Lesson | QuantVizError], place: LessonPlace) -> None:
     """Show all lessons, and which are finished."""
     with st.container(key="lesson_contents", gap=None):
         for i, (name, lesson) in enumerate(every.items()):

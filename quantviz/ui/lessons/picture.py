@@ -17,7 +17,7 @@ from quantviz.lab.state import LabState
 from quantviz.teaching.lessons import known_by
 from quantviz.teaching.lessons.drags import sqnr_of_bits
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
-from quantviz.teaching.lessons.model import Cell, Drag
+from quantviz.teaching.lessons.model import CellQuestion, DragQuestion
 from quantviz.teaching.lessons.plan import legend_home
 from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_steps
 from quantviz.ui.components.controls import choose_among
@@ -123,7 +123,7 @@ def state_looked_at(now: Now) -> str:
     """Return the name of the table's state in the panels, or `IN_HAND`."""
     look = st.session_state.get(LOOK)
     question = asked_last(now)
-    if question and not isinstance(question, Drag) and _tells(now):
+    if question and not isinstance(question, DragQuestion) and _tells(now):
         told = question.state_told(now.scenes)
         return IN_HAND if told == HERE and not _is_moved(now) else told
     if not isinstance(look, str) or look not in now.scenes or not _can_look(now):
@@ -151,14 +151,14 @@ def _scene_shown(now: Now) -> Scene:
     if look != IN_HAND:
         return now.scenes[look]
     question = asked_last(now)
-    if isinstance(question, Drag) and _shows_the_goal(now):
+    if isinstance(question, DragQuestion) and _shows_the_goal(now):
         return question.named_scenes(now.scenes)[SOLUTION]
     return scene_in_hand(now)
 
 
 def _shows_the_goal(now: Now) -> bool:
     """Return whether the wall shows a drag's goal, which has been revealed and not been moved by hand."""
-    return isinstance(asked_last(now), Drag) and _tells(now) and not _is_moved(now)
+    return isinstance(asked_last(now), DragQuestion) and _tells(now) and not _is_moved(now)
 
 
 def _is_moved(now: Now) -> bool:
@@ -205,7 +205,7 @@ def _right_tiles(now: Now) -> Mapping[str, Tile]:
     """Return the tiles of a drag's right answer, once revealed, beside the state in hand; else none."""
     from quantviz.analysis.study import Study
 
-    question = next((each for each in now.step.questions if isinstance(each, Drag)), None)
+    question = next((each for each in now.step.questions if isinstance(each, DragQuestion)), None)
     if question is None or not now.revealed or state_looked_at(now) != IN_HAND:
         return {}
     scene = question.named_scenes(now.scenes)[SOLUTION]
@@ -307,7 +307,7 @@ def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
     if clicked or explained:
         return state.cell
     for question, answer in zip(reversed(now.step.questions), reversed(now.answers), strict=True):
-        if isinstance(question, Cell) and answer is not None:
+        if isinstance(question, CellQuestion) and answer is not None:
             given = cast("tuple[int, ...]", tuple(answer.given))
             right = question.truth(now.scenes)
             return given if given in right or not now.revealed else min(right)
@@ -323,7 +323,7 @@ def _pointing(now: Now) -> bool:
         ),
         None,
     )
-    return isinstance(asks, Cell) and not now.revealed
+    return isinstance(asks, CellQuestion) and not now.revealed
 
 
 def _chosen_cell(now: Now, r: QuantResult, place: tuple[int, ...]) -> None:

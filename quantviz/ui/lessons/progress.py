@@ -21,8 +21,8 @@ from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.progress import (
     LONGEST,
     VERSION,
-    Answer,
     AnswerCounts,
+    LearnerAnswer,
     Verdicts,
     as_json,
     as_text,
@@ -63,17 +63,17 @@ _OF_A_LEARNER = ("answer_", "lesson_attempts", "lesson_marks", "lesson_in_hand",
 _UNREADABLE = "progress_unreadable"
 
 
-def answers() -> list[Answer]:
+def answers() -> list[LearnerAnswer]:
     """Return all answers of the session, in the order they were given."""
-    return cast("list[Answer]", st.session_state.setdefault(_ANSWERS, []))
+    return cast("list[LearnerAnswer]", st.session_state.setdefault(_ANSWERS, []))
 
 
-def keep_answer(answer: Answer) -> None:
+def keep_answer(answer: LearnerAnswer) -> None:
     """Remember an answer. One that was given cannot be given again."""
     _take([answer])
 
 
-def _take(others: list[Answer]) -> None:
+def _take(others: list[LearnerAnswer]) -> None:
     st.session_state[_ANSWERS] = merged(answers(), others)
     st.session_state[_CLEARED] = False
 
@@ -207,7 +207,7 @@ def is_finished(name: str, lesson: Lesson) -> bool:
     return finished(answers(), name, lesson, _judge)
 
 
-def _judge(tries: list[Answer]) -> Verdicts:
+def _judge(tries: list[LearnerAnswer]) -> Verdicts:
     known = cast("Verdicts", st.session_state.get(_VERDICTS, {}))
     found = judged(tries, sound_lessons(), known)
     st.session_state[_VERDICTS] = {**known, **found}

@@ -9,7 +9,7 @@ import html
 
 import streamlit as st
 
-from quantviz.teaching.lessons.model import Choice, Direction, Question
+from quantviz.teaching.lessons.model import ChoiceQuestion, DirectionQuestion, Question
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.class_wall import running
 from quantviz.ui.components.controls import show_controls
@@ -73,7 +73,7 @@ def show_words(now: Now, words: str) -> None:
 
 def _is_counted(question: Question) -> bool:
     """Return whether a question lists all its answers, so that hands can be counted before the right one."""
-    return isinstance(question, Choice | Direction)
+    return isinstance(question, ChoiceQuestion | DirectionQuestion)
 
 
 def _bar_names(question: Question, now: Now) -> list[tuple[str, bool]]:
@@ -81,7 +81,7 @@ def _bar_names(question: Question, now: Now) -> list[tuple[str, bool]]:
     full: a line of its own would take its height from the picture.
     """
     names = hands.hand_names(question, now.scenes, now.revealed)
-    if not now.revealed or isinstance(question, Choice):
+    if not now.revealed or isinstance(question, ChoiceQuestion):
         return names
     truth = "; ".join(questions.truth_told(each, now.scenes).rstrip(".。") for each in now.step.questions)
     return [(truth if right else name, right) for name, right in names]

@@ -19,12 +19,12 @@ from quantviz.teaching.lessons.drags import dragged
 from quantviz.teaching.lessons.formulas import HERE, Scene, Scenes, quantities
 from quantviz.teaching.lessons.model import (
     DIRECTIONS,
-    Cell,
-    Choice,
-    Direction,
-    Drag,
-    Number,
-    Order,
+    CellQuestion,
+    ChoiceQuestion,
+    DirectionQuestion,
+    DragQuestion,
+    NumberQuestion,
+    OrderQuestion,
     Question,
 )
 from quantviz.ui.components.controls import hold_choice, hold_text, number_control, show_controls
@@ -35,44 +35,44 @@ from quantviz.ui.shell.words import number, plain, say, say_error
 def given(question: Question, key: str) -> Any:
     """Return the answer in the control `key`, None where it is empty; `QuantVizError` if unreadable."""
     value = st.session_state.get(key)
-    if isinstance(question, Number):
+    if isinstance(question, NumberQuestion):
         return read_number(value, question.unit) if value and value.strip() else None
-    if isinstance(question, Cell):
+    if isinstance(question, CellQuestion):
         places = [st.session_state.get(f"{key}_{axis}") for axis in ("row", "col")]
         return None if None in places else tuple(places)
-    if isinstance(question, Order):
+    if isinstance(question, OrderQuestion):
         return tuple(value) if value and len(value) == len(question.items) else None
     return value
 
 
 def as_vote(question: Question, answer: Any) -> Any:
     """Return an answer as a room counts it: options by their places from 0."""
-    return DIRECTIONS.index(answer) if isinstance(question, Direction) else answer
+    return DIRECTIONS.index(answer) if isinstance(question, DirectionQuestion) else answer
 
 
 def begin_again(question: Question, key: str) -> None:
     """Make the control called `key` ready for a second try: an order is chosen anew, from nothing."""
-    if isinstance(question, Order):
+    if isinstance(question, OrderQuestion):
         st.session_state[key] = []
 
 
 def truth_told(question: Question, scenes: Scenes) -> str:
     """Return the true answer in words."""
-    if isinstance(question, Direction):
+    if isinstance(question, DirectionQuestion):
         numbers = {
             name: number(formula.value(scenes))
             for name, formula in (("before", question.before), ("after", question.after))
         }
         return say(f"lessons.truth_{question.truth(scenes)}", **numbers)
-    if isinstance(question, Cell):
+    if isinstance(question, CellQuestion):
         return say("lessons.or").join(
             answer_words(question, place, scenes) for place in sorted(question.truth(scenes))
         )
-    if isinstance(question, Order):
+    if isinstance(question, OrderQuestion):
         values = [question.items[i].value.value(scenes) for i in question.truth(scenes)]
         names = [question.items[i].text.say(scenes) for i in question.truth(scenes)]
         return " < ".join(f"{name} ({number(value)})" for name, value in zip(names, values, strict=True))
-    if isinstance(question, Drag):
+    if isinstance(question, DragQuestion):
         return _drag_words(question.truth(scenes), question, scenes)
     return answer_words(question, question.truth(scenes), scenes)
 
@@ -84,17 +84,17 @@ def ask(question: Question, scenes: Scenes, key: str) -> None:
     """Show the control in which the answer to a question is given; its value is kept under `key`."""
     texts = dict(enumerate(option_texts(question, scenes)))
     match question:
-        case Drag():
+        case DragQuestion():
             st.caption(question.tolerance.say(question.named_scenes(scenes)))
-        case Direction():
+        case DirectionQuestion():
             names = dict(zip(DIRECTIONS, lettered(texts.values()), strict=True))
             hold_choice(key, "row", say("lessons.your_answer"), names, look="qv-unnamed")
-        case Number():
+        case NumberQuestion():
             label = say("lessons.your_number")
             if question.unit:
                 label = say("lessons.your_number_in", unit=question.unit)
             hold_text(key, label, LONGEST, example=say("lessons.number_example"))
-        case Cell():
+        case CellQuestion():
             rows, cols = scenes[HERE].state.source.shape
             st.caption(say("lessons.click_a_cell"))
             controls = (
@@ -109,10 +109,10 @@ def ask(question: Question, scenes: Scenes, key: str) -> None:
                 for axis, name, count in (("row", "row", rows), ("col", "column", cols))
             )
             show_controls("cell_answer", None, *controls)
-        case Choice():
+        case ChoiceQuestion():
             options = dict(enumerate(lettered(texts.values())))
             hold_choice(key, "row", say("lessons.your_answer"), options, look="qv-unnamed qv-below")
-        case Order():
+        case OrderQuestion():
             # A list that opens would lie over the button that commits.
             chosen = hold_choice(key, "many", say("lessons.your_order"), texts)
             so_far = " < ".join(texts[i] for i in chosen)
@@ -122,11 +122,11 @@ def ask(question: Question, scenes: Scenes, key: str) -> None:
 def option_texts(question: Question, scenes: Scenes) -> list[str]:
     """Return the answers that a question lists, in words: none where the answer is typed or pointed at."""
     match question:
-        case Choice():
+        case ChoiceQuestion():
             return [option.text.say(scenes) for option in question.options]
-        case Direction():
+        case DirectionQuestion():
             return [say(f"lessons.directions.{name}") for name in DIRECTIONS]
-        case Order():
+        case OrderQuestion():
             return [item.text.say(scenes) for item in question.items]
     return []
 
@@ -141,7 +141,7 @@ def lettered(texts: Iterable[str]) -> list[str]:
     return [text if text[:2] in (f"{sign}:", f"{sign}：") else f"{sign} · {text}" for sign, text in named]
 
 
-def ask_for_mark(question: Drag) -> None:
+def ask_for_mark(question: DragQuestion) -> None:
     """Ask for a mark on the ruler, before anything that a drag is made with is seen."""
     with st.container(key="lesson_blind"):
         where = "axis" if question.marked_on == "axis" else "slider"
@@ -152,8 +152,8 @@ def show_on_paper(question: Question, scenes: Scenes) -> None:
     """Show the choices as they stand on paper. On a screen they are not seen: they keep the room."""
     texts = option_texts(question, scenes)
     items = "".join(f"<div><span>{html.escape(text)}</span></div>" for text in texts)
-    look = "qv-below" if isinstance(question, Choice) else ""
-    kind = "many" if isinstance(question, Order) else "row"
+    look = "qv-below" if isinstance(question, ChoiceQuestion) else ""
+    kind = "many" if isinstance(question, OrderQuestion) else "row"
     st.html(
         f'<div class="qv-room-{question.kind} qv-controls {look}"><div class="qv-control" data-kind="{kind}">'
         f'<div class="qv-segments">{items}</div></div></div>'
@@ -166,22 +166,22 @@ def show_on_paper(question: Question, scenes: Scenes) -> None:
 def answer_words(question: Question, answer: Any, scenes: Scenes) -> str:
     """Return an answer in words, as Markdown; of a cell question the truth may be several cells."""
     match question:
-        case Drag():
+        case DragQuestion():
             return _drag_words(dragged(scenes[HERE].state, answer), question, scenes)
-        case Direction():
+        case DirectionQuestion():
             return say(f"lessons.directions.{answer}")
-        case Number():
+        case NumberQuestion():
             return f"{number(answer, 5)} {plain(question.unit)}".strip()
-        case Cell():
+        case CellQuestion():
             return say("lessons.cell", row=answer[0], col=answer[1])
-        case Choice():
+        case ChoiceQuestion():
             return question.options[int(answer)].text.say(scenes)
-        case Order():
+        case OrderQuestion():
             return " < ".join(question.items[i].text.say(scenes) for i in answer)
     raise AssertionError(question.kind)
 
 
-def _drag_words(state: LabState, question: Drag, scenes: Scenes) -> str:
+def _drag_words(state: LabState, question: DragQuestion, scenes: Scenes) -> str:
     """Return the quantities of a dragged state that the solution names, in words."""
     scene = Scene(state.replace(cell=scenes[HERE].state.cell))
     values = {name: made(name, scene) for name in question.solution}
@@ -205,7 +205,7 @@ _QUANTITIES: Mapping[str, str] = MappingProxyType(
 
 def show_drawn(question: Question, answer: Any, scenes: Scenes) -> None:
     """Draw a wrong order as bars; other answers are drawn on the ruler or in the picture."""
-    if isinstance(question, Order):
+    if isinstance(question, OrderQuestion):
         values = [question.items[i].value.value(scenes) for i in answer]
         most = max(map(abs, values)) or 1.0
         bars = [

@@ -12,9 +12,9 @@ import streamlit as st
 
 from quantviz.teaching.lessons import lessons, sound_lessons
 from quantviz.teaching.lessons.model import Lesson
-from quantviz.teaching.lessons.progress import Answer, asked, reached, still_wrong, surely_wrong
+from quantviz.teaching.lessons.progress import LearnerAnswer, asked, reached, still_wrong, surely_wrong
 from quantviz.ui.components.buttons import show_button
-from quantviz.ui.components.lesson_place import Place, go
+from quantviz.ui.components.lesson_place import LessonPlace, go
 from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.progress import answers, verdicts
@@ -40,7 +40,7 @@ def show_second_look(now: Now) -> None:
         st.caption(say(f"lessons.second_look.{'later' if comes else 'at_the_end'}"))
 
 
-def _show_wrong(lesson: Lesson, answer: Answer) -> None:
+def _show_wrong(lesson: Lesson, answer: LearnerAnswer) -> None:
     scenes = lesson.steps[answer.step].scenes(answer.attempt)
     question = lesson.question(answer.step, answer.question)
     assert question
@@ -52,7 +52,7 @@ def _show_wrong(lesson: Lesson, answer: Answer) -> None:
     show_button(label, key, go, answer.lesson, answer.step, type="tertiary")
 
 
-def due_now(now: Now) -> Answer | None:
+def due_now(now: Now) -> LearnerAnswer | None:
     """Return an answer of two lessons before the one that ends here whose question is due once more."""
     ids = list(sound_lessons())
     earlier = ids.index(cast(str, now.place.lesson)) - LATER
@@ -61,7 +61,7 @@ def due_now(now: Now) -> Answer | None:
     return next(still_wrong(verdicts() or {}, answers(), ids[earlier]), None)
 
 
-def due_at_the_end() -> Iterator[Answer]:
+def due_at_the_end() -> Iterator[LearnerAnswer]:
     """Yield the answers of the last two lessons of each course that is done whose questions are due once
     more: nothing of the course comes two lessons later.
     """
@@ -80,25 +80,25 @@ def show_due_at_the_end() -> None:
         return
     with st.container(key="lesson_second_look", gap="small"):
         st.markdown(say("lessons.second_look.on_the_list"))
-        show_once_more(Place(), due)
+        show_once_more(LessonPlace(), due)
 
 
-def show_once_more(back: Place, due: Answer, **look: str) -> None:
+def show_once_more(back: LessonPlace, due: LearnerAnswer, **look: str) -> None:
     """Show the button that leads to a question which is due once more, with a way `back`."""
-    label = say("lessons.second_look.ask", number=number_of(Place(due.lesson)))
+    label = say("lessons.second_look.ask", number=number_of(LessonPlace(due.lesson)))
     show_button(label, "lesson_once_more", _ask_once_more, back, due, type="primary", **look)
 
 
-def _ask_once_more(back: Place, answer: Answer) -> None:
+def _ask_once_more(back: LessonPlace, answer: LearnerAnswer) -> None:
     """Turn to the step of a wrong answer, on other numbers, from which there is a way `back`."""
     tried = max(each.attempt for each in answers() if each.place[:2] == answer.place[:2])
     attempts = st.session_state.setdefault(ATTEMPTS, {})
     attempts[f"{answer.lesson}/{answer.step}"] = tried + 1
-    st.session_state[_ASKED] = (Place(answer.lesson, answer.step), tried + 1, back)
+    st.session_state[_ASKED] = (LessonPlace(answer.lesson, answer.step), tried + 1, back)
     go(answer.lesson, answer.step)
 
 
-def way_back(now: Now) -> Place | None:
+def way_back(now: Now) -> LessonPlace | None:
     """Return the place from which this step is shown once more; None where it is not."""
     repeated = st.session_state.get(_ASKED)
     return repeated[2] if repeated and repeated[:2] == (now.place, now.attempt) else None
@@ -110,13 +110,13 @@ def show_why_asked(now: Now) -> None:
         st.html(f'<p class="qv-once-more">{html.escape(say("lessons.second_look.asked"))}</p>')
 
 
-def words_back(back: Place) -> str:
+def words_back(back: LessonPlace) -> str:
     """Return the label of the button that leads back."""
     if back.lesson is None:
         return say("lessons.second_look.back_to_list")
     return say("lessons.second_look.back", number=number_of(back))
 
 
-def number_of(place: Place) -> int:
+def number_of(place: LessonPlace) -> int:
     """Return the number of a place's lesson."""
     return list(lessons(language())).index(cast(str, place.lesson))

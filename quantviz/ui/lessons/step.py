@@ -19,7 +19,7 @@ from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.teaching.lessons.plan import FIRST_HOUR
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.class_wall import running
-from quantviz.ui.components.lesson_place import Place, go, go_on_from, show_focus
+from quantviz.ui.components.lesson_place import LessonPlace, go, go_on_from, show_focus
 from quantviz.ui.components.page_header import write_title
 from quantviz.ui.components.small_parts import show_python, show_words_with_terms, term
 from quantviz.ui.lessons.answering import comes_after_hand, offer_votes, show_questions
@@ -48,7 +48,7 @@ _LAB = "pages/lab/playground.py"
 _GOLF = "pages/learn/golf.py"
 
 
-def show_step(place: Place, lesson: Lesson, words: Any, actions: Any) -> None:
+def show_step(place: LessonPlace, lesson: Lesson, words: Any, actions: Any) -> None:
     """Show a step: its title in the places of `show_title_line`, then words, picture and question."""
     warm_up()
     step = lesson.steps[place.step]
@@ -97,7 +97,7 @@ def _term(name: str, words: str) -> str:
     return term(words, say(f"glossary.{name}.meaning"), key=f"term_{name}")
 
 
-def _scenes(place: Place, step: LessonStep, attempt: int) -> Mapping[str, Scene]:
+def _scenes(place: LessonPlace, step: LessonStep, attempt: int) -> Mapping[str, Scene]:
     """Return the step's states; those last worked out are kept in the session, for the next click."""
     key = (place, attempt, language())
     kept = st.session_state.get(_SCENES)

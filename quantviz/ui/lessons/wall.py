@@ -12,7 +12,13 @@ from typing import Any
 import streamlit as st
 
 from quantviz.lab.picture_parts import PANEL_PARTS
-from quantviz.teaching.lessons.model import Cell, Choice, Direction, Drag, Order
+from quantviz.teaching.lessons.model import (
+    CellQuestion,
+    ChoiceQuestion,
+    DirectionQuestion,
+    DragQuestion,
+    OrderQuestion,
+)
 from quantviz.ui.components.class_wall import running
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell.classroom import LEAST_DIGIT, classroom, enlarge_ruler
@@ -128,16 +134,16 @@ def _height(now: Now) -> float:
     letters = sum(2 if ord(sign) >= _WIDE else 1 for sign in question.ask.say(now.scenes))
     height = _BELOW_QUESTION - _SECOND_LINE * (letters > _LETTERS)
     if there := running():
-        if isinstance(question, Choice | Direction) or not there.rows:
+        if isinstance(question, ChoiceQuestion | DirectionQuestion) or not there.rows:
             return height
-        return height - _CLASS - _SAID * (now.revealed and not isinstance(question, Drag))
+        return height - _CLASS - _SAID * (now.revealed and not isinstance(question, DragQuestion))
     if now.revealed:
         return height
-    if isinstance(question, Order | Cell):
+    if isinstance(question, OrderQuestion | CellQuestion):
         return height - _TWO_LINES
-    if isinstance(question, Drag):
+    if isinstance(question, DragQuestion):
         return height - _COMMITTED
-    if not isinstance(question, Choice | Direction):
+    if not isinstance(question, ChoiceQuestion | DirectionQuestion):
         # After a first try there is a line with the verdict on it.
         height -= _CONTROL + _SECOND_LINE * bool(now.tries[at])
     return height

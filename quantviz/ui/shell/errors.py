@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import streamlit as st
 
-from quantviz.door import inside
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
-from quantviz.streaming.compiling import at_once
+from quantviz.public_calls import inside
+from quantviz.streaming.compiling import without_compiling
 from quantviz.ui.shell.address import listen, on_desk, page_shown
 
 #: Errors above the page.
@@ -62,7 +62,7 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(callback)
     def guarded(*args: Any) -> None:
         try:
-            with at_once(), inside():
+            with without_compiling(), inside():
                 listen()
                 callback(*args)
             return

@@ -20,7 +20,7 @@ from typing import Any
 
 import streamlit as st
 
-from quantviz.ui.shell.startup import turns
+from quantviz.ui.shell.startup import run_queue
 
 #: Seconds after which the importing thread lets others run, in place of Python's 0.005.
 _SHORT_TURN = 0.0002
@@ -60,7 +60,7 @@ def ahead() -> Ahead:
     return _AHEAD.get()
 
 
-class Frames(MetaPathFinder):
+class FramePriority(MetaPathFinder):
     """The work that browsers wait for: a page's files, then the run that paints its frame.
 
     Meanwhile the thread that imports waits before each module: Python computes in one thread at a time. As a
@@ -127,7 +127,7 @@ class Frames(MetaPathFinder):
 class _AfterFrames(SourceFileLoader):
     """Runs a module as usual, once no frame is being painted."""
 
-    def __init__(self, frames: Frames, name: str, path: str) -> None:
+    def __init__(self, frames: FramePriority, name: str, path: str) -> None:
         super().__init__(name, path)
         self._frames = frames
 
@@ -137,9 +137,9 @@ class _AfterFrames(SourceFileLoader):
 
 
 @st.cache_resource(show_spinner=False)
-def frames() -> Frames:
+def frames() -> FramePriority:
     """Return the frames of this process's runs."""
-    return Frames()
+    return FramePriority()
 
 
 def warm_up() -> None:
@@ -147,7 +147,7 @@ def warm_up() -> None:
     frames().end()
     imported = _imported()
     if not imported.is_set():
-        with turns().leave():
+        with run_queue().leave():
             import_all(ahead())
         imported.set()
 

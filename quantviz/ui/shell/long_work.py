@@ -9,11 +9,11 @@ from typing import TypeVar
 from quantviz.budget import Ended
 from quantviz.jobs import SHORT, Cost, runner
 from quantviz.sources.sandbox import READING, read_apart
-from quantviz.streaming.compiling import run_at_once
+from quantviz.streaming.compiling import run_without_compiling
 from quantviz.ui.shell import streamlit_private
 from quantviz.ui.shell.bounds import HEAVY_BYTES, HEAVY_SECONDS
 from quantviz.ui.shell.imports import ahead
-from quantviz.ui.shell.startup import turns
+from quantviz.ui.shell.startup import run_queue
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ def read_file(work: Callable[[], T], key: Hashable, file: str, *, cost: Cost = R
     """Return the result of work that reads a file from outside, for this session: see `read_apart`."""
     is_wanted, owner = streamlit_private.is_awaited(), streamlit_private.session_id()
     try:
-        with turns().leave():
+        with run_queue().leave():
             return read_apart(work, key, file, owner=owner, is_wanted=is_wanted, cost=cost)
     except Ended as end:
         streamlit_private.end_if_asked()
@@ -61,9 +61,9 @@ def heavily(
     cost = Cost(products, HEAVY_SECONDS, HEAVY_BYTES, threads=1)
     is_wanted = streamlit_private.is_awaited()
     try:
-        with turns().leave():
+        with run_queue().leave():
             job = runner().submit(
-                partial(run_at_once, work), name, cost, owner=streamlit_private.session_id()
+                partial(run_without_compiling, work), name, cost, owner=streamlit_private.session_id()
             )
             return job.result(is_wanted, on_share)
     except Ended as end:

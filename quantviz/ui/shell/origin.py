@@ -22,7 +22,7 @@ _SCENARIO = "lab_scenario"
 
 
 @dataclass(frozen=True)
-class LessonStep:
+class StepOrigin:
     """The step of a lesson that a state of the Lab was opened from."""
 
     lesson: str
@@ -75,7 +75,7 @@ class MapPlace:
 
 def came_from_lesson(lesson: str, step: int, opened: LabState) -> None:
     """Remember the way back to a lesson's step, counted from 0."""
-    st.session_state[on_desk(_LESSON)] = LessonStep(lesson, step, opened)
+    st.session_state[on_desk(_LESSON)] = StepOrigin(lesson, step, opened)
     st.session_state[on_desk(_SCENARIO)] = None
 
 
@@ -102,9 +102,9 @@ def _opened_from_map() -> list[tuple[Source, MapPlace]]:
     return cast("list[tuple[Source, MapPlace]]", st.session_state.get(_MAP, []))
 
 
-def lesson() -> LessonStep | None:
+def lesson() -> StepOrigin | None:
     """Return the lesson's step that the state was opened from last, also where that was undone."""
-    return cast("LessonStep | None", st.session_state.get(on_desk(_LESSON)))
+    return cast("StepOrigin | None", st.session_state.get(on_desk(_LESSON)))
 
 
 def scenario(now: LabState) -> str | None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import streamlit as st
 
-from quantviz.door import inside
 from quantviz.errors import QuantVizError
-from quantviz.streaming.compiling import at_once
+from quantviz.public_calls import inside
+from quantviz.streaming.compiling import without_compiling
 from quantviz.ui.shell import classroom, session, words
-from quantviz.ui.shell.startup import turns
+from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.words import say, say_error
 
 
@@ -53,11 +53,11 @@ def fragment(function: Callable[..., None], run_every: float | None = None) -> C
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> None:
-        if turns().held:  # as a part of the whole page's run
+        if run_queue().held:  # as a part of the whole page's run
             return function(*args, **kwargs)
         classroom.begin()
         words.begin()
-        with turns().take(), error_boundary(), at_once(), inside():
+        with run_queue().take(), error_boundary(), without_compiling(), inside():
             function(*args, **kwargs)
         return None
 

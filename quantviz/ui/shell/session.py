@@ -18,17 +18,17 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.lab.controls import CONTROLS
 from quantviz.lab.page_state import History
 from quantviz.lab.scenarios import scenario_of
-from quantviz.lab.state import LabState, mended, opening
+from quantviz.lab.state import LabState, change_notes, opening
+from quantviz.schemes.arithmetic_changes import TensorTraits
 from quantviz.schemes.granularity import Shape
-from quantviz.schemes.mended import AboutTensor
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.tensors.views import View
 from quantviz.ui.shell import classroom, errors, origin
 from quantviz.ui.shell.address import go_to_lab_desk, on_desk
-from quantviz.ui.shell.origin import LessonStep
+from quantviz.ui.shell.origin import StepOrigin
 from quantviz.ui.shell.page_owner import PageOwner
-from quantviz.ui.shell.startup import turns
+from quantviz.ui.shell.startup import run_queue
 
 _ADAPTED = "lab_adapted"
 _OPENED = "lab_opened"
@@ -73,7 +73,7 @@ class _LabOwner(PageOwner[LabState]):
 
     def read(self, params: Mapping[str, str]) -> History[LabState]:
         """Return the history of a link, and remember the link."""
-        with turns().leave():  # a link to a published model may have to ask its hub
+        with run_queue().leave():  # a link to a published model may have to ask its hub
             history = super().read(params)
         st.session_state[on_desk(_LINK)] = dict(params)
         st.session_state[on_desk(_OPENED)] = history.now
@@ -81,7 +81,7 @@ class _LabOwner(PageOwner[LabState]):
 
     def follow(self, history: History[LabState], params: Mapping[str, str]) -> History[LabState]:
         """Return the history at the address to which the browser went, as far as it is not locked."""
-        with turns().leave():
+        with run_queue().leave():
             found = super().follow(history, params)
         return dataclasses.replace(found, now=_as_locked(found.now))
 
@@ -293,14 +293,14 @@ def forget_steps_to(gone: Collection[Source]) -> None:
     OWNER.keep(OWNER.history().reaching(lambda each: each.source.unedited.original not in gone))
 
 
-def lesson_step(now: LabState) -> LessonStep | None:
+def lesson_step(now: LabState) -> StepOrigin | None:
     """Return the lesson's step of origin, while its tensor is on the screen and its opening not undone."""
     step = origin.lesson()
     same = step and step.opened.source.unedited == now.source.unedited
     return step if step and same and not OWNER.history().has_undone(step.opened) else None
 
 
-def way_back(now: LabState) -> LessonStep | None:
+def way_back(now: LabState) -> StepOrigin | None:
     """Return the step to go back to: the state's origin, or the one an undo has just left."""
     step = origin.lesson()
     return step if step and OWNER.history().has_undone(step.opened) else lesson_step(now)
@@ -321,7 +321,7 @@ def remember(schemes: Iterable[Scheme]) -> None:
     put(state().remembering(schemes))
 
 
-def mended_since(tensor: AboutTensor) -> tuple[Note, ...]:
+def mended_since(tensor: TensorTraits) -> tuple[Note, ...]:
     """Return the corrections of the arithmetic since the link that opened the desk was made, for its tensor:
     as long as tensor and schemes are those of the link.
     """
@@ -333,7 +333,7 @@ def mended_since(tensor: AboutTensor) -> tuple[Note, ...]:
     same = all(
         getattr(now, name) == getattr(opened, name) for name in ("source", "scheme", "baseline", "others")
     )
-    return mended(link, now, tensor) if same else ()
+    return change_notes(link, now, tensor) if same else ()
 
 
 def write_address() -> QuantVizError | None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.ui.shell.startup import turns
+from quantviz.ui.shell.startup import run_queue
 
 if TYPE_CHECKING:
     from quantviz.tensors.lazy import Stored
@@ -42,7 +42,7 @@ _NOTHING = object()
 
 
 @dataclass(eq=False)
-class _Kept:
+class _CacheEntry:
     value: Any
     bytes: int
     #: Seconds that it took to make.
@@ -68,7 +68,7 @@ class Shared:
     def __init__(self, most_bytes: int, clock: Callable[[], float] = time.perf_counter) -> None:
         self.most_bytes = most_bytes
         self._clock = clock
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _CacheEntry] = OrderedDict()
         #: Priority of the last evicted entry, added to each new access so that idle entries age.
         self._floor = 0.0
         self._alive: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
@@ -94,7 +94,7 @@ class Shared:
         if found is not _NOTHING:
             return cast(T, found)
         one_maker = nullcontext() if by_job else self._one_maker(key)
-        with turns().leave() if aside else nullcontext(), one_maker:
+        with run_queue().leave() if aside else nullcontext(), one_maker:
             found = self._find(key)
             if found is not _NOTHING:
                 return cast(T, found)
@@ -134,7 +134,7 @@ class Shared:
         if size > self.most_bytes:
             # It would drive out all others and then go itself.
             return
-        self._kept[key] = _Kept(value, size, seconds, self._floor + seconds / size, self._clock())
+        self._kept[key] = _CacheEntry(value, size, seconds, self._floor + seconds / size, self._clock())
         room = self.most_bytes - sum(kept.bytes for kept in self._kept.values())
         while room < 0:
             least = min(self._kept, key=lambda each: self._kept[each].worth)
@@ -149,7 +149,7 @@ class Shared:
             self._waiting[key] += 1
         try:
             if not making.acquire(blocking=False):
-                with turns().leave():
+                with run_queue().leave():
                     making.acquire()
             try:
                 yield

@@ -18,7 +18,7 @@ from quantviz.jobs import runner
 from quantviz.ui.shell import streamlit_private
 
 #: Runs that work at once. Python lets one thread compute at a time; the second works while the first waits.
-_AT_ONCE = 1
+_CONCURRENT_RUNS = 1
 #: Seconds in which no turn has begun or ended after which the next run goes ahead all the same: one may hang.
 _PATIENCE = 3.0
 #: Most seconds between two looks for sessions that have ended: with `server.disconnectedSessionTTL` the
@@ -26,14 +26,14 @@ _PATIENCE = 3.0
 _BETWEEN_LOOKS = 10.0
 
 
-class Turns:
+class RunQueue:
     """Lets a few threads work at once, in the order in which they came.
 
     Forty runs at once would each get a fortieth of the processor, and the first answer come with the last.
     """
 
-    def __init__(self, at_once: int = _AT_ONCE, patience: float = _PATIENCE) -> None:
-        self._at_once = at_once
+    def __init__(self, concurrent: int = _CONCURRENT_RUNS, patience: float = _PATIENCE) -> None:
+        self._concurrent = concurrent
         self._patience = patience
         self._working = 0
         self._waiting: list[tuple[int, threading.Event]] = []
@@ -94,7 +94,7 @@ class Turns:
             self._call()
 
     def _call(self) -> None:
-        while self._waiting and self._working < self._at_once:
+        while self._waiting and self._working < self._concurrent:
             self._call_next()
 
     def _call_next(self) -> None:
@@ -104,9 +104,9 @@ class Turns:
 
 
 @st.cache_resource(show_spinner=False)
-def turns() -> Turns:
+def run_queue() -> RunQueue:
     """Return the turns of this process's runs."""
-    return Turns()
+    return RunQueue()
 
 
 @st.cache_resource(show_spinner=False)

@@ -11,7 +11,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.share_links import write_address
 from quantviz.rooms.room import FEWEST, Room
 from quantviz.rooms.serving import rooms
-from quantviz.teaching.lessons.model import Choice, Direction
+from quantviz.teaching.lessons.model import ChoiceQuestion, DirectionQuestion
 from quantviz.text import templates
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.clipboard import qr_image
@@ -80,7 +80,9 @@ def _stops(room: Room) -> list[dict[str, object]]:
         if stop.kind == "lesson":
             step, question = stop.step(language())
             options = (
-                option_texts(question, step.scenes()) if isinstance(question, Choice | Direction) else ()
+                option_texts(question, step.scenes())
+                if isinstance(question, ChoiceQuestion | DirectionQuestion)
+                else ()
             )
         stop_data: dict[str, object] = {
             "title": stop_title(stop),

@@ -39,7 +39,7 @@ from quantviz.ui.shell.words import language, say, say_error, sentences
 from quantviz.ui.teacher.desk import find_room, show_desk, show_ways
 from quantviz.ui.teacher.paper import show_paper, show_print
 from quantviz.ui.teacher.plan import show_plan
-from quantviz.ui.teacher.state import OPENS, OWNER, Choice, change, change_room, hide
+from quantviz.ui.teacher.state import OPENS, OWNER, TeacherState, change, change_room, hide
 
 _LAB = "pages/lab/playground.py"
 _LESSONS = "pages/learn/lessons.py"
@@ -85,7 +85,7 @@ def show_page() -> None:
     OWNER.show_link(more=session.state().written() if choice.opens == "lab" else {})
 
 
-def _show_choices(choice: Choice) -> None:
+def _show_choices(choice: TeacherState) -> None:
     """Show the choices of a single link, and what such links and a show of hands can do."""
     with _group("what"):
         _show_what(choice)
@@ -110,7 +110,7 @@ def _group(name: str) -> Iterator[None]:
         yield
 
 
-def _show_what(choice: Choice) -> None:
+def _show_what(choice: TeacherState) -> None:
     names = {name: say(f"teacher.open_{name}") for name in OPENS}
     _segments("opens", names, choice.opens, lambda name: change(opens=name), look="qv-unnamed")
     if choice.opens == "scenario":
@@ -127,7 +127,7 @@ def _show_what(choice: Choice) -> None:
         _show_lessons(choice)
 
 
-def _show_lessons(choice: Choice) -> None:
+def _show_lessons(choice: TeacherState) -> None:
     readable = sound_lessons(language())
     if not readable:
         return
@@ -154,7 +154,7 @@ def _show_lessons(choice: Choice) -> None:
     show_controls("teacher_steps", OWNER, one, step, look="qv-pairs")
 
 
-def _show_answers(choice: Choice) -> None:
+def _show_answers(choice: TeacherState) -> None:
     _segments(
         "answers",
         {name: say(f"teacher.{name}") for name in ANSWERS},
@@ -164,7 +164,7 @@ def _show_answers(choice: Choice) -> None:
     )
 
 
-def _show_sees(choice: Choice) -> None:
+def _show_sees(choice: TeacherState) -> None:
     """Show the choices of hidden and locked parts of the Lab, and of the question above it."""
     names = {
         "everything": say("teacher.everything"),
@@ -188,7 +188,7 @@ def _show_sees(choice: Choice) -> None:
     show_controls("teacher_prompt", OWNER, prompt)
 
 
-def _seen(choice: Choice) -> str:
+def _seen(choice: TeacherState) -> str:
     """Return which parts of the Lab its readers see: all, all but the results, or those chosen one by one."""
     if choice.by_parts or choice.room.locked:
         return "parts"
@@ -208,7 +208,7 @@ def part_name(part: str) -> str:
     return say(f"{part}.name") if part in TILE_PARTS else say(f"teacher.parts.{part}")
 
 
-def _show_parts(choice: Choice) -> None:
+def _show_parts(choice: TeacherState) -> None:
     with st.container(key="teacher_parts", gap="small"):
         st.caption(say("teacher.hidden"))
         for group, parts in GROUPS.items():
@@ -235,13 +235,13 @@ def _show_parts(choice: Choice) -> None:
 # ---- the link -----------------------------------------------------------------------------------
 
 
-def _state(choice: Choice) -> LabState:
+def _state(choice: TeacherState) -> LabState:
     state = opening(choice.scenario) if choice.opens == "scenario" else session.state()
     # The end of the error's colours reveals the largest error.
     return state.replace(held=None) if "error" in choice.room.hidden else state
 
 
-def link(choice: Choice, app: str) -> str:
+def link(choice: TeacherState, app: str) -> str:
     """Return the address for the class, of the app at `app`."""
     if choice.opens == "lesson":
         opened = {"l": choice.lesson_in(sound_lessons(language())), "p": str(choice.step)}
@@ -254,7 +254,7 @@ def link(choice: Choice, app: str) -> str:
     return write_address(app, "lessons" if choice.opens == "lesson" else "lab", query)
 
 
-def _show_link(choice: Choice, app: str) -> None:
+def _show_link(choice: TeacherState, app: str) -> None:
     problem: QuantVizError | None = session.state().source.link_problem() if choice.opens == "lab" else None
     if problem:
         st.warning(sentences(say_error(problem), say("teacher.no_link")))

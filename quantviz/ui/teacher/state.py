@@ -26,7 +26,7 @@ def _readable() -> Mapping[str, Lesson]:
     return sound_lessons(language())
 
 
-def _read_step(form: str, reading: Reading[Choice]) -> int:
+def _read_step(form: str, reading: Reading[TeacherState]) -> int:
     readable = _readable()
     name = reading.state.lesson_in(readable)
     steps = range(1, len(readable[name].steps) + 1) if name else (1,)
@@ -48,7 +48,7 @@ _STEP = Codec(_read_step, lambda step, choice: str(step) if choice.opens == "les
 
 
 @dataclass(frozen=True)
-class Choice(PageState):
+class TeacherState(PageState):
     """The page that the link opens, and how."""
 
     page = "teacher"
@@ -75,11 +75,11 @@ class Choice(PageState):
     #: The language of the link; none for the reader's own.
     language: str | None = field(None, link="for", codec=one_of(languages))
 
-    def completed(self, reading: Reading[Choice]) -> Choice:
+    def completed(self, reading: Reading[TeacherState]) -> TeacherState:
         """Return the choice of a link; one that is damaged hands out nothing that was left out."""
-        return Choice(plan=self.plan, room=CLOSED) if reading.lost else self
+        return TeacherState(plan=self.plan, room=CLOSED) if reading.lost else self
 
-    def reached(self, name: str, form: str) -> Choice:
+    def reached(self, name: str, form: str) -> TeacherState:
         """Return the state after a choice: of a plan that comes with the app, or of a part of a stop, whose
         place from 0 follows an act's name.
         """
@@ -118,7 +118,7 @@ class Choice(PageState):
         return dataclasses.replace(self.room, answers=ANSWERS[0])
 
 
-OWNER = PageOwner(Choice)
+OWNER = PageOwner(TeacherState)
 
 
 def change(**changes: Any) -> None:

@@ -21,7 +21,7 @@ import torch
 from quantviz.layers.methods.awq import AWQ, AWQClip, awq_scales
 from quantviz.layers.methods.block_scales import DoubleQuantization
 from quantviz.layers.methods.channel_scales import smooth_scales
-from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.contract import MethodTask
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
@@ -64,7 +64,7 @@ def layer(number: int) -> tuple[torch.Tensor, torch.Tensor]:
 def awq_trace(variant: str, number: int) -> Any:
     """Return the trace of AWQ's search on a recorded layer. The page and its tests ask for the same ones."""
     w, x = layer(number)
-    return AWQ(variant).basis(Task(w.double(), x.double(), OF_VARIANTS[variant], None)).trace
+    return AWQ(variant).basis(MethodTask(w.double(), x.double(), OF_VARIANTS[variant], None)).trace
 
 
 def rows() -> Iterator[Row]:
@@ -99,7 +99,7 @@ def rows() -> Iterator[Row]:
     agree = total = 0
     for number in range(COUNT):
         w, x = layer(number)
-        found = AWQClip("modelopt").round(Task(w.double(), x.double(), MODELOPT, None))
+        found = AWQClip("modelopt").round(MethodTask(w.double(), x.double(), MODELOPT, None))
         largest = w.abs().unflatten(1, (-1, 32)).amax(2)
         theirs = torch.from_numpy(record()["modelopt_clip"][number]) / largest
         agree += int(torch.isclose(found.trace.chosen.float(), theirs, rtol=1e-5).sum())
@@ -108,7 +108,7 @@ def rows() -> Iterator[Row]:
     agree = 0
     for number in range(MATRICES):
         matrix = torch.from_numpy(record()[f"matrix_{number}"]).float()
-        task = Task(matrix.double(), torch.ones(2, matrix.shape[1]).double(), as_scheme("nf4_64"), None)
+        task = MethodTask(matrix.double(), torch.ones(2, matrix.shape[1]).double(), as_scheme("nf4_64"), None)
         ours = DoubleQuantization().round(task).result.x_hat[:, :64]
         agree += torch.allclose(ours, torch.from_numpy(record()[f"values_{number}"]), rtol=1e-6, atol=1e-7)
     yield Row("Double quantization", bitsandbytes, MATRICES, "all values of a matrix", agree, MATRICES)
@@ -137,7 +137,7 @@ def ends_of_search(number: int) -> list[torch.Tensor]:
     is the least of all for some rounding of its own ties and of the others'.
     """
     w, x = layer(number)
-    task = Task(w.double(), x.double(), LLM_COMPRESSOR, None)
+    task = MethodTask(w.double(), x.double(), LLM_COMPRESSOR, None)
     trace = awq_trace("llm_compressor", number)
     tried = [awq_scales(trace.x_mean, trace.w_mean, each, "llm_compressor") for each in trace.ratios]
     tried.append(torch.ones_like(tried[0]))
@@ -146,7 +146,7 @@ def ends_of_search(number: int) -> list[torch.Tensor]:
     return [scales for scales, (low, _) in zip(tried, errors, strict=True) if low <= most]
 
 
-def errors_by_ties(task: Task, scales: torch.Tensor) -> tuple[float, float]:
+def errors_by_ties(task: MethodTask, scales: torch.Tensor) -> tuple[float, float]:
     """Return the least and the largest squared error of the outputs over all roundings of those weights that
     lie on a tie, or so near that float32 may take it for one.
     """

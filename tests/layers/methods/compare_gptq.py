@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from quantviz.layers.methods.chain import as_chain
-from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.contract import MethodTask
 from quantviz.schemes.recipes import as_scheme
 from tests.layers.methods.record_gptq import RECORD, SETTINGS, layers
 
@@ -67,7 +67,7 @@ def compared(record: Mapping[str, Any]) -> Iterator[Compared]:
     for number, ((w, x), setting) in enumerate(zip(layers(), SETTINGS, strict=True)):
         sums = [float(w.double().sum()), float(x.double().sum())]
         assert sums == record[f"sums_{number}"].tolist(), "the layers are not those that were recorded"
-        task = Task(w.double(), x.double(), as_scheme(setting.scheme), None)
+        task = MethodTask(w.double(), x.double(), as_scheme(setting.scheme), None)
         rounding = as_chain(setting.method).rounding
         assert rounding is not None
         found = rounding.round(task).result

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from quantviz.layers.methods.contract import RoundingMethod, Task
+from quantviz.layers.methods.contract import MethodTask, RoundingMethod
 from quantviz.layers.methods.learned_rounding import AdaRound, SignRound
 from quantviz.schemes.recipes import as_scheme
 from tests.layers.methods.record_gptq import layers
@@ -74,7 +74,7 @@ def learned(number: int, kind: int) -> Learned:
     method, scheme, package, *_ = TRAINED[kind]
     w, x = list(layers())[number]
     wanted = as_scheme(scheme.format(bits=BITS[number % len(BITS)]))
-    task = Task(w.double(), x.double(), wanted, None)
+    task = MethodTask(w.double(), x.double(), wanted, None)
     with np.load(RECORD) as record:
         nearest, theirs = record[package][number].tolist()
     # One weight of a layer lies on a tie, which float32 rounds otherwise.

@@ -16,7 +16,7 @@ import torch
 
 from quantviz.layers.methods.chain import as_chain
 from quantviz.layers.methods.channel_scales import Equalization, equalize
-from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.contract import MethodTask
 from quantviz.layers.methods.corrections import BiasCorrection, LowRank
 from quantviz.layers.methods.higgs import Higgs, gaussian_grid
 from quantviz.layers.methods.learned_rounding import moved_rounding
@@ -90,8 +90,8 @@ def rows_apart() -> Iterator[Row]:
         yield Row(method, package, len(found), compared, sum(found), len(found))
 
 
-def _task(w: torch.Tensor, x: torch.Tensor, scheme: str = "int4_g32") -> Task:
-    return Task(w.double(), x.double(), as_scheme(scheme), None)
+def _task(w: torch.Tensor, x: torch.Tensor, scheme: str = "int4_g32") -> MethodTask:
+    return MethodTask(w.double(), x.double(), as_scheme(scheme), None)
 
 
 def _dynamic(number: int, w: torch.Tensor, x: torch.Tensor, form: str = "") -> bool:
@@ -220,7 +220,7 @@ def _outliers(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
 
     # bitsandbytes chooses the channels of the very batch that it multiplies, and takes float16.
     w, x = w.half(), x.half()
-    found = LLMInt8(6.0, "bitsandbytes").round(Task(w.double(), x.double(), INT8, INT8))
+    found = LLMInt8(6.0, "bitsandbytes").round(MethodTask(w.double(), x.double(), INT8, INT8))
     codes, stats, channels = functional.int8_vectorwise_quant(x, threshold=6.0)
     kept = found.trace.kept
     assert found.inputs is not None

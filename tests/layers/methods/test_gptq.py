@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.contract import MethodTask
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.schemes.recipes import as_scheme
 
@@ -39,7 +39,7 @@ def found(scheme="int4_g32", method="gptq", w=W, x=X):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_with_uncorrelated_inputs_it_is_rounding_to_nearest(scheme):
     w = W.to(torch.float64)
-    task = Task(w, torch.eye(32, dtype=torch.float64), as_scheme(scheme), None)
+    task = MethodTask(w, torch.eye(32, dtype=torch.float64), as_scheme(scheme), None)
     rounded = GPTQ().round(task)
     assert torch.equal(rounded.result.q, task.nearest.q)
     assert torch.equal(rounded.result.x_hat, task.nearest.x_hat)

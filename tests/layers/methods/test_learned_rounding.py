@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.contract import MethodTask
 from quantviz.layers.methods.every_rounding import WEIGHTS, every_rounding, most_telling
-from quantviz.layers.methods.learned_rounding import AdaRound, Choices, SignRound, moved_rounding
+from quantviz.layers.methods.learned_rounding import AdaRound, CodePairs, SignRound, moved_rounding
 from quantviz.layers.parts import PARTS
 from quantviz.schemes.recipes import as_scheme
 
@@ -27,7 +27,7 @@ LEARNED = (AdaRound(steps=60), SignRound(steps=40), SignRound(steps=40, ranges=F
 
 
 def task(scheme):
-    return Task(W.double(), X.double(), as_scheme(scheme), None)
+    return MethodTask(W.double(), X.double(), as_scheme(scheme), None)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -48,7 +48,7 @@ def test_it_is_better_than_where_it_began(scheme, method):
 
 @pytest.mark.parametrize("method", LEARNED)
 def test_with_inputs_that_do_not_mix_nothing_beats_nearest(method):
-    given = Task(W.double(), torch.eye(32).double(), as_scheme("int4_g32"), None)
+    given = MethodTask(W.double(), torch.eye(32).double(), as_scheme("int4_g32"), None)
     found = method.round(given).result
     assert given.output_error(found.x_hat) <= given.output_error(given.nearest.x_hat)
     if not getattr(method, "ranges", False):
@@ -57,7 +57,7 @@ def test_with_inputs_that_do_not_mix_nothing_beats_nearest(method):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_each_weight_has_the_codes_on_both_sides_of_it(scheme):
-    choices = Choices.of(task(scheme))
+    choices = CodePairs.of(task(scheme))
     low = torch.minimum(choices.nearest.x_hat, choices.other_value)
     high = torch.maximum(choices.nearest.x_hat, choices.other_value)
     inside = ~choices.nearest.clipped & (choices.gap != 0)

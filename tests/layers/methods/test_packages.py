@@ -10,7 +10,7 @@ from quantviz.cli import quantviz
 from quantviz.layers.methods import packages
 from quantviz.layers.methods.block_scales import DoubleQuantization, FourOverSix
 from quantviz.layers.methods.chain import as_chain
-from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.contract import MethodTask
 from quantviz.layers.methods.corrections import BiasCorrection, LowRank
 from quantviz.layers.methods.llm_int8 import LLMInt8
 from quantviz.layers.methods.packages import PACKAGE_METHODS, of_chain, table
@@ -31,7 +31,7 @@ def scales_of(name, scheme, *, of_inputs=False):
     def hold(chain):
         for number in SOME:
             w, x = layer(number)
-            ours = chain.bases[0].basis(Task(w.double(), x.double(), scheme, None)).scales
+            ours = chain.bases[0].basis(MethodTask(w.double(), x.double(), scheme, None)).scales
             theirs = torch.from_numpy(record()[name][number]).flatten().double()
             torch.testing.assert_close(1 / ours if of_inputs else ours, theirs, rtol=2e-5, atol=0)
 
@@ -41,7 +41,7 @@ def scales_of(name, scheme, *, of_inputs=False):
 def clips(chain):
     for number in SOME:
         w, x = layer(number)
-        found = chain.rounding.round(Task(w.double(), x.double(), MODELOPT, None)).trace.chosen
+        found = chain.rounding.round(MethodTask(w.double(), x.double(), MODELOPT, None)).trace.chosen
         largest = w.abs().unflatten(1, (-1, 32)).amax(2)
         theirs = torch.from_numpy(record()["modelopt_clip"][number])
         torch.testing.assert_close(found.float() * largest, theirs, rtol=1e-5, atol=0)

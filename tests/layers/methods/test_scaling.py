@@ -10,8 +10,8 @@ from quantviz.layers.built_in import BuiltInLayer
 from quantviz.layers.methods.awq import AWQ, awq_scales, relative_magnitudes
 from quantviz.layers.methods.chain import as_chain
 from quantviz.layers.methods.channel_scales import SmoothQuant, equalize, smooth_scales
-from quantviz.layers.methods.contract import Task
-from quantviz.layers.methods.rotation import Rotation, Spread, turned_by
+from quantviz.layers.methods.contract import MethodTask
+from quantviz.layers.methods.rotation import Rotation, RotationSpread, turned_by
 from quantviz.schemes.recipes import as_scheme
 from quantviz.tensors.hadamard import hadamard
 
@@ -50,7 +50,7 @@ BASES = (
 
 @pytest.mark.parametrize("form", BASES)
 def test_a_basis_keeps_the_product_and_has_an_inverse(form):
-    task = Task(W.double(), X.double(), as_scheme("int4_per_row"), None)
+    task = MethodTask(W.double(), X.double(), as_scheme("int4_per_row"), None)
     basis = as_chain(form).bases[0].basis(task)
     w = basis.of_weights(task.w)
     x = basis.of_inputs(task.x)
@@ -74,9 +74,9 @@ def test_the_angle_leads_from_the_identity_to_a_hadamard_matrix():
 
 
 def test_a_rotation_spreads_a_loud_channel_over_all():
-    turned = Rotation().basis(Task(torch.eye(64).double(), torch.eye(64).double()[:1] * 3, None, None))
+    turned = Rotation().basis(MethodTask(torch.eye(64).double(), torch.eye(64).double()[:1] * 3, None, None))
     before, after = turned.trace.inputs
-    assert before == Spread(kurtosis=64.0, peak=8.0)
+    assert before == RotationSpread(kurtosis=64.0, peak=8.0)
     assert after.peak == pytest.approx(1.0)
     signed = found("rotation(signs=true)", inputs="int8_per_tensor")
     assert signed.rel_out.held_back < found(None, inputs="int8_per_tensor").rel_out.held_back
@@ -139,7 +139,7 @@ TRIED = (
 
 
 def test_awqs_first_exponent_is_the_identity_in_the_paper_alone():
-    task = Task(W.double(), X.double(), as_scheme("int4_per_row"), None)
+    task = MethodTask(W.double(), X.double(), as_scheme("int4_per_row"), None)
     for variant, identity in (("paper", True), ("llm_compressor", False), ("modelopt", False)):
         trace = AWQ(variant).basis(task).trace
         assert (trace.losses[0] == trace.unscaled) == identity
@@ -151,7 +151,7 @@ def test_awqs_first_exponent_is_the_identity_in_the_paper_alone():
 
 @pytest.mark.parametrize("scheme", TRIED)
 def test_each_trial_of_awq_is_rounded_as_it_is_alone(scheme):
-    task = Task(W.double(), X.double(), as_scheme(scheme), None)
+    task = MethodTask(W.double(), X.double(), as_scheme(scheme), None)
     trace = AWQ().basis(task).trace
     for ratio, loss in zip(trace.ratios, trace.losses, strict=True):
         scales = awq_scales(trace.x_mean, trace.w_mean, ratio)

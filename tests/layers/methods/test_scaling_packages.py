@@ -12,7 +12,7 @@ import torch
 from quantviz.layers.methods import awq
 from quantviz.layers.methods.awq import AWQ
 from quantviz.layers.methods.block_scales import FourOverSix, scheme_of_error
-from quantviz.layers.methods.contract import Task
+from quantviz.layers.methods.contract import MethodTask
 from tests.engines.fouroversix import trials
 from tests.layers.methods.compare import (
     LLM_COMPRESSOR,
@@ -52,7 +52,7 @@ def test_awqs_scales_of_torchao():
     same = 0
     for number in LAYERS:
         w, x = layer(number)
-        task = Task(w.double(), x.double(), TORCHAO, None)
+        task = MethodTask(w.double(), x.double(), TORCHAO, None)
         trace = awq_trace("paper", number)
         theirs = torch.from_numpy(record()["torchao_awq"][number]).double()
         equal = torch.allclose(trace.scales, theirs, rtol=1e-5)
@@ -82,7 +82,7 @@ def test_awqs_scales_of_llm_compressor_differ_only_where_ties_decide():
     apart = []
     for number in LAYERS:
         w, x = layer(number)
-        task = Task(w.double(), x.double(), LLM_COMPRESSOR, None)
+        task = MethodTask(w.double(), x.double(), LLM_COMPRESSOR, None)
         ours = awq_trace("llm_compressor", number).scales
         theirs = torch.from_numpy(record()["llm_compressor_awq"][number]).double()
         least, largest = errors_by_ties(task, theirs)
@@ -97,7 +97,7 @@ def test_awqs_scales_of_llm_compressor_differ_only_where_ties_decide():
 
 
 def test_awq_of_llm_compressor_tries_no_scaling_first():
-    plain = Task(torch.ones(2, 32).double(), torch.eye(32).double(), LLM_COMPRESSOR, None)
+    plain = MethodTask(torch.ones(2, 32).double(), torch.eye(32).double(), LLM_COMPRESSOR, None)
     kept = AWQ("llm_compressor").basis(plain).trace
     assert kept.scales.tolist() == [1.0] * 32
     assert not kept.scaled
@@ -118,7 +118,9 @@ def test_ends_of_fouroversix():
     count = 0
     for trial in trials():
         if trial.x.dim() == 2 and trial.x.shape[1] % 16 == 0 and trial.x.dtype == torch.float32:
-            task = Task(trial.x.double(), torch.ones(2, trial.x.shape[1]).double(), scheme_of_error(), None)
+            task = MethodTask(
+                trial.x.double(), torch.ones(2, trial.x.shape[1]).double(), scheme_of_error(), None
+            )
             if not 1e-30 < float(trial.x.abs().max()) < 1e30:
                 continue
             count += 1

@@ -7,12 +7,12 @@ import pytest
 
 import quantviz as qv
 from quantviz.teaching.lessons import lessons
-from quantviz.teaching.lessons.close_enough import Within
+from quantviz.teaching.lessons.close_enough import Tolerance
 from quantviz.teaching.lessons.model import QUESTIONS, Lesson
 from quantviz.teaching.lessons.progress import (
     MOST_ANSWERS,
-    Answer,
     AnswerCounts,
+    LearnerAnswer,
     as_json,
     as_text,
     judged,
@@ -38,20 +38,20 @@ from tests.helpers.lessons import right_answer
     ],
 )
 def test_tolerances(form, given, right):
-    assert Within.read(form).accepts(given, 3.0) is right
+    assert Tolerance.read(form).accepts(given, 3.0) is right
 
 
 @pytest.mark.parametrize("form", ["", "-1", "factor 1", "factor", "five", "5%%", "nan", "inf"])
 def test_what_is_no_tolerance(form):
     with pytest.raises(qv.QuantVizError):
-        Within.read(form)
+        Tolerance.read(form)
 
 
 def answers():
     return [
-        Answer("range_to_grid", 2, "scale", 0, 3.58, True),
-        Answer("symmetric", 0, 0, 0, "rises", False),
-        Answer("range_to_grid", 2, "scale", 1, 255.0, False),
+        LearnerAnswer("range_to_grid", 2, "scale", 0, 3.58, True),
+        LearnerAnswer("symmetric", 0, 0, 0, "rises", False),
+        LearnerAnswer("range_to_grid", 2, "scale", 1, 255.0, False),
     ]
 
 
@@ -76,7 +76,7 @@ def test_an_answer_is_told_of_when_its_step_is_complete():
         if len(step.questions) == 2
     )
     first, second = (
-        Answer(name, i, question.id, 0, right_answer(question, step.scenes()), True)
+        LearnerAnswer(name, i, question.id, 0, right_answer(question, step.scenes()), True)
         for question in step.questions
     )
     assert list(revealed([first], known)) == []
@@ -87,7 +87,7 @@ def test_an_answer_is_told_of_when_its_step_is_complete():
 def test_a_file_comes_back_and_does_not_say_itself_what_is_right():
     known = {name: lesson for name, lesson in lessons().items() if isinstance(lesson, Lesson)}
     every = [
-        Answer(name, i, question.id, attempt, given, True)
+        LearnerAnswer(name, i, question.id, attempt, given, True)
         for name, lesson in known.items()
         for i, step in enumerate(lesson.steps)
         for question in step.questions
@@ -156,18 +156,18 @@ def test_what_fits_no_question_is_left_out(changes):
         .replace("Infinity", "1e999")
         .encode()
     )
-    assert read_json(content, known) == ([Answer("range_to_grid", 2, "scale", 0, 3.58, True)], 3)
+    assert read_json(content, known) == ([LearnerAnswer("range_to_grid", 2, "scale", 0, 3.58, True)], 3)
 
 
 def test_answers_from_before_a_lesson_was_rewritten_stay_answers():
     known = {name: lesson for name, lesson in lessons().items() if isinstance(lesson, Lesson)}
     content = json.dumps({"quantviz": "lessons", "answers": [raw(), raw(question=1), raw(step=7)]}).encode()
     assert "tried" not in raw()
-    assert read_json(content, known) == ([Answer("range_to_grid", 2, "scale", 0, 3.58, True, 0)], 2)
+    assert read_json(content, known) == ([LearnerAnswer("range_to_grid", 2, "scale", 0, 3.58, True, 0)], 2)
 
 
 def test_of_two_tries_the_second_one_counts():
-    first = Answer("range_to_grid", 2, "scale", 0, 255.0, True)
+    first = LearnerAnswer("range_to_grid", 2, "scale", 0, 255.0, True)
     second = replace(first, given=3.58, sure=False, tried=1)
     assert merged([first], [second]) == [first, second]
     assert AnswerCounts.of({second: True, first: False}) == AnswerCounts(guessed_right=1)
@@ -206,7 +206,7 @@ def test_each_kind_of_question_takes_its_own_answers_only(kind):
 
 
 def test_only_so_many_answers_are_kept():
-    many = [Answer("a", 0, 0, i, 1.0, True) for i in range(MOST_ANSWERS + 5)]
+    many = [LearnerAnswer("a", 0, 0, i, 1.0, True) for i in range(MOST_ANSWERS + 5)]
     assert merged([], many) == many[5:]
     assert merged(many[:2], [replace(many[0], given=2.0), many[3]]) == [many[0], many[1], many[3]]
 

@@ -4,7 +4,7 @@ import pytest
 
 from quantviz.teaching.lessons import all_steps
 from quantviz.teaching.lessons.formulas import HERE, Formula
-from quantviz.teaching.lessons.model import Choice, Direction, Number, Order
+from quantviz.teaching.lessons.model import ChoiceQuestion, DirectionQuestion, NumberQuestion, OrderQuestion
 
 ASKED = [
     pytest.param(step, question, id=f"{name}-{i + 1}-{question.kind}")
@@ -25,17 +25,17 @@ def test_the_state_told_is_that_of_the_right_answer(step, question):
     values = [value for _, value in found]
     assert told in scenes
     assert len(found) != 1
-    if isinstance(question, Direction):
+    if isinstance(question, DirectionQuestion):
         # The question ends at the second state: its picture is the answer's.
         before, after = values
         assert {"rises": after > before, "falls": after < before}[question.truth(scenes)]
         assert told == found[1][0]
-    elif isinstance(question, Order):
+    elif isinstance(question, OrderQuestion):
         assert question.truth(scenes) == tuple(sorted(range(len(values)), key=values.__getitem__))
         assert told == found[question.truth(scenes)[0]][0]
-    elif isinstance(question, Number) and found:
+    elif isinstance(question, NumberQuestion) and found:
         assert question.truth(scenes) == pytest.approx(values[0] / values[1])
-    elif isinstance(question, Choice) and told != HERE:
+    elif isinstance(question, ChoiceQuestion) and told != HERE:
         # The right option's number is an end of all: the questions are for the least, or the most.
         assert dict(found)[told] in (min(values), max(values))
         assert question.options[[state for state, _ in found].index(told)].when.holds(scenes)

@@ -6,7 +6,7 @@ import runpy
 import pytest
 
 from quantviz.teaching.lessons import lessons
-from quantviz.teaching.lessons.model import Drag, Number
+from quantviz.teaching.lessons.model import DragQuestion, NumberQuestion
 from tests.helpers.lesson_counts import LessonCounts, broken_rules, counts_table, lesson_counts
 
 
@@ -48,11 +48,11 @@ def test_a_lesson_that_asks_before_a_move_or_too_much_is_told():
     assert broken_rules(lesson_counts(without_moves(lesson, 3))) == ["still", "before_a_move"]
     assert lesson_counts(without_moves(lesson, 3)).before_a_move == 1
     assert lesson_counts(without_moves(lesson, 8)).before_a_move == lesson_counts(lesson).questions
-    typed = asking_only(lesson, Number)
+    typed = asking_only(lesson, NumberQuestion)
     assert broken_rules(lesson_counts(typed)) == ["drags", "silent_in_a_row"]
     twice = dataclasses.replace(lesson, steps=(*lesson.steps, *lesson.steps))
     assert {"questions", "typed"} <= {*broken_rules(lesson_counts(twice))}
-    drags = asking_only(lesson, Drag)
+    drags = asking_only(lesson, DragQuestion)
     assert lesson_counts(drags) == dataclasses.replace(
         lesson_counts(lesson),
         questions=3,

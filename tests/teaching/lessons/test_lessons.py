@@ -19,7 +19,14 @@ from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.check import problems_of
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Words, quantities
-from quantviz.teaching.lessons.model import QUESTIONS, Choice, Drag, Lesson, Number, Order
+from quantviz.teaching.lessons.model import (
+    QUESTIONS,
+    ChoiceQuestion,
+    DragQuestion,
+    Lesson,
+    NumberQuestion,
+    OrderQuestion,
+)
 from quantviz.text import catalogue, languages
 
 #: The lessons, a folder for each language.
@@ -151,7 +158,7 @@ def test_the_code_of_a_step_prints_its_numbers(name, i):
             for heading, formula in step.table.columns:
                 assert f"  {heading} {formula.value({**scenes, HERE: scenes[state]})}\n" in told
     for question in step.questions:
-        if isinstance(question, Number):
+        if isinstance(question, NumberQuestion):
             assert f"{question.answer.text} {question.answer.value(scenes)}\n" in told
 
 
@@ -167,11 +174,11 @@ def test_wrong_answers_can_be_told_from_right_ones(name, i):
     step = lessons()[name].steps[i]
     scenes = step.scenes()
     for question in step.questions:
-        if isinstance(question, Choice):
+        if isinstance(question, ChoiceQuestion):
             assert question.judge(question.truth(scenes), scenes).right
             wrong = [k for k in range(len(question.options)) if k != question.truth(scenes)]
             assert all(question.judge(k, scenes).diagnosis for k in wrong)
-        if isinstance(question, Order):
+        if isinstance(question, OrderQuestion):
             values = [item.value.value(scenes) for item in question.items]
             assert len(set(values)) > 1, "an order needs different values"
             assert not question.judge(tuple(reversed(question.truth(scenes))), scenes).right
@@ -210,7 +217,7 @@ def test_no_wrong_answer_is_written_as_the_right_one(language):
     for name, lesson in lessons(language).items():
         for step in lesson.steps:
             for question in step.questions:
-                if not isinstance(question, Drag) or question.why is None:
+                if not isinstance(question, DragQuestion) or question.why is None:
                     continue
                 limit = re.search(r"mse <= ([\d.]+) \* solution\.mse", question.right.text)
                 if limit is None:
@@ -296,7 +303,7 @@ def test_the_goal_of_a_drag_is_a_number_as_the_tile_writes_it(language):
     for name, lesson in lessons(language).items():
         for i, step in enumerate(lesson.steps):
             for question in step.questions:
-                if not isinstance(question, Drag):
+                if not isinstance(question, DragQuestion):
                     continue
                 if re.search(r"\bmse\b", question.right.text):
                     assert re.search(r"\{[^}]*\bmse\b[^}|]*\}", question.tolerance.text), (name, i)
@@ -318,7 +325,7 @@ def test_no_example_of_a_number_is_the_answer_to_a_question(language):
     for name, lesson in lessons(language).items():
         for step in lesson.steps:
             scenes = step.scenes()
-            for question in (each for each in step.questions if isinstance(each, Number)):
+            for question in (each for each in step.questions if isinstance(each, NumberQuestion)):
                 # What the answer is made of is no example either.
                 known = (question.truth(scenes), scenes[HERE].why.scale)
                 near = [x for x in told for other in known if x > 1 and abs(x / other - 1) < 0.005]

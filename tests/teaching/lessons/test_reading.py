@@ -11,7 +11,14 @@ from quantviz.teaching.lessons.__main__ import main
 from quantviz.teaching.lessons.check import problems_of
 from quantviz.teaching.lessons.drags import drag_answer, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
-from quantviz.teaching.lessons.model import Cell, Choice, Direction, Number, Order, Verdict
+from quantviz.teaching.lessons.model import (
+    CellQuestion,
+    ChoiceQuestion,
+    DirectionQuestion,
+    NumberQuestion,
+    OrderQuestion,
+    Verdict,
+)
 from quantviz.teaching.lessons.reading import read_lesson
 
 GOOD = """# A title
@@ -127,7 +134,13 @@ def wrong(text, language="en"):
 def test_a_good_lesson():
     lesson = read_lesson(GOOD, "en/99_test.md")
     (step,) = lesson.steps
-    assert [type(question) for question in step.questions] == [Direction, Number, Cell, Choice, Order]
+    assert [type(question) for question in step.questions] == [
+        DirectionQuestion,
+        NumberQuestion,
+        CellQuestion,
+        ChoiceQuestion,
+        OrderQuestion,
+    ]
     assert step.hidden == {
         "q",
         "tiles.mse",

@@ -15,7 +15,7 @@ from quantviz.teaching.lessons import lessons, model
 from quantviz.teaching.lessons.drags import drag_answer
 from quantviz.teaching.lessons.finger import AXES, FINGER, axis_of
 from quantviz.teaching.lessons.formulas import HAND, HERE, as_shown, quantities
-from quantviz.teaching.lessons.model import Cell, Drag
+from quantviz.teaching.lessons.model import CellQuestion, DragQuestion
 from quantviz.text import languages, text
 from tests.helpers.lessons import goal_moved, judged_around, read_plainly, words_of
 
@@ -24,7 +24,7 @@ DRAGS = [
     pytest.param(step, question, id=f"{name}/{i}/{question.id}")
     for name, i, step in STEPS
     for question in step.questions
-    if isinstance(question, Drag)
+    if isinstance(question, DragQuestion)
 ]
 #: Pixels between the ends of a slider on pages of these widths.
 SLIDERS = {390: 226, 1366: 240}
@@ -268,7 +268,7 @@ def messages_of(step, language):
         return text(key, language, **values)
 
     yield say("lessons.no_diagnosis")
-    if step.questions and not isinstance(step.questions[0], Drag):
+    if step.questions and not isinstance(step.questions[0], DragQuestion):
         move = say(f"errors.lessons.moves.{step.handle_of(step.questions[0])}")
         yield say("lessons.move_first", move=move)
     if "bits_plot" in step.hidden & step.show:
@@ -276,13 +276,13 @@ def messages_of(step, language):
     if "table" in step.hidden & step.show:
         yield say("lessons.table_later")
     for question in step.questions:
-        if isinstance(question, Drag):
+        if isinstance(question, DragQuestion):
             move = say(f"errors.lessons.moves.{step.handle_of(question)}")
             yield say("errors.lessons.no_answer.drag", move=move)
             if step.opened_by_mark(question):
                 yield say(f"lessons.mark_{'axis' if question.marked_on == 'axis' else 'slider'}")
                 yield say("lessons.marked")
-        elif isinstance(question, Cell):
+        elif isinstance(question, CellQuestion):
             yield say("errors.lessons.no_answer.cell")
 
 

@@ -42,7 +42,7 @@ def show_share(study: Study, state: LabState, chart: str, whole: Callable[[], Pa
 
 
 def _data(study: Study, state: LabState) -> None:
-    from quantviz.evaluation.tables import Within, as_csv, as_npz
+    from quantviz.evaluation.tables import PartPosition, as_csv, as_npz
     from quantviz.export.files import file_name
 
     # Of a large tensor it is the part in view that leaves.
@@ -55,7 +55,7 @@ def _data(study: Study, state: LabState) -> None:
         return study.part(index) if result is None else result
 
     # Made on request, so that nobody waits for an unwanted file.
-    within = Within(index, study.shape) if result is None else None
+    within = PartPosition(index, study.shape) if result is None else None
     for ending, write, most in (
         ("npz", partial(as_npz, within=within), MOST_PART),
         ("csv", partial(as_csv, within=within), _MOST_CSV),

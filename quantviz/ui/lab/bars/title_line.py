@@ -23,7 +23,7 @@ from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.shell import origin, session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import classroom, visible
-from quantviz.ui.shell.origin import LessonStep, MapPlace
+from quantviz.ui.shell.origin import MapPlace, StepOrigin
 from quantviz.ui.shell.words import language, number, plain, say
 
 #: Characters of a tensor's name that the line has room for; the sidebar shows all of it.
@@ -186,11 +186,11 @@ def _lesson_title(name: str) -> str:
     return found.title if isinstance(found, Lesson) else name
 
 
-def _back_to_the_lesson(step: LessonStep) -> None:
+def _back_to_the_lesson(step: StepOrigin) -> None:
     about = say("lab.back_to_lesson_help", step=step.step + 1)
     show_button(say("lab.back_to_lesson"), "back_to_lesson", _go_back, step, help=about)
 
 
-def _go_back(step: LessonStep) -> None:
+def _go_back(step: StepOrigin) -> None:
     go(step.lesson, step.step)
     turn_to("pages/learn/lessons.py")

@@ -20,12 +20,12 @@ from quantviz.tensors.views import View
 from quantviz.ui.components.buttons import offer
 from quantviz.ui.components.controls import switch
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import Column, room_beside_ruler, show_table
+from quantviz.ui.components.phone_tables import TableColumn, room_beside_ruler, show_table
 from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.components.tensor_cache import ask_study_of, heavy_fact, inputs_of, searches
 from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
-from quantviz.ui.lab.tensor import ask_study_of, heavy_fact, inputs_of, searches
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import enlarge, locked
 from quantviz.ui.shell.words import language, number, plain, say, sentences, shape_text, theme
@@ -281,7 +281,7 @@ def _show_suspects(blame: Blame, state: LabState) -> None:
         lines.insert(0, blame.choice)
         names.insert(0, say("blame.together", count=blame.choice.k))
     columns = (
-        Column("part", names, 112, width_on_phone=172, names_lines=True),
+        TableColumn("part", names, 112, width_on_phone=172, names_lines=True),
         _column("caused", [_percent(each.caused_share) for each in lines], "%.1f %%"),
         _column("suffered", [_percent(each.suffered_share) for each in lines], "%.1f %%"),
         _column("before", [each.rest_before_db for each in lines], "%.1f"),
@@ -309,7 +309,7 @@ def _show_blocks(study: Study, state: LabState) -> None:
     rows = ask_study_of(state, f"block costs {state.scheme}", block_costs).rows
     blocks = [block_words(study.layout, study.shape, state.view, each.block) for each in rows]
     columns = (
-        Column("block", blocks, 180, width_on_phone=172, names_lines=True),
+        TableColumn("block", blocks, 180, width_on_phone=172, names_lines=True),
         _column("loudest", [f"({', '.join(map(str, each.loudest))})" for each in rows]),
         _column("caused", [_percent(each.caused_share) for each in rows], "%.1f %%"),
         _column("suffered", [_percent(each.suffered_share) for each in rows], "%.1f %%"),
@@ -325,12 +325,12 @@ def _show_remedies(blame: Blame, state: LabState) -> None:
     rest_db = [each.rest_after_db for each in remedies]
     words = [_remedy_words(each, blame, state) for each in remedies]
     columns = (
-        Column("remedy", words, 230, width_on_phone=204, names_lines=True),
+        TableColumn("remedy", words, 230, width_on_phone=204, names_lines=True),
         _column("gain", [each.whole_after_db - each.whole_before_db for each in remedies], "%+.1f"),
         _column("runs", ["✓" if each.is_deployable else say("blame.no_kernel") for each in remedies]),
         _column("whole", [each.whole_after_db for each in remedies], "%.1f"),
         _column("bits", [_bits(each, state) for each in remedies], "%+.3f"),
-        Column("others", ["–" if math.isnan(db) else _db(db) for db in rest_db], 84, align_right=True),
+        TableColumn("others", ["–" if math.isnan(db) else _db(db) for db in rest_db], 84, align_right=True),
     )
     what = _names(blame.parts, _costliest_first(blame, remedies[0].numbers), state)
     st.caption(say("blame.what_helps", what=what))
@@ -374,11 +374,11 @@ def _take_line(remedies: Sequence[Remedy], line: int) -> None:
         _take(scheme)
 
 
-def _column(name: str, values: Sequence[Any], form: str = "") -> Column:
-    return Column(name, values, 84, form, on_phone=name in _ON_PHONE)
+def _column(name: str, values: Sequence[Any], form: str = "") -> TableColumn:
+    return TableColumn(name, values, 84, form, on_phone=name in _ON_PHONE)
 
 
-def _table(key: str, columns: Sequence[Column], **look: Any) -> None:
+def _table(key: str, columns: Sequence[TableColumn], **look: Any) -> None:
     width = bridge_width(BRIDGE_KEY)
     alt = say(f"blame.{key}_alt")
     show_table(key, columns, width, words="blame.columns", alt=alt, room=room_beside_ruler(width), **look)

@@ -15,13 +15,13 @@ from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.ui.components.buttons import offer
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import Column, is_phone, show_table
+from quantviz.ui.components.phone_tables import TableColumn, is_phone, show_table
 from quantviz.ui.components.refusals import show_refused
+from quantviz.ui.components.tensor_cache import heavy_fact
 from quantviz.ui.lab.bars.engine_controls import group_of
 from quantviz.ui.lab.compare import compared_engines, compared_schemes, engine_comparison
 from quantviz.ui.lab.compare.rate_plot import show_rate_plot
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, is_pooled
-from quantviz.ui.lab.tensor import heavy_fact
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import language, number, plain, say, say_recipe, sentences, shape_text
@@ -41,7 +41,7 @@ _LINES_ON_PHONE = 8
 def show_compare(
     study: Study,
     state: LabState,
-    compared: compared_engines.Shown | None,
+    compared: compared_engines.ComparisonView | None,
     sentence: Any,
     action: Any,
     body: Any,
@@ -73,7 +73,7 @@ def show_compare(
             _recipes(rows, study, state, is_alone=not (answered or compared or state.remembered))
 
 
-def show_engines(compared: compared_engines.Shown, state: LabState) -> None:
+def show_engines(compared: compared_engines.ComparisonView, state: LabState) -> None:
     """Show the results of other engines."""
     with st.container(key="compare"):
         engine_comparison.show_comparison(compared, state, pooled=is_pooled(state))
@@ -153,12 +153,12 @@ def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
     fitting = [row for row in rows if not row.problem]
     names = [_name(row, state) for row in fitting]
     columns = (
-        Column("group", [group_of(row.id) for row in fitting], 80),
-        Column("name", names, 168, width_on_phone=172, names_lines=True),
-        Column("bits", [row.bits for row in fitting], 64, "%.3f", on_phone=True),
-        Column("sqnr_db", [row.sqnr_db for row in fitting], 72, "%.1f", on_phone=True),
-        Column("zeroed", [100 * row.zeroed_share for row in fitting], 64, "%.1f %%"),
-        Column("mse", [row.mse for row in fitting], 72, "%.3g"),
+        TableColumn("group", [group_of(row.id) for row in fitting], 80),
+        TableColumn("name", names, 168, width_on_phone=172, names_lines=True),
+        TableColumn("bits", [row.bits for row in fitting], 64, "%.3f", on_phone=True),
+        TableColumn("sqnr_db", [row.sqnr_db for row in fitting], 72, "%.1f", on_phone=True),
+        TableColumn("zeroed", [100 * row.zeroed_share for row in fitting], 64, "%.1f %%"),
+        TableColumn("mse", [row.mse for row in fitting], 72, "%.3g"),
     )
     width = bridge_width(BRIDGE_KEY)
     show_table(

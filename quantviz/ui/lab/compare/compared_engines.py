@@ -13,7 +13,7 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.conventions import CONVENTIONS, Convention
 from quantviz.tensors.views import View
 from quantviz.ui.components.scheme_words import convention_words, field_name
-from quantviz.ui.lab.tensor import tensor_of
+from quantviz.ui.components.tensor_cache import tensor_of
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import say
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from quantviz.analysis.engine_comparison import Comparison, Difference, Fields
     from quantviz.errors import QuantVizError
-    from quantviz.figures.panels_data import PanelsData, Pixels
+    from quantviz.figures.panels_data import PanelsData, PixelCells
 
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ LEFT_OUT = "lab_compare_left_out"
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class EngineComparisonResults:
     """A comparison, with the results that were computed about it so far."""
 
     key: str
@@ -54,10 +54,10 @@ class Kept:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class ComparisonView:
     """A comparison as it is looked at."""
 
-    kept: Kept
+    kept: EngineComparisonResults
     #: The convention of the Lab's own scheme.
     present: str
     #: The convention to compare with; None for all others.
@@ -94,7 +94,7 @@ class Shown:
         return tuple(group[0] for group in self.comparison.groups if self.present not in group)
 
 
-def comparing(state: LabState) -> Shown | None:
+def comparing(state: LabState) -> ComparisonView | None:
     """Return the comparison that the state asks for."""
     if state.compared is None or state.large or not visible("compare"):
         return None
@@ -104,15 +104,15 @@ def comparing(state: LabState) -> Shown | None:
     group = next((group for group in kept.comparison.groups if state.compared in group), ())
     other = group[0] if group and present not in group else None
     light = cast(str, st.session_state.get("lab_compare_light", LIGHTS[0]))
-    return Shown(kept, present, other, light)
+    return ComparisonView(kept, present, other, light)
 
 
-def _kept(state: LabState) -> Kept:
+def _kept(state: LabState) -> EngineComparisonResults:
     from quantviz.analysis.engine_comparison import compare
 
     left_out = cast("frozenset[str]", st.session_state.get(LEFT_OUT, frozenset()))
     key = f"{state.source.key} {state.scheme} {','.join(sorted(left_out))}"
-    found = cast("Kept | None", st.session_state.get(_KEPT))
+    found = cast("EngineComparisonResults | None", st.session_state.get(_KEPT))
     if found is None or found.key != key:
         own = state.scheme.chosen
         engines: tuple[Convention, ...] = (own, *(each for each in CONVENTIONS.values() if each != own))
@@ -120,11 +120,13 @@ def _kept(state: LabState) -> Kept:
         whole = compare(x, state.scheme, engines)
         chosen = [each for each in engines if each == own or str(each) not in left_out]
         comparison = whole if len(chosen) == len(engines) else compare(x, state.scheme, chosen)
-        found = st.session_state[_KEPT] = Kept(key, comparison, tuple(whole.results), dict(whole.refused))
+        found = st.session_state[_KEPT] = EngineComparisonResults(
+            key, comparison, tuple(whole.results), dict(whole.refused)
+        )
     return found
 
 
-def differing(shown: Shown | None, view: View) -> Any:
+def differing(shown: ComparisonView | None, view: View) -> Any:
     """Return the mask of the differing cells in view, bool of its rows and columns; None where hidden."""
     return None if shown is None or not visible("compare") else seen(shown.lit, view)
 
@@ -138,7 +140,7 @@ def lighted(data: PanelsData, lit: Any) -> PanelsData:
     return dataclasses.replace(data, **({"lit": lit} if _sides(lit) <= _MOST_SIDES else {"lit_share": lit}))
 
 
-def _lit_share(lit: Any, pixels: Pixels) -> Any:
+def _lit_share(lit: Any, pixels: PixelCells) -> Any:
     """Return the share of the cells of each pixel that is lit."""
     import numpy as np
 

@@ -14,7 +14,7 @@ import streamlit as st
 
 from quantviz.analysis.recipe_ranking import priced_bits
 from quantviz.errors import QuantVizError
-from quantviz.lab.state import MOST_HELD, LabState
+from quantviz.lab.state import MOST_COMPARED, LabState
 from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
 from quantviz.schemes.recipes import RECIPES, current_recipe
@@ -22,12 +22,12 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.buttons import offer, show_button
 from quantviz.ui.components.controls import choose_among, switch
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import Column, show_table
+from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.scheme_words import convention_option, part_words
+from quantviz.ui.components.tensor_cache import heavy_fact
 from quantviz.ui.lab.compare.schemes_beside import choose_beside, show_schemes_beside
 from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
-from quantviz.ui.lab.tensor import heavy_fact
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import number as shown
@@ -53,17 +53,17 @@ _MOST_TOLD = 3
 def show_choices(state: LabState) -> None:
     """Show the button that remembers the present scheme, and the box that adds another."""
     held = state.remembered
-    full = len(held) >= MOST_HELD
+    full = len(held) >= MOST_COMPARED
     if state.scheme in held:
         label = say("contest.remembered", letter=_letter(held.index(state.scheme)))
     else:
-        label = say("contest.remember", letter=_letter(min(len(held), MOST_HELD - 1)))
+        label = say("contest.remember", letter=_letter(min(len(held), MOST_COMPARED - 1)))
     show_button(
         label,
         "set_baseline",
         _remember_present,
         disabled=full or state.scheme in held,
-        help=say("contest.full", most=MOST_HELD) if full else say("contest.remember_help"),
+        help=say("contest.full", most=MOST_COMPARED) if full else say("contest.remember_help"),
     )
     if not full:
         choose_among(
@@ -295,8 +295,8 @@ def _show_table(found: SchemeComparison, state: LabState) -> None:
     names = [say("contest.now", name=name) if k == now else name for k, name in enumerate(names)]
     cells = [100 * share for share in found.cell_shares]
     columns = [
-        Column("name", names, 160, width_on_phone=172, names_lines=True),
-        Column("cells", cells, 68, "%.1f %%", on_phone=True),
+        TableColumn("name", names, 160, width_on_phone=172, names_lines=True),
+        TableColumn("cells", cells, 68, "%.1f %%", on_phone=True),
     ]
     for name, tile, pixels, forms in (
         ("sqnr_db", "sqnr", 68, ("%.2f", "%+.2f")),
@@ -305,7 +305,9 @@ def _show_table(found: SchemeComparison, state: LabState) -> None:
     ):
         if visible(f"tiles.{tile}"):
             for each, form in zip((name, f"{name}_minus_a"), forms, strict=True):
-                columns.append(Column(each, table[each].tolist(), pixels, form, on_phone=each == "sqnr_db"))
+                columns.append(
+                    TableColumn(each, table[each].tolist(), pixels, form, on_phone=each == "sqnr_db")
+                )
     take = None if locked("scheme") else lambda line: _take(schemes[line])
     alt = say("contest.table_alt")
     width = bridge_width(BRIDGE_KEY)

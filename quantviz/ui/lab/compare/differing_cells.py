@@ -12,20 +12,20 @@ from quantviz.lab.state import LabState
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.scheme_words import field_name, value_words
 from quantviz.ui.components.small_parts import table_html
-from quantviz.ui.lab.compare.compared_engines import Shown, engine_name, rule_name
+from quantviz.ui.lab.compare.compared_engines import ComparisonView, engine_name, rule_name
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import number, plain, say, sentences
 
 if TYPE_CHECKING:
-    from quantviz.analysis.engine_comparison import Reason
+    from quantviz.analysis.engine_comparison import DifferenceCause
 
 
 #: Differing cells of a pair that are listed.
 _LISTED = 6
 
 
-def show_differing_cells(shown: Shown, state: LabState) -> None:
+def show_differing_cells(shown: ComparisonView, state: LabState) -> None:
     """Show the first cells that differ, as buttons that select them; those whose codes differ come first."""
     import torch
 
@@ -53,7 +53,7 @@ def _select(place: tuple[int, ...]) -> None:
     session.look(now.view.showing(place, now.source.shape), place)
 
 
-def _reason(shown: Shown, place: tuple[int, ...]) -> tuple[str, Reason] | None:
+def _reason(shown: ComparisonView, place: tuple[int, ...]) -> tuple[str, DifferenceCause] | None:
     """Return the engine, chosen or first, that differs from the present one in a cell, and the reason."""
     from quantviz.analysis.engine_comparison import why
 
@@ -68,7 +68,7 @@ def _reason(shown: Shown, place: tuple[int, ...]) -> tuple[str, Reason] | None:
     return None
 
 
-def _line(shown: Shown, reason: Reason, engine: str) -> str:
+def _line(shown: ComparisonView, reason: DifferenceCause, engine: str) -> str:
     """Return a cell in one line, first the values that differ; `engine` names the other side's."""
     one = reason.one
     other = reason.other
@@ -95,7 +95,7 @@ def _told_apart(one: float, other: float) -> tuple[str, str]:
     return number(one, digits), number(other, digits)
 
 
-def _stands_for(shown: Shown, code: int) -> str:
+def _stands_for(shown: ComparisonView, code: int) -> str:
     """Return a code by its number, or in a format that is no integers by its value before any scale."""
     fmt = shown.comparison.results[shown.present].scheme.number_format
     value = float(fmt.value(code))
@@ -106,7 +106,7 @@ def _stands_for(shown: Shown, code: int) -> str:
     return number(value, 5)
 
 
-def show_difference(shown: Shown, state: LabState) -> None:
+def show_difference(shown: ComparisonView, state: LabState) -> None:
     """Show why the selected cell differs, with both sides' numbers."""
     found = _reason(shown, state.cell)
     place = ", ".join(map(str, state.cell))
@@ -132,7 +132,7 @@ def show_difference(shown: Shown, state: LabState) -> None:
     )
 
 
-def _ties(reason: Reason) -> list[str]:
+def _ties(reason: DifferenceCause) -> list[str]:
     """Return a sentence for each number that lies half-way."""
     lines = []
     for why, ties in zip((reason.one, reason.other), reason.ties, strict=True):
@@ -144,7 +144,7 @@ def _ties(reason: Reason) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _side(shown: Shown, reason: Reason, side: int, engine: str, names: list[str]) -> str:
+def _side(shown: ComparisonView, reason: DifferenceCause, side: int, engine: str, names: list[str]) -> str:
     why = (reason.one, reason.other)[side]
     code = "<br>".join(
         f"<code>{html.escape(step.code_line)}</code> <small>= {number(step.output, 9)}</small>"

@@ -26,7 +26,7 @@ from quantviz.ui.components.scheme_words import engines_found, part_words
 from quantviz.ui.lab.compare.compared_engines import (
     LEFT_OUT,
     LIGHTS,
-    Shown,
+    ComparisonView,
     can_be_framed,
     engine_name,
     engine_names,
@@ -70,7 +70,7 @@ def hold_comparison(compared: str | None) -> None:
     session.change(compared=compared)
 
 
-def _ways_to_frame(shown: Shown, view: View) -> list[str]:
+def _ways_to_frame(shown: ComparisonView, view: View) -> list[str]:
     """Return the ways to few enough cells for frames: those that are not taken yet and suffice."""
 
     def helps(other: str | None, light: str) -> bool:
@@ -102,7 +102,7 @@ def example_state() -> LabState:
     )
 
 
-def show_comparison(shown: Shown, state: LabState, *, pooled: bool) -> None:
+def show_comparison(shown: ComparisonView, state: LabState, *, pooled: bool) -> None:
     """Show choices, engines, differing cells and the reason; `pooled`: a pixel stands for many cells."""
     comparison = shown.comparison
     with st.container(key="compare_head", horizontal=True, gap="small", vertical_alignment="center"):
@@ -130,7 +130,7 @@ def show_comparison(shown: Shown, state: LabState, *, pooled: bool) -> None:
         _refused(shown, state)
 
 
-def _headline(shown: Shown) -> str:
+def _headline(shown: ComparisonView) -> str:
     comparison = shown.comparison
     if len(comparison.results) < 2:
         return say("compare.alone")
@@ -158,7 +158,7 @@ def _nothing(compared: bool) -> None:
         )
 
 
-def _choices(shown: Shown) -> None:
+def _choices(shown: ComparisonView) -> None:
     others = [group for group in shown.comparison.groups if shown.present not in group]
     words = {ALL: say("compare.any_two")}
     words |= {group[0]: say("compare.from_one", names=engine_names(group)) for group in others}
@@ -173,7 +173,7 @@ def _set_light(light: str) -> None:
     st.session_state["lab_compare_light"] = light
 
 
-def _engines(shown: Shown) -> None:
+def _engines(shown: ComparisonView) -> None:
     """Show which of the engines take part."""
     engines = [name for name in shown.kept.offering if name != shown.present]
     chosen = [name for name in engines if name in shown.comparison.results]
@@ -205,7 +205,7 @@ def _leave_out(engines: frozenset[str], kept: list[str]) -> None:
     st.session_state[LEFT_OUT] = (before - engines) | (engines - set(kept))
 
 
-def _table(shown: Shown) -> None:
+def _table(shown: ComparisonView) -> None:
     """Show a row for each group of engines that agree, the present one first."""
     from quantviz.streaming.result_metrics import metrics
 
@@ -249,7 +249,7 @@ def _largest(steps: float, ulps: int) -> str:
     return f'<span title="{title}">{words}</span>'
 
 
-def _rule_words(shown: Shown, other: str) -> str:
+def _rule_words(shown: ComparisonView, other: str) -> str:
     """Return the rules of most of a pair's cells."""
     from quantviz.analysis.engine_comparison import rules
 
@@ -258,7 +258,7 @@ def _rule_words(shown: Shown, other: str) -> str:
     return say("compare.and_more", rules="; ".join(names[:2])) if len(names) > 2 else "; ".join(names)
 
 
-def _refused(shown: Shown, state: LabState) -> None:
+def _refused(shown: ComparisonView, state: LabState) -> None:
     """List the engines that are not compared: those that lack the same part of the scheme in one line."""
     refused = shown.kept.refused
     with st.expander(say("compare.refused", count=len(refused)), key="compare_refused"):

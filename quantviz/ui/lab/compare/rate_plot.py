@@ -22,8 +22,8 @@ from quantviz.ui.components.controls import switch
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.scheme_words import format_name
 from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.components.tensor_cache import heavy_fact
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
-from quantviz.ui.lab.tensor import heavy_fact
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked, noted
 from quantviz.ui.shell.runs import fragment

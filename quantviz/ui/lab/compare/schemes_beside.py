@@ -22,6 +22,7 @@ from quantviz.ui.components.panels_bridge import (
     Picture,
     bridge_width,
 )
+from quantviz.ui.components.tensor_cache import study_of
 from quantviz.ui.lab.compare.compared_engines import seen
 from quantviz.ui.lab.picture.tensor_panels import (
     BRIDGE_KEY,
@@ -31,7 +32,6 @@ from quantviz.ui.lab.picture.tensor_panels import (
     panels_of,
     tensor_key,
 )
-from quantviz.ui.lab.tensor import study_of
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import language, number, plain, say, sentences
 

@@ -12,8 +12,8 @@ from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.ui.components.phone_tables import number_column, numbers_written
 from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.components.tensor_cache import kept
 from quantviz.ui.lab.picture.navigation import block_words
-from quantviz.ui.lab.tensor import kept
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import language, number, say, theme
 

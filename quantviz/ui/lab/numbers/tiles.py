@@ -16,8 +16,8 @@ from quantviz.figures.numbers import WRITING, short_number
 from quantviz.lab.state import LabState
 from quantviz.ui.components.hand_words import usual_bits
 from quantviz.ui.components.small_parts import term
+from quantviz.ui.components.tensor_cache import gaussian_db, study_of
 from quantviz.ui.lab.learning import learn_address, terms_of
-from quantviz.ui.lab.tensor import gaussian_db, study_of
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import count_text, number, say, say_axis, share
 

@@ -14,9 +14,9 @@ from quantviz.schemes.calibration import ManualRange
 from quantviz.ui.components import hand
 from quantviz.ui.components.cell import show_cell_ruler
 from quantviz.ui.components.hand_curve import HandCurve
+from quantviz.ui.components.tensor_cache import opened_files
 from quantviz.ui.lab.numbers.tiles import WORDED_METRICS, baseline_tiles, metric_texts
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
-from quantviz.ui.lab.tensor import at_hand
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.runs import fragment
@@ -110,4 +110,4 @@ def _let_go() -> None:
     """Take the hand's move: one step to undo."""
     message = hand.released(_HAND_KEY)
     if message is not None:
-        session.put(moved(session.state(), message, at_hand()))
+        session.put(moved(session.state(), message, opened_files()))

@@ -16,7 +16,7 @@ from quantviz.tensors.views import POOLS, View
 from quantviz.ui.components.controls import choose_among, choose_field, switch
 from quantviz.ui.components.minimap import minimap_size, show_minimap
 from quantviz.ui.components.phone_tables import PERCENT, clicked_line, number_column, numbers_written
-from quantviz.ui.lab.tensor import kept, stored_of, study_of
+from quantviz.ui.components.tensor_cache import kept, stored_of, study_of
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.words import say, say_axis
 

@@ -23,10 +23,10 @@ from quantviz.ui.components.panels_bridge import (
     zoomed_window,
 )
 from quantviz.ui.components.scheme_words import scheme_words
+from quantviz.ui.components.tensor_cache import loudness_of
 from quantviz.ui.lab.compare import compared_engines
 from quantviz.ui.lab.numbers.tiles import measured
 from quantviz.ui.lab.picture.navigation import show_pool
-from quantviz.ui.lab.tensor import loudness_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, enlarge, visible
 from quantviz.ui.shell.words import language, number, say, shape_text

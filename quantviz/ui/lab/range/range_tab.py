@@ -26,13 +26,13 @@ from quantviz.ui.components.controls import switch
 from quantviz.ui.components.hand import fits_hand
 from quantviz.ui.components.hand_curve import CurveMark, HandCurve, complete_curve
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.components.phone_tables import Column, is_phone, room_beside_ruler, show_table
+from quantviz.ui.components.phone_tables import TableColumn, is_phone, room_beside_ruler, show_table
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.scheme_words import calibration_words, part_words
+from quantviz.ui.components.tensor_cache import ask_study_of, heavy_fact, kept
 from quantviz.ui.lab.bars.scheme_bar import other_granularities
 from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, PANELS_KEY
-from quantviz.ui.lab.tensor import ask_study_of, heavy_fact, kept
 from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
 from quantviz.ui.shell.classroom import locked, visible
@@ -416,15 +416,15 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
         for row in rows
     ]
     columns = (
-        Column("name", names, 250, width_on_phone=204, names_lines=True),
-        Column("gain", [row.gain_db for row in rows], 76, "%+.2f", on_phone=True),
-        Column(
+        TableColumn("name", names, 250, width_on_phone=204, names_lines=True),
+        TableColumn("gain", [row.gain_db for row in rows], 76, "%+.2f", on_phone=True),
+        TableColumn(
             "range", [_ends(row) for row in rows], 110, on_phone=True, width_on_phone=84, align_right=True
         ),
-        Column("sqnr_db", [row.sqnr_db for row in rows], 76, "%.2f"),
-        Column("clipped", [100 * row.clipped_share for row in rows], 76, "%.2f %%"),
-        Column("mse", [row.mse for row in rows], 76, "%.4g"),
-        Column("ms", [1000 * row.seconds for row in rows], 76, "%.0f"),
+        TableColumn("sqnr_db", [row.sqnr_db for row in rows], 76, "%.2f"),
+        TableColumn("clipped", [100 * row.clipped_share for row in rows], 76, "%.2f %%"),
+        TableColumn("mse", [row.mse for row in rows], 76, "%.4g"),
+        TableColumn("ms", [1000 * row.seconds for row in rows], 76, "%.0f"),
     )
 
     def take(line: int) -> None:

@@ -13,13 +13,13 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.sources import LocalTensor, Source
-from quantviz.sources.local import Listing, data_folder, list_files, short
+from quantviz.sources.local import FolderListing, data_folder, list_files, short
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
 from quantviz.ui.components.controls import finder, hold_choice, hold_text
 from quantviz.ui.components.refusals import error_beside
+from quantviz.ui.components.tensor_cache import catalog_of
 from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
-from quantviz.ui.lab.tensor import catalog_of
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.classroom import locked
@@ -161,7 +161,7 @@ def first_readable(catalog: Catalog) -> str:
     return readable[0] if readable else some[0]
 
 
-def _choose_file(listed: Listing) -> None:
+def _choose_file(listed: FolderListing) -> None:
     now = st.session_state.get("folder_file")
     files = listed.files if now is None or now in listed.files else (now, *listed.files)
     if listed.skipped:
@@ -206,6 +206,6 @@ def _load(first: bool = False) -> None:
 
 
 @st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)
-def listing(folder: str) -> Listing:
+def listing(folder: str) -> FolderListing:
     """Return the files of the server's folder, as they were a few seconds ago at most."""
     return list_files()

@@ -10,7 +10,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.schemes.orientation import MOST_WEIGHT_AXES
 from quantviz.sources import HubTensor
-from quantviz.sources.hubs.addresses import Place
+from quantviz.sources.hubs.addresses import HubAddress
 from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
@@ -25,12 +25,12 @@ from quantviz.ui.lab.sidebar.folder import (
 )
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.startup import turns
+from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.words import plain, say, say_error
 
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
-    from quantviz.sources.hubs.published import Model
+    from quantviz.sources.hubs.published import PublishedModel
 
 #: Elements of the tensor that is opened first, at most, and the length of its axes at least: enough to be
 #: looked at, and soon there.
@@ -47,11 +47,11 @@ _FOUND = "hub_found"
 _LISTED = "hub_listed"
 
 
-class Found(NamedTuple):
+class PastedModel(NamedTuple):
     """A model, and the text that was pasted for it."""
 
     pasted: str
-    model: Model
+    model: PublishedModel
 
 
 def show_hub(state: LabState) -> None:
@@ -72,16 +72,16 @@ def show_hub(state: LabState) -> None:
         st.error(say_error(error))
 
 
-def _found(source: HubTensor | None) -> Found | None:
+def _found(source: HubTensor | None) -> PastedModel | None:
     """Return the model whose files are offered: the one that was pasted, or that of the open tensor."""
-    found = cast("Found | None", st.session_state.get(_FOUND))
+    found = cast("PastedModel | None", st.session_state.get(_FOUND))
     if source is None or (found and (found.model.repo, found.model.commit) == (source.repo, source.revision)):
         return found
     from quantviz.sources.hubs.models import find_model
 
-    with turns().leave():
+    with run_queue().leave():
         model = find_model(source.place)
-    st.session_state[_FOUND] = new = Found(f"{model.repo}@{model.commit}", model)
+    st.session_state[_FOUND] = new = PastedModel(f"{model.repo}@{model.commit}", model)
     return new
 
 
@@ -98,7 +98,7 @@ def _show_address() -> None:
     show_error_beside("hub_address")
 
 
-def _choose(model: Model) -> None:
+def _choose(model: PublishedModel) -> None:
     """Choose a file of the model, and a tensor of it."""
     from quantviz.sources.hubs.models import published_catalog
 
@@ -108,7 +108,7 @@ def _choose(model: Model) -> None:
     file = st.session_state.get("hub_file")
     # One that could not be opened is not requested again in each run.
     if file and st.session_state.get(_LISTED) == (model.commit, file):
-        with turns().leave():
+        with run_queue().leave():
             catalog = published_catalog(model, file)
 
         def label(name: str) -> str:
@@ -126,7 +126,7 @@ def open_address(pasted: str) -> None:
         return
     with errors.caught_beside("hub_address"):
         model, st.session_state["hub_file"] = published_file(pasted)
-        st.session_state[_FOUND] = Found(pasted, model)
+        st.session_state[_FOUND] = PastedModel(pasted, model)
         with errors.caught_beside("hub_file"):
             _open_first(model)
 
@@ -139,7 +139,7 @@ def _open_file() -> None:
             _open_first(found.model)
 
 
-def _open_first(model: Model) -> None:
+def _open_first(model: PublishedModel) -> None:
     from quantviz.sources.hubs.models import published_catalog
 
     st.session_state["hub_tensor_filter"] = ""
@@ -167,8 +167,8 @@ def _load() -> None:
             _take(found.model)
 
 
-def _take(model: Model) -> None:
+def _take(model: PublishedModel) -> None:
     """Choose the tensor. The page reads it, and goes back to the one that was open where it cannot."""
-    place = Place(model.repo, model.commit, st.session_state["hub_file"], model.host)
+    place = HubAddress(model.repo, model.commit, st.session_state["hub_file"], model.host)
     source = HubTensor.of(place, st.session_state["hub_tensor"])
     session.put_source(as_opened(source, source.file_orientation()))

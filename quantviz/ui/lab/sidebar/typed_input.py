@@ -13,8 +13,8 @@ from quantviz.sources.typed import Typed
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.component import written
 from quantviz.ui.components.refusals import error_beside
+from quantviz.ui.components.tensor_cache import tensor_of
 from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
-from quantviz.ui.lab.tensor import tensor_of
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import number, plain, say, say_error

@@ -17,9 +17,9 @@ from quantviz.sources.matrix import as_opened
 from quantviz.sources.upload import Upload, UploadedFile
 from quantviz.text import visible
 from quantviz.ui.components.controls import hold_choice
+from quantviz.ui.components.tensor_cache import keep_uploads
 from quantviz.ui.lab.sidebar.folder import choose_dtype, choose_tensor, first_readable, label_of
 from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
-from quantviz.ui.lab.tensor import keep_uploads
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.long_work import prepare_reading, read_file
 from quantviz.ui.shell.words import say

@@ -318,14 +318,14 @@ def _shown(value: Any) -> str:
 # ---- settings of the process ------------------------------------------------------------------------
 
 
-def flushes_small() -> bool:
+def flushes_subnormals() -> bool:
     """Return whether this thread's processor flushes subnormal numbers to 0."""
     return _SMALLEST * 0.5 == 0.0
 
 
-def keep_small() -> None:
+def keep_subnormals() -> None:
     """Keep subnormal numbers in this thread from now on; a new thread inherits the setting of its parent."""
-    if flushes_small():
+    if flushes_subnormals():
         import torch
 
         torch.set_flush_denormal(False)
@@ -387,7 +387,7 @@ def usual_settings() -> Iterator[None]:
         return
     with contextlib.ExitStack() as stack:
         stack.enter_context(_default_dtype.float32(torch))
-        if flushes_small():
+        if flushes_subnormals():
             # Torch's own threads may flush too, which cannot be checked: compute on this one alone.
             stack.callback(torch.set_num_threads, torch.get_num_threads())
             torch.set_num_threads(1)

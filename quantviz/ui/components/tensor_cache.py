@@ -20,7 +20,7 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.arithmetic import HALVES
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
-from quantviz.sources.base import AtHand, of_tensor
+from quantviz.sources.base import OpenedFiles, of_tensor
 from quantviz.sources.local import local_version, open_local
 from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS, SESSION_BYTES, UPLOAD_BYTES
@@ -49,7 +49,7 @@ _ASIDE_ELEMENTS = 2**16
 # ---- tensors ------------------------------------------------------------------------------------
 
 
-class _Session(AtHand):
+class _Session(OpenedFiles):
     """Data that this session has open: files of the server's folder, and uploads."""
 
     def catalog(self, file: str, read_as: str = "") -> Catalog:
@@ -62,7 +62,7 @@ class _Session(AtHand):
         return found
 
 
-def at_hand() -> AtHand:
+def opened_files() -> OpenedFiles:
     """Return the data that this session has open."""
     return _Session()
 
@@ -89,7 +89,9 @@ def stored_of(source: Source) -> Stored:
     """Return the tensor of a source, not to be changed."""
     own = source.original
     # A view of a shared tensor needs no place of its own among those that are kept.
-    tensor = shared_tensor(own.key, lambda: own.open(at_hand())) if own.shared else own.open(at_hand())
+    tensor = (
+        shared_tensor(own.key, lambda: own.open(opened_files())) if own.shared else own.open(opened_files())
+    )
     return source.seen(tensor)
 
 
@@ -198,10 +200,10 @@ def inputs_of(source: Source, most: int | None = None) -> torch.Tensor | None:
     from quantviz.tensors.lazy import as_stored
 
     weight = source.unedited
-    listed = weight.listed(at_hand())
+    listed = weight.listed(opened_files())
     inputs = inputs_beside(*listed) if listed else None
     if isinstance(weight, LayerWeight):
-        inputs, _ = as_stored(weight.layer.open(at_hand()).inputs)
+        inputs, _ = as_stored(weight.layer.open(opened_files()).inputs)
     if inputs is None or most is None or inputs.count <= most:
         return None if inputs is None else read_whole(inputs)
     every = -(-inputs.count // most)

@@ -11,7 +11,7 @@ from quantviz.schemes.scheme import Scheme
 
 
 @dataclass(frozen=True)
-class AboutTensor:
+class TensorTraits:
     """The facts of a tensor that decide whether a correction concerns it."""
 
     dtype: str = "float32"
@@ -20,7 +20,7 @@ class AboutTensor:
 
 
 @dataclass(frozen=True)
-class Mend:
+class ArithmeticChange:
     """A correction that changed the codes of some schemes."""
 
     #: The number of the arithmetic that has it first: `quantviz.quantization.quantizer.ARITHMETIC`.
@@ -28,10 +28,10 @@ class Mend:
     #: Names the sentence `mended_<key>` among the notes.
     key: str
     #: Whether it can change the codes of a scheme, for a tensor.
-    concerns: Callable[[Scheme, AboutTensor], bool]
+    concerns: Callable[[Scheme, TensorTraits], bool]
 
 
-def _clamped_at_127(scheme: Scheme, tensor: AboutTensor) -> bool:
+def _clamped_at_127(scheme: Scheme, tensor: TensorTraits) -> bool:
     convention = scheme.chosen
     if convention.id == "torch":
         return convention.narrow_range and not isinstance(scheme.calibration, MinMax)
@@ -44,11 +44,11 @@ def _clamped_at_127(scheme: Scheme, tensor: AboutTensor) -> bool:
     )
 
 
-def _in_half_precision(scheme: Scheme, tensor: AboutTensor) -> bool:
+def _in_half_precision(scheme: Scheme, tensor: TensorTraits) -> bool:
     return tensor.dtype in HALVES and scheme.on_input(tensor.dtype) != scheme
 
 
-def _from_the_first_code(scheme: Scheme, tensor: AboutTensor) -> bool:
+def _from_the_first_code(scheme: Scheme, tensor: TensorTraits) -> bool:
     convention = scheme.chosen
     return (
         convention.scale.rule == "without_clipping"
@@ -57,21 +57,25 @@ def _from_the_first_code(scheme: Scheme, tensor: AboutTensor) -> bool:
     )
 
 
-MENDS = (
-    Mend(2, "clamp", _clamped_at_127),
-    Mend(2, "nonfinite", lambda scheme, tensor: scheme.nonfinite != "refuse" and not tensor.finite),
-    Mend(2, "half", _in_half_precision),
-    Mend(2, "exponent", lambda scheme, tensor: scheme.chosen.id == "gguf_mx"),
-    Mend(2, "zeros", lambda scheme, tensor: scheme.chosen.id == "modelopt_int4"),
-    Mend(2, "unsigned", _from_the_first_code),
+ARITHMETIC_CHANGES = (
+    ArithmeticChange(2, "clamp", _clamped_at_127),
+    ArithmeticChange(
+        2, "nonfinite", lambda scheme, tensor: scheme.nonfinite != "refuse" and not tensor.finite
+    ),
+    ArithmeticChange(2, "half", _in_half_precision),
+    ArithmeticChange(2, "exponent", lambda scheme, tensor: scheme.chosen.id == "gguf_mx"),
+    ArithmeticChange(2, "zeros", lambda scheme, tensor: scheme.chosen.id == "modelopt_int4"),
+    ArithmeticChange(2, "unsigned", _from_the_first_code),
 )
 
 
-def mends_since(number: int, scheme: Scheme, tensor: AboutTensor) -> tuple[str, ...]:
+def changes_since(number: int, scheme: Scheme, tensor: TensorTraits) -> tuple[str, ...]:
     """Return the keys of the corrections since an arithmetic of `number` that concern a scheme.
 
     >>> scheme = Scheme.parse("int8,symmetric,per_tensor,percentile(p=99.9),onnxruntime")
-    >>> [mends_since(number, scheme, AboutTensor()) for number in (1, 2)]
+    >>> [changes_since(number, scheme, TensorTraits()) for number in (1, 2)]
     [('clamp',), ()]
     """
-    return tuple(mend.key for mend in MENDS if mend.number > number and mend.concerns(scheme, tensor))
+    return tuple(
+        mend.key for mend in ARITHMETIC_CHANGES if mend.number > number and mend.concerns(scheme, tensor)
+    )

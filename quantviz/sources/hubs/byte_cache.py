@@ -17,7 +17,7 @@ from quantviz.whole_files import put_whole
 _DIGEST = hashlib.sha256().digest_size
 
 
-class Kept:
+class ByteCache:
     """Pieces of bytes by a shelf and a name on it, of at most `most` bytes together; the least recently used
     are removed first.
 
@@ -26,7 +26,7 @@ class Kept:
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
-    >>> kept = Kept(Path(folder.name), 100)
+    >>> kept = ByteCache(Path(folder.name), 100)
     >>> kept.make_room(5); kept.put("model", "0", b"bytes")
     >>> kept.get("model", "0"), kept.get("model", "1"), kept.names("model")
     (b'bytes', None, {'0'})

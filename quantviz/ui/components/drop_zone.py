@@ -32,7 +32,7 @@ def show_anywhere() -> None:
         _show_address(f"{ANYWHERE}_address_{st.session_state.get(_TAKEN, 0)}")
 
 
-def show_door() -> None:
+def show_drop_zone() -> None:
     """Show the ways to open something of one's own: files, a folder, an address."""
     with st.container(key="drop_door", horizontal=True, vertical_alignment="center", gap="small"):
         show_uploader(_FILES, say("drop.files"))

@@ -30,10 +30,10 @@ def show_progress(key: str, cancel: Callable[..., None], *args: Any) -> tuple[An
 
 
 @dataclass
-class Walk:
+class SteppedWork:
     """Work of a session on some things, one after the other, until all are done or it is cancelled.
 
-    >>> walk = Walk("squares")
+    >>> walk = SteppedWork("squares")
     >>> walk.found[3] = 9
     >>> walk.missing((2, 3))
     [2]
