@@ -1,5 +1,6 @@
 """Jobs: their answers, their turns, their bounds, and what happens where they do not look."""
 
+import io
 import itertools
 import os
 import pickle
@@ -363,3 +364,12 @@ def test_what_is_asked_and_answered_can_be_sent(ask):
 def test_normal_values_can_be_asked_about():
     ask = partial(gaussian_sqnr_db, qv.Scheme("int4"), (8, 8))
     assert pickle.loads(pickle.dumps(ask))() == ask()
+
+
+def test_an_answer_that_names_a_strangers_module_does_not_import_it(tmp_path, monkeypatch):
+    (tmp_path / "strangers_module.py").write_text("value = ()")
+    monkeypatch.syspath_prepend(tmp_path)
+    answer = io.BytesIO(b"cstrangers_module\nvalue\n.")
+    with pytest.raises(pickle.UnpicklingError, match="is no data"):
+        jobs_module._TypedData(answer).load()
+    assert "strangers_module" not in sys.modules

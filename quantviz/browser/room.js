@@ -3,6 +3,7 @@
 
 import { isSame, RoomLink } from "./room/link.js";
 import { OwnForm } from "./room/own_form.js";
+import { appAddress } from "./room/server.js";
 import { isBehind, isOpen, nextStop, phaseOf, reaches, statusOf, typedNumber } from "./room/rules.js";
 
 // Milliseconds in which the pages of a class follow, each at a moment of its own, and after which one that
@@ -36,9 +37,8 @@ class Phone {
     Object.assign(this, { data, go: (stop) => setTriggerValue("follow", { stop }) });
     if (this.link?.code !== data.code) {
       this.link?.close();
-      const streamlit = document.querySelector("script[type=module][src]").src;
-      const address = new URL(`../../room/${data.code}`, streamlit).href;
-      this.link = new RoomLink(address, data.code, data.language, () => this.draw());
+      const { href } = appAddress(`room/${data.code}`);
+      this.link = new RoomLink(href, data.code, data.language, () => this.draw());
       if (data.ended) this.link.close();
       else this.link.look();
     }

@@ -39,9 +39,9 @@ class LayerRemedy:
 
 def first_remedy(result: LayerResult, pair: SchemePair) -> LayerRemedy | None:
     """Return the remedy to try first on a layer under a pair of schemes, rounded to nearest; None where the
-    error has no such cause, where what fits it leaves no less, or where X is too large to measure at once.
+    error has no such cause, where no remedy fits, or where X is too large to measure at once.
 
-    The tokens held back have no part in the choice.
+    The error must be less on the tokens that scales and methods saw, and on those held back.
 
     >>> from quantviz.layers.built_in import BuiltInLayer
     >>> pair = SchemePair("int8_per_row", "int8_per_tensor")
@@ -58,24 +58,24 @@ def first_remedy(result: LayerResult, pair: SchemePair) -> LayerRemedy | None:
     if cause == "inputs" and loud:
         cause = "channel"
     schemes = pair.schemes()
-    try:
-        some = some_outputs(result.weights.stored, schemes[0] or as_scheme("int8_per_row"), _WEIGHTS_AT_ONCE)
-        if some is None:
-            return None
-        measured = partial(layer, some, result.inputs.stored, static=result.static, seed=result.seed)
-        before = result.rel_out
-        if some.shape[0] < result.shape[2]:
-            before = measured(*schemes).rel_out
-        for better, method in _offers(cause, pair, result.shape):
-            with_it = measured(*better.schemes(), method=method).rel_out
-            if all(b <= _MOST_LEFT * a for a, b in zip(before, with_it, strict=True)):
-                channel = loud[0] if loud else 0
-                x_max = result.channels.x_max
-                times = float(x_max[channel] / x_max.median())
-                errors = before.held_back, with_it.held_back
-                return LayerRemedy(cause, channel, times, better, method, *errors, some.shape[0])
-    except QuantVizError:  # a remedy that does not fit the layer
+    some = some_outputs(result.weights.stored, schemes[0] or as_scheme("int8_per_row"), _WEIGHTS_AT_ONCE)
+    if some is None:
         return None
+    measured = partial(layer, some, result.inputs.stored, static=result.static, seed=result.seed)
+    before = result.rel_out
+    if some.shape[0] < result.shape[2]:
+        before = measured(*schemes).rel_out
+    for better, method in _offers(cause, pair, result.shape):
+        try:
+            with_it = measured(*better.schemes(), method=method).rel_out
+        except QuantVizError:  # it does not fit the layer, but the next one may
+            continue
+        if all(b <= _MOST_LEFT * a for a, b in zip(before, with_it, strict=True)):
+            channel = loud[0] if loud else 0
+            x_max = result.channels.x_max
+            times = float(x_max[channel] / x_max.median())
+            errors = before.held_back, with_it.held_back
+            return LayerRemedy(cause, channel, times, better, method, *errors, some.shape[0])
     return None
 
 

@@ -6,9 +6,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from quantviz.rooms.plan import Plan, Stop
-from quantviz.rooms.serving import rooms
+from quantviz.rooms.serving import Rooms, rooms
 from quantviz.teaching.lessons.progress import LearnerAnswer
 from quantviz.text import text
+from quantviz.ui.shell.startup import run_queue
 from tests.helpers.controls import controls
 from tests.helpers.session import APP
 
@@ -39,6 +40,15 @@ def act(room, word):
 
 def test_an_answer_of_one_s_own_is_none_of_the_class(room):
     assert "commit" in seen(room.code, WRONG)[0]
+
+
+def test_no_page_waits_while_a_room_is_looked_for(room, monkeypatch):
+    held = []
+    usual = Rooms.find
+    monkeypatch.setattr(Rooms, "find", lambda *args: (held.append(run_queue().held), usual(*args))[1])
+    seen(room.code)
+    assert held
+    assert not any(held)
 
 
 def test_an_answer_waits_for_the_lecturer_and_may_be_given_once_more(room):

@@ -15,6 +15,7 @@ from quantviz.ui.components.clipboard import app_for_all, qr_source
 from quantviz.ui.components.component import component
 from quantviz.ui.components.in_room import is_shown
 from quantviz.ui.shell.classroom import wall
+from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.words import language, say, say_error
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def show_wall() -> None:
 
     st.html(Path(__file__).with_name("class_wall.css"))
     try:
-        room = rooms().find(wall())
+        with run_queue().leave():
+            room = rooms().find(wall())
     except QuantVizError as problem:
         st.warning(say_error(problem))
         return
@@ -85,7 +87,8 @@ def show_wall() -> None:
         st.session_state[_STOP] = room.stop
     stop = st.session_state.get(_STOP, -1)
     if stop == room.stop:
-        rounds = rooms().seen_counts(room, stop, to_lecturer=False)
+        with run_queue().leave():
+            rounds = rooms().seen_counts(room, stop, to_lecturer=False)
         st.session_state[_RUNNING] = Running(room, tuple(rounds))
     join = write_address(app_for_all(), "join", {"c": room.code})
     with st.container(key="class_corner"):

@@ -25,6 +25,7 @@ from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.address import WENT, go_on, page_shown, turn_to
 from quantviz.ui.shell.classroom import PROMPT, classroom, enter, parameters
+from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
@@ -151,9 +152,10 @@ def _look(wanted: int | None, before: Seen, *, stranger: bool = False) -> Seen:
     from quantviz.rooms.serving import rooms  # needs all lessons
 
     try:
-        if stranger and (seconds := rooms().gate.wait()):
-            time.sleep(seconds)
-        room = rooms().find(classroom().room)
+        with run_queue().leave():  # others run meanwhile: a store may be away
+            if stranger and (seconds := rooms().gate.wait()):
+                time.sleep(seconds)
+            room = rooms().find(classroom().room)
     except QuantVizError as problem:
         return dataclasses.replace(before, ended=problem.key in ("rooms.unknown", "rooms.damaged"))
     reached = wanted is not None and wanted < len(room.turns) and room.is_reached(wanted)

@@ -18,6 +18,7 @@ from quantviz.ui.components.clipboard import qr_image
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.lessons.questions import lettered, option_texts
 from quantviz.ui.shell import errors
+from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.words import language, say, say_error
 from quantviz.ui.teacher.plan import stop_title
 from quantviz.ui.teacher.state import OWNER
@@ -102,7 +103,8 @@ def _led() -> tuple[Room | None, QuantVizError | None]:
     if not held:
         return None, None
     try:
-        return rooms().lead(*held), None
+        with run_queue().leave():
+            return rooms().lead(*held), None
     except QuantVizError as problem:
         if problem.key != "rooms.away":
             _forget()
