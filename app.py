@@ -13,7 +13,7 @@ from quantviz.public_calls import inside
 from quantviz.sources.limits import Limits
 from quantviz.streaming.compiling import without_compiling
 from quantviz.ui.components.classroom_signs import follow_letters, show_room
-from quantviz.ui.components.drop_zone import brought, show_anywhere
+from quantviz.ui.components.drop_zone import WITH_DOOR, brought, show_anywhere
 from quantviz.ui.components.in_room import begin, shown
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, dropped, errors, tab, words
@@ -94,7 +94,7 @@ def show_page() -> None:
     with unseen:  # scripts without a picture
         tab.run_scripts(page.url_path)
         follow_letters()
-    with st.sidebar if position == "sidebar" else unseen:
+    with unseen if page.url_path in WITH_DOOR else st.sidebar:
         show_anywhere()
     if (files := brought()) is not None:
         from quantviz.ui.drop.taking import take_brought
