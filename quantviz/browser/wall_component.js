@@ -22,7 +22,9 @@ class Wall {
   update(data, send) {
     Object.assign(this, { data, send });
     const [image, code] = ["img", "b"].map((name) => this.root.querySelector(name));
-    Object.assign(image, { src: data.source, alt: data.alt });
+    // An address of this computer alone is no code to scan.
+    image.hidden = !data.source;
+    if (data.source) Object.assign(image, { src: data.source, alt: data.alt });
     code.textContent = data.code;
   }
 

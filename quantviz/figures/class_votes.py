@@ -20,6 +20,8 @@ _TALL = 9
 _DOT = 8.0
 #: Height in pixels, before the picture is enlarged.
 HEIGHT = 88
+#: Whole numbers on an axis up to which each has its tick: there are no 2.4 bits.
+_WHOLE = 20
 #: Share of the axis that stays free at either end.
 _FREE = 0.04
 
@@ -86,6 +88,8 @@ def places_figure(
         traces.append(scatter("markers", _middles(edges)[column], up, marker=marker))
     layout = bare_layout(colours, HEIGHT, (4, 4, 14, 16))
     layout["xaxis"] |= {"range": [float(edges[0]), float(edges[-1])], "showgrid": False}
+    if values is None and hi - lo < _WHOLE and all(at.is_integer() for at in inside.tolist()):
+        layout["xaxis"]["dtick"] = 1
     layout["yaxis"] |= {**NO_TICKS, "range": [0, tallest + 0.5]}
     layout |= _lines(marks, truth, colours)
     return UncheckedFigure({"data": traces, "layout": layout})

@@ -1,5 +1,6 @@
 """The plan of a class on the teacher's page, its room, and the wall that follows it, through AppTest."""
 
+import json
 import re
 
 import pytest
@@ -135,6 +136,21 @@ def test_a_wall_has_no_counts_before_the_class_may_see_them(stop):
     assert bodies(at, "<em ")
     acted("tell")
     assert bars(wall(room)) == ([0, 4, 0], [False, stop is LESSON, False])
+
+
+def test_a_wall_that_runs_after_the_class_has_left_its_stop_still_hears_of_it():
+    """A run that came between, as of a window's new width, would else know the newest version."""
+
+    def known(at):
+        sent = next(each.proto for each in at.get("bidi_component") if each.proto.id.endswith("wall_sign"))
+        data = json.loads(sent.json)
+        return data["stop"], data["version"]
+
+    room, acted = led(LESSON, DRAG)
+    at = wall(room)
+    assert known(at) == (0, 1)
+    acted("next")
+    assert known(session.healthy(at.run())) == (0, 0)
 
 
 def test_a_wall_never_shows_fewer_than_three_answers():

@@ -96,7 +96,8 @@ def show_wall() -> None:
             key="wall_sign",
             data={
                 "code": room.code,
-                "version": room.version,
+                # A run after the class has left the stop: the browser has still to hear of it.
+                "version": room.version if stop == room.stop else 0,
                 "stop": stop,
                 "language": language(),
                 "words": dict(templates("teacher.desk", language())),
