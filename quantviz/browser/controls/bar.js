@@ -8,6 +8,8 @@ import { KINDS } from "./kinds.js";
 // Milliseconds between two looks at a server, and looks at one at rest after which it has refused a choice.
 const BETWEEN_LOOKS = 100;
 const AT_REST = 30;
+// Where some controls are of another kind.
+const PHONE = matchMedia("(max-width: 640px)");
 
 // What the server leaves out.
 const USUAL = {
@@ -15,6 +17,7 @@ const USUAL = {
   help: "",
   value: "",
   icon: "",
+  phone: "",
   example: "",
   choices: [],
   limits: ["", "", "any"],
@@ -27,6 +30,7 @@ export class Bar {
     this.root = parent.appendChild(document.createElement("div"));
     this.made = new Map();
     SHARED.bars.add(this);
+    PHONE.addEventListener("change", (this.turn = () => this.draw()));
   }
 
   update(data, send) {
@@ -56,7 +60,8 @@ export class Bar {
 
   // The box of a control: its name, which explains itself, and the control.
   drawn(control) {
-    const { field, kind, label, help } = control;
+    const { field, label, help } = control;
+    const kind = (PHONE.matches && control.phone) || control.kind;
     let one = this.made.get(field);
     if (one?.kind !== kind) {
       one?.box.remove();
@@ -105,6 +110,7 @@ export class Bar {
 
   close() {
     clearTimeout(this.timer);
+    PHONE.removeEventListener("change", this.turn);
     SHARED.bars.delete(this);
     this.root.remove();
   }
@@ -114,7 +120,7 @@ function boxOf(field, kind) {
   const box = document.createElement("div");
   box.className = `qv-control qv-${kind}`;
   Object.assign(box.dataset, { field, kind });
-  if (kind === "button") return { box, name: null };
+  if (kind === "button" || kind === "fold") return { box, name: null };
   const name = box.appendChild(document.createElement("span"));
   name.innerHTML = `<label></label><span class="qv-meaning" role="tooltip"></span>`;
   return { box, name };

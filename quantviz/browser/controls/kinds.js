@@ -56,6 +56,14 @@ class Row {
   }
 }
 
+// A row of what a slider can stand at, of which it shows the first line.
+class Steps extends Row {
+  write(control) {
+    const short = ([form, words, ...reason]) => [form, words.split("\n")[0], ...reason];
+    super.write({ ...control, choices: control.choices.map(short) });
+  }
+}
+
 // Several of its choices, in the order in which they were chosen.
 class Many {
   constructor(say) {
@@ -172,6 +180,23 @@ class Button {
   }
 }
 
+// A button that unfolds the controls beside it.
+class Fold {
+  constructor() {
+    this.input = make("button", { type: "button" });
+    this.input.addEventListener("click", () => {
+      const open = this.input.closest(".qv-controls").toggleAttribute("data-open");
+      this.input.setAttribute("aria-expanded", open);
+    });
+    this.input.setAttribute("aria-expanded", false);
+    this.parts = [this.input];
+  }
+
+  write({ label }) {
+    write(this.input, { textContent: label });
+  }
+}
+
 class Field {
   constructor(say) {
     this.input = make("input", {
@@ -200,7 +225,7 @@ class NumberField extends Field {
   }
 }
 
-// A slider between two words on what it stands at, which are the lines of a choice's words.
+// A slider between two words on what it stands at, which are the last lines of a choice's words.
 class Slider {
   constructor(say, slide) {
     this.input = make("input", { type: "range", min: "0", step: "1" });
@@ -234,7 +259,7 @@ class Slider {
   tell() {
     const { value, max } = this.input;
     this.input.style.setProperty("--at", Number(value) / Math.max(Number(max), 1));
-    const [first, last = ""] = this.choices[Number(value)][1].split("\n");
+    const [first, last = ""] = this.choices[Number(value)][1].split("\n").slice(-2);
     write(this.first, { textContent: first });
     write(this.last, { textContent: last });
     this.input.setAttribute("aria-valuetext", last ? `${first}, ${last}` : first);
@@ -244,11 +269,13 @@ class Slider {
 export const KINDS = {
   list: List,
   row: Row,
+  steps: Steps,
   many: Many,
   find: Find,
   picks: Picks,
   switch: Switch,
   button: Button,
+  fold: Fold,
   text: Field,
   digits: NumberField,
   range: Slider,

@@ -54,7 +54,8 @@ class Control:
 
     #: The field of the state, or the name of one of its owner's acts.
     field: str
-    #: One of "list", "row", "many", "find", "picks", "range", "switch", "button", "text", "digits".
+    #: One of "list", "row", "many", "find", "picks", "range", "steps", "switch", "button", "fold", "text",
+    #: "digits".
     kind: str
     label: str
     help: str = ""
@@ -65,6 +66,8 @@ class Control:
     reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
     disabled: bool = False
     icon: str = ""
+    #: Its kind on a phone, where that is another one.
+    phone: str = ""
     #: Whether what was typed last could not be read.
     wrong: bool = False
     #: The look of a text, or the words for no choice. The limits of a number with its step, "any" where it
