@@ -329,14 +329,14 @@ def rest(page: Page) -> None:
     page.wait_for_selector("canvas.qv-painting", state="detached")
     page.wait_for_selector(IDLE)
     page.wait_for_function(
-        "window.__quantviz.controls.scheme === window.__quantviz.hands.get('panels').data.scheme"
+        "window.__quantviz.answers.scheme === window.__quantviz.hands.get('panels').data.scheme"
     )
     page.wait_for_timeout(300)
 
 
 def controls_page(browser: Browser, app: str, slowed: int, touch: bool) -> Page:
     page = lab_page(browser, app, opening(), PHONE if slowed > 1 else LAPTOP, touch)
-    page.wait_for_function("window.__quantviz?.controls && window.__quantviz.hands.get('panels')")
+    page.wait_for_function("window.__quantviz?.answers && window.__quantviz.hands.get('panels')")
     if slowed > 1:
         page.locator("[data-field=settings] button").click()
     rest(page)
@@ -524,7 +524,7 @@ CELL_AT = """() => {
 def change(page: Page, name: str, small: bool) -> None:
     selector, words = CHANGES[name]
     if name == "bits" and small:
-        page.locator(".qv-phone-bits").press("ArrowLeft")
+        page.locator("[data-field=bits] input").press("ArrowLeft")
     elif name == "cell":
         page.mouse.click(*page.evaluate(CELL_AT))
     elif name == "drag":

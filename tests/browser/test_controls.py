@@ -96,7 +96,7 @@ WITH_NAN = Typed((*np.linspace(-1, 1, 62).round(3), np.nan, np.inf), (8, 8))
 NEAR = 4
 TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 #: Whether a hand is found by its chart: while it waits for its sentence, with nothing to show; then; and once
-#: it was taken off the page while a choice waited for the server. And the errors meanwhile.
+#: it was taken off the page. And the errors meanwhile.
 WAITING_FOR_ITS_SENTENCE = """async () => {
   const {hands} = window.__quantviz;
   const failed = [];
@@ -113,18 +113,16 @@ WAITING_FOR_ITS_SENTENCE = """async () => {
   sentence.firstElementChild.dataset.stale = "false";
   await new Promise(requestAnimationFrame);
   found.push(hands.get("panels") === hand);
-  Object.assign(hand.pageChoice, {scheme: "another", newest: first.data, asked: 1});
   hand.close();
-  hand.pageChoice.watch(1, 0);
   press();
   return [...found, hands.has("panels"), ...failed];
 }"""
 
 
 LINK_AND_MESSAGE = """() => {
-  const { bridges, controls } = window.__quantviz;
+  const { bridges, answers } = window.__quantviz;
   document.querySelector("[data-testid=stSidebarNavLink][href*=bugs]").click();
-  controls.send("opened", "format");
+  answers.send("opened", "format");
   setTimeout(() => bridges.get("panels").keep("width", 700));
 }"""
 
@@ -132,7 +130,7 @@ LINK_AND_MESSAGE = """() => {
 #: Whether the choices from the present scheme have come, the last of a run.
 ALL_CHOICES = """() => {
     const { data } = window.__quantviz.hands.get("panels") ?? {};
-    return data && window.__quantviz.controls?.scheme === data.scheme;
+    return data && window.__quantviz.answers?.scheme === data.scheme;
 }"""
 #: Has frames come late, as on a busy machine.
 LATE_FRAMES = """() => {

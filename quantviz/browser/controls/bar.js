@@ -2,6 +2,7 @@
 // know of it changes none of them.
 
 import { SHARED } from "../page/component.js";
+import { answeringHand, hearAnswers, touched } from "./answers.js";
 import { giveUp, hear, isAhead, tell } from "./outbox.js";
 import { KINDS } from "./kinds.js";
 
@@ -37,6 +38,7 @@ export class Bar {
     const controls = data.controls.map((each) => ({ ...USUAL, ...each }));
     Object.assign(this, { data: { ...data, controls }, send });
     hear(data);
+    if (data.answers) hearAnswers(data.answers, send);
     if (!isAhead()) this.draw();
   }
 
@@ -66,9 +68,10 @@ export class Bar {
     if (one?.kind !== kind) {
       one?.box.remove();
       const say = (form) => this.choose(field, form);
-      const slide = (form, ends) => SHARED.slide?.(field, form, ends);
+      const slide = (form) => answeringHand()?.pageChoice.slide(field, form, form === this.valueOf(field));
       one = { kind, control: new KINDS[kind](say, slide), ...boxOf(field, kind) };
       one.box.append(...one.control.parts);
+      for (const event of ["focusin", "pointerdown"]) one.box.addEventListener(event, touched);
       this.made.set(field, one);
     }
     const id = `qv-${this.data.key}-${field}`;
@@ -87,11 +90,16 @@ export class Bar {
     }
   }
 
+  // What the server knows.
+  valueOf(field) {
+    return this.data.controls.find((each) => each.field === field).value;
+  }
+
   choose(field, form) {
     // It can be undone before the server has heard of it.
     for (const undo of document.querySelectorAll("[data-field=undo] button")) undo.disabled = false;
-    tell(this.data.owner, field, form, this.send);
-    SHARED.answer?.(field, form);
+    const number = tell(this.data.owner, field, form, this.send);
+    answeringHand()?.pageChoice.answer(field, form, number);
     this.wait();
   }
 
@@ -105,6 +113,7 @@ export class Bar {
       if (left > 0) return this.wait(left);
       giveUp();
       this.draw();
+      answeringHand()?.pageChoice.leave();
     }, BETWEEN_LOOKS);
   }
 

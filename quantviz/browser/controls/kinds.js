@@ -235,12 +235,12 @@ class Slider {
     this.input.addEventListener("input", () => {
       this.held = true;
       this.tell();
-      slide(this.form, false);
+      slide(this.form);
     });
-    this.input.addEventListener("change", () => {
-      this.held = false;
-      if (!slide(this.form, true)) say(this.form);
-    });
+    // One that came back to where it began says nothing.
+    for (const end of ["change", "pointerup", "pointercancel"])
+      this.input.addEventListener(end, () => (this.held = false));
+    this.input.addEventListener("change", () => say(this.form));
   }
 
   get form() {
