@@ -547,7 +547,7 @@ def change(page: Page, name: str, small: bool) -> None:
 
 def prepare(page: Page, name: str, small: bool) -> None:
     """Open what the change stands in: a phone's sheet or its sidebar, the expander of the range, a list."""
-    sheet = page.locator(".qv-controls[data-open]")
+    sheet = page.locator("html[data-qv-open]")
     expand = "[data-testid=stExpandSidebarButton]"
     if small and (page.locator(expand).count() == 0) != (name in IN_SIDEBAR):
         way = expand if name in IN_SIDEBAR else "[data-testid=stSidebarCollapseButton]"

@@ -185,15 +185,19 @@ class Fold {
   constructor() {
     this.input = make("button", { type: "button" });
     this.input.addEventListener("click", () => {
-      const open = this.input.closest(".qv-controls").toggleAttribute("data-open");
-      this.input.setAttribute("aria-expanded", open);
+      document.documentElement.toggleAttribute("data-qv-open");
+      this.tell();
     });
-    this.input.setAttribute("aria-expanded", false);
     this.parts = [this.input];
+  }
+
+  tell() {
+    this.input.setAttribute("aria-expanded", document.documentElement.hasAttribute("data-qv-open"));
   }
 
   write({ label }) {
     write(this.input, { textContent: label });
+    this.tell();
   }
 }
 

@@ -50,7 +50,7 @@ _MARKS = (
 
 @dataclass(frozen=True)
 class Answers:
-    """What the choices in the controls of a page lead to, which the browser shows before the server does."""
+    """Schemes that the choices in a page's controls lead to: the browser shows them at once."""
 
     #: The panels' chart, and the scheme that the choices start from.
     chart: str
@@ -62,7 +62,7 @@ class Answers:
     #: The calibration: its id, its numbers that have fields on the page, and the line of a range set by hand,
     #: by the calibration's id.
     calibration: Mapping[str, Any]
-    #: What programs are made for: the shape, the dtype, NaN and Inf.
+    #: Shape, dtype, NaN and Inf of the tensor: programs are made for these.
     setting: str
     #: The variant of each scheme with its program, what the controls show under it ("values") and the words
     #: of the page's places ("told").

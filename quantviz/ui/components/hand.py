@@ -8,9 +8,10 @@ numbers follow in the same frame. When the hand lets go, one message goes to the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.edited import with_cell
-from quantviz.text import templates
+from quantviz.text import templates, text
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.hand_curve import Arrays, HandCurve
 from quantviz.ui.components.hand_words import format_words, hand_words, usual_bits
@@ -49,6 +50,7 @@ _SCRIPT = "hand_component"
 #: Shape and scheme of a larger tensor in the browser: its two ends and the selected cell, in one block.
 _THREE = (1, 3)
 _ONE_BLOCK = Scheme("int8")
+_NO_SIZES: Mapping[Scheme, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -124,8 +126,8 @@ class LessonRuler:
 
 @dataclass(frozen=True, kw_only=True)
 class HandPayload:
-    """What the browser gets of a ruler under a hand: see `quantviz/browser/hand/hand.js`. Each part of a page
-    gives what it has of its own.
+    """Data of a ruler under a hand for the browser, to which each part of a page adds what it has of its own:
+    see `quantviz/browser/hand/hand.js`.
     """
 
     # ---- the page: panels and tiles that follow, with their words
@@ -321,25 +323,17 @@ def _small_payload(ruler: HandRuler, lesson: LessonRuler | None, pays: bool) -> 
 
 def _variants(ruler: HandRuler, choices: HandChoices) -> dict[str, Any]:
     """Return the schemes that handles go through, their programs, and their places for each handle."""
-    from quantviz.compiled.javascript import packed_together
-
     present = ruler.state.scheme
-    schemes = list(dict.fromkeys((present, *choices.formats.schemes, *choices.sizes.schemes)))
-    # Each as it is for the dtype of the tensor.
-    on_input = {each: each.on_input(ruler.study.x.dtype) for each in schemes}
-    programs = {each: program for each in schemes if (program := program_of(on_input[each]))}
-    places = {each: i for i, each in enumerate(programs)}
+    schemes = dict.fromkeys((present, *choices.formats.schemes, *choices.sizes.schemes))
     sizes = dict(zip(choices.sizes.schemes, choices.sizes.values, strict=True))
+    variants, programs = describe_variants(schemes, ruler.state.source.shape, ruler.study.x.dtype, sizes)
+    places = {each: i for i, each in enumerate(variants)}
     groups = [places[each] for each in choices.sizes.schemes if each in places]
     if groups and places[present] not in groups:
         groups.append(places[present])  # beyond the largest size are the blocks as they are
-    shape = ruler.state.source.shape
     return {
-        **packed_together(programs.values()),
-        "variants": [
-            {"program": i, **describe_variant(on_input[each], shape, sizes.get(each))}
-            for each, i in places.items()
-        ],
+        **programs,
+        "variants": list(variants.values()),
         "current": places[present],
         "bits": [places[each] for each in reversed(choices.formats.schemes) if each in places],
         "groups": groups,
@@ -389,14 +383,12 @@ def _large_payload(ruler: HandRuler, why: Explanation) -> tuple[HandPayload, Arr
     """Return the data and the arrays of a large tensor: its ends and the selected cell, as one block, which
     is enough for the comb that a range gives.
     """
-    from quantviz.compiled.javascript import packed_together
     from quantviz.figures.ruler_data import ruler_of_cell
 
     study = ruler.study
     scheme = study.scheme
     found = _found_in_block(study, why)
-    program = program_of(scheme)
-    assert program is not None
+    variants, programs = describe_variants([scheme], _THREE)
     arrays: Arrays = {
         "x": np.array([study.facts.lo, study.facts.hi, why.x], np.float32),
         "places": np.zeros(0, np.int32),
@@ -410,22 +402,23 @@ def _large_payload(ruler: HandRuler, why: Explanation) -> tuple[HandPayload, Arr
     if bars is not None:
         arrays |= {"bar_edges": bars.edges, "bar_counts": bars.counts}
     handles = _handles(ruler.state, True) | {"range": not ruler.locked and range_counts(scheme)}
+    kind = "ranges" if "lo" in found else "params"
     payload = HandPayload(
         **_of_page(ruler, None),
-        **packed_together([program]),
+        **programs,
         far=True,
         shape=_THREE,
         selected=2,
-        variants=[{"program": 0, **describe_variant(scheme, _THREE, None)}],
+        variants=list(variants.values()),
         handles=handles,
         curve=curve,
-        found={"id": "ranges" if "lo" in found else "params", "names": list(found)} if found else None,
+        found={"id": kind, "names": list(found)} if found else None,
     )
     return payload, arrays
 
 
 def _of_page(ruler: HandRuler, larger: float | None) -> dict[str, Any]:
-    """Return what the page around a ruler gives, which is `larger` on a projector."""
+    """Return the parts of the page around a ruler, which is `larger` on a projector."""
     from quantviz.compiled.javascript import write_metrics
 
     words = templates("hand", language())
@@ -480,12 +473,29 @@ def _editable(state: LabState) -> bool:
     return True
 
 
-def describe_variant(scheme: Scheme, shape: Shape, size: int | None) -> dict[str, Any]:
-    """Return the facts and words of a scheme for the browser beside its program; `size` is its groups'."""
-    label = say(f"granularities.{scheme.granularity.id}.short") if size is None else str(size)
+def describe_variants(
+    schemes: Iterable[Scheme], shape: Shape, dtype: str | None = None, sizes: Mapping[Scheme, int] = _NO_SIZES
+) -> tuple[dict[Scheme, dict[str, Any]], dict[str, Any]]:
+    """Return the facts and words of the schemes that a browser has the arithmetic of, for a tensor of a
+    `dtype`, and their programs; `sizes` are those of groups.
+    """
+    from quantviz.compiled.javascript import packed_together
+
+    on_input = {each: each.on_input(dtype) if dtype else each for each in schemes}
+    programs = {each: program for each in on_input if (program := program_of(on_input[each]))}
+    variants = {
+        each: {"program": at, **_variant(on_input[each], shape, sizes.get(each), language())}
+        for at, each in enumerate(programs)
+    }
+    return variants, packed_together(programs.values())
+
+
+@lru_cache(maxsize=512)
+def _variant(scheme: Scheme, shape: Shape, size: int | None, language: str) -> Mapping[str, Any]:
+    granularity = text(f"granularities.{scheme.granularity.id}.short", language)
     return {
         "size": size,
-        "group_label": label,
+        "group_label": granularity if size is None else str(size),
         "format_words": format_words(scheme),
         **_variant_facts(scheme, shape),
     }

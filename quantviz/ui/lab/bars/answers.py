@@ -1,11 +1,10 @@
-"""What the choices in the Lab's controls lead to: the browser shows it before the server has answered."""
+"""Schemes that the choices in the Lab's controls lead to: the browser shows them before the server does."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Mapping
-from functools import lru_cache
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -26,7 +25,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import current_recipe
 from quantviz.schemes.scheme import NONFINITE, Scheme
 from quantviz.ui.components.controls import Answers, opened_list, show_controls
-from quantviz.ui.components.hand import describe_variant, is_light, program_of
+from quantviz.ui.components.hand import describe_variants, is_light
 from quantviz.ui.lab.bars.engine_controls import OWN, RULES, with_rule
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.sidebar.nonfinite import NOTE, heeded, note_of
@@ -50,24 +49,17 @@ def show_answers(study: Study, state: LabState) -> None:
     now = session.state()
     if (now.source, now.scheme) != (state.source, state.scheme):
         return  # the whole page is about to follow
-    from quantviz.compiled.javascript import packed_together
-
     offered = _offered(state)
     there = {
         key: each for key, each in offered.items() if not key.startswith(_LONG) or key == opened_list(_KEY)
     }
     reached = {key: _reached(key, choices, state) for key, choices in there.items()} | _steps(state)
     schemes = dict.fromkeys(each for choices in reached.values() for each in choices.values())
-    known = {each: made for each in schemes if (made := _variant_of(each, study.shape, study.x.dtype))}
-    programs = packed_together(program for program, _ in known.values())
+    at_once = (each for each in schemes if _is_at_once(each, study.shape))
+    known, programs = describe_variants(at_once, study.shape, study.x.dtype)
     variants = {
-        str(each): {
-            **variant,
-            "program": at,
-            "values": _values_under(each, state),
-            "told": _words_under(each, state),
-        }
-        for at, (each, (_, variant)) in enumerate(known.items())
+        str(each): {**variant, "values": _values_under(each, state), "told": _words_under(each, state)}
+        for each, variant in known.items()
     }
     calibration = {
         "id": state.scheme.calibration.id,
@@ -142,25 +134,14 @@ def _steps(state: LabState) -> dict[str, dict[str, Scheme]]:
     return found
 
 
-def _variant_of(scheme: Scheme, shape: Shape, dtype: str) -> tuple[Any, Mapping[str, Any]] | None:
-    """Return the program and the variant of a scheme; None where a browser cannot quantize with it at once:
-    where the range is searched for, or it takes too long.
-    """
+def _is_at_once(scheme: Scheme, shape: Shape) -> bool:
+    """Return whether a browser quantizes with a scheme within a frame: without a search for a range."""
     calibration = scheme.calibration
-    if not (calibration.of_values or isinstance(calibration, Given)) or not is_light(scheme, shape):
-        return None
-    return _described(scheme.on_input(dtype), shape, language())
-
-
-@lru_cache(maxsize=512)
-def _described(scheme: Scheme, shape: Shape, language: str) -> tuple[Any, Mapping[str, Any]] | None:
-    program = program_of(scheme)
-    size = getattr(scheme.granularity, "size", None)
-    return (program, describe_variant(scheme, shape, size)) if program else None
+    return (calibration.of_values or isinstance(calibration, Given)) and is_light(scheme, shape)
 
 
 def _values_under(scheme: Scheme, state: LabState) -> dict[str, str]:
-    """Return what the controls that follow a scheme show under it, by their fields."""
+    """Return the values of the controls that follow a scheme, by their fields."""
     fmt = scheme.number_format
     return {
         "format": choice_of(fmt),
