@@ -49,6 +49,7 @@ def show_page() -> None:
     # It has its room before there is something to say.
     said = st.container(key="golf_said").empty()
     tensor, plot, card = keep_board()
+    st.html("<style>.st-key-golf_more.st-key-golf_more { visibility: visible; }</style>")
     warm_up()
     with cost:
         bits = price(hole, session.state().scheme)
