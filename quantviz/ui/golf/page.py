@@ -49,7 +49,6 @@ def show_page() -> None:
     # It has its room before there is something to say.
     said = st.container(key="golf_said").empty()
     tensor, plot, card = keep_board()
-    st.html("<style>.st-key-golf_more.st-key-golf_more { visibility: visible; }</style>")
     warm_up()
     with cost:
         bits = price(hole, session.state().scheme)
@@ -67,6 +66,7 @@ def show_page() -> None:
     if in_room.golf_hole() == hole.id and now.tries:
         in_room.offer(round=0, vote={"answer": str((now.best or now.tries[-1]).scheme), "sure": True})
     show_board(now, tensor, plot)
+    st.html("<style>.st-key-golf_more.st-key-golf_more { visibility: visible; }</style>")
     with card:
         standings = show_scorecard(played)
     with st.container(key="golf_lower"):
