@@ -228,7 +228,7 @@ def the_selected_cell_is_dragged_in_xs_panel(page):
     wait_idle(page)
     page.wait_for_function(f"({RANGES})()[0].join() === '-0.5,7.5'")
     # In the tab Blame keys do the same, and it is told who pays.
-    page.locator(".st-key-tabs").get_by_text("Blame").click()
+    page.locator(".st-key-tabs").get_by_role("radio", name="Blame").click()
     page.wait_for_selector(".qv-payers")
     wait_idle(page)
     before = LabState.read(address(page))[0]
@@ -252,7 +252,7 @@ def the_selected_cell_is_dragged_in_xs_panel(page):
 def edited_cells_stay_when_the_scheme_is_dragged(page):
     edits = LabState.read(address(page))[0].source.edits
     assert edits
-    page.locator(".st-key-tabs").get_by_text("Cell").click()
+    page.locator(".st-key-tabs").get_by_role("radio", name="Cell").click()
     page.wait_for_selector("[data-handle=hi]")
     wait_idle(page)
     next(drag_end(page, -40), None)
@@ -263,7 +263,7 @@ def edited_cells_stay_when_the_scheme_is_dragged(page):
 
 def a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page):
     state, _ = LabState.read(address(page))
-    page.locator(".st-key-tabs").get_by_text("Range").click()
+    page.locator(".st-key-tabs").get_by_role("radio", name="Range").click()
     wait_idle(page)
     before = address(page).get("s")
     page.get_by_role("button", name="Use the range of least squared error", exact=True).click()
@@ -291,7 +291,7 @@ def a_range_dragged_over_several_blocks_says_that_it_sets_all(page):
 
 def every_step_opens_beside_the_picture(page):
     """It lay over the panels."""
-    page.locator(".st-key-tabs").get_by_text("Cell").click()
+    page.locator(".st-key-tabs").get_by_role("radio", name="Cell").click()
     page.wait_for_selector(".st-key-cell_steps")
     wait_idle(page)
     page.locator(".st-key-cell_steps label").click()
