@@ -147,10 +147,6 @@ class SeenLayer:
         )
         return self.found(f"picture {lines} {shown}", work)
 
-    def at_once(self, what: str, work: Callable[[LayerResult], T]) -> T:
-        """Return the cached result of a function of the layer that is quick for any; `what` names it."""
-        return _kept(self.source, f"{what} of {self.key}", partial(work, self.result))
-
     def found(self, what: str, work: Callable[[LayerResult], T]) -> T:
         """Return the cached result of a function of the layer, which can be pickled; `what` names it.
 

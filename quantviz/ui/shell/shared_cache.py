@@ -138,7 +138,8 @@ class Shared:
         room = self.most_bytes - sum(kept.bytes for kept in self._kept.values())
         while room < 0:
             # The run that has made the last one may ask for it again.
-            least = min(self._kept.keys() - {key}, key=lambda each: self._kept[each].worth)
+            others = (each for each in self._kept if each != key)
+            least = min(others, key=lambda each: self._kept[each].worth)
             self._floor = self._kept[least].worth
             room += self._kept.pop(least).bytes
 
