@@ -1,0 +1,73 @@
+"""The dial of a lesson's step: its sentence, its knob and its pictures, of which hidden ones are not sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quantviz.figures.numbers import short_number
+from quantviz.teaching.lessons.dials import DIALS, DialState, MarksPicture, Series
+from quantviz.ui.components.dial import Plot, show_dial
+from quantviz.ui.lessons.now import Now
+from quantviz.ui.shell import errors
+from quantviz.ui.shell.classroom import enlarge_lesson
+from quantviz.ui.shell.words import say
+
+#: The parts of a step that show a dial's pictures, in their order.
+_PICTURES = ("dial.picture", "dial.beside")
+
+
+def show_lesson_dial(now: Now, state: DialState, take: Callable[[str], None]) -> None:
+    """Show the dial of a step at the stop in hand; `take` gets the stop at which the hand lets go."""
+    series = state.series
+    shown = now.step.show - now.covered
+    told = "dial.numbers" in shown
+    words = {stop: _sentence(state.dial, series, at) if told else "" for at, stop in enumerate(series.stops)}
+    plots = tuple(
+        _plot(picture) for part, picture in zip(_PICTURES, series.pictures, strict=False) if part in shown
+    )
+    title = say(f"lessons.dials.{state.dial}.title")
+    show_dial(
+        f"lesson_dial_{now.place.lesson}_{now.place.step}_{now.attempt}",
+        title,
+        words,
+        state.at,
+        plots,
+        errors.safely(take),
+        {stop: stop for stop in series.stops},
+        presses=DIALS[state.dial].presses,
+    )
+
+
+def _sentence(dial: str, series: Series, at: int) -> str:
+    numbers = {name: short_number(value) for name, value in series.numbers[at].items()}
+    return say(f"lessons.dials.{dial}.said", **numbers)
+
+
+def _plot(picture: MarksPicture) -> Plot:
+    """Return a picture of marks as `marks.js` paints it, with the words of the session's language."""
+    larger = enlarge_lesson() or 1.0
+    header: dict[str, Any] = {
+        "kind": "marks",
+        "caption": say(f"lessons.dials.{picture.words}"),
+        "alt": say(f"lessons.dials.{picture.words}"),
+        "names": [[say(f"lessons.dials.{name}"), color] for name, color in picture.names],
+        "frame": picture.frame,
+        "equal": picture.equal,
+        "larger": larger,
+        "height": round(larger * picture.height),
+        "marks": [
+            {
+                "draw": marks.draw,
+                "color": marks.color,
+                "size": larger * marks.size if marks.draw in ("line", "dots") else marks.size,
+                "dashed": marks.dashed,
+                "hollow": marks.hollow,
+                "labels": marks.labels,
+                "count": marks.x.shape[-1],
+            }
+            for marks in picture.marks
+        ],
+    }
+    places = enumerate(picture.marks)
+    return Plot(header, {f"{axis}{at}": getattr(marks, axis) for at, marks in places for axis in ("x", "y")})
