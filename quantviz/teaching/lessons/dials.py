@@ -49,6 +49,16 @@ DIALS: Mapping[str, Dial] = MappingProxyType(
             ),
             ("weights",),
         ),
+        "gptq": Dial(
+            "quantviz.teaching.lessons.dial_rounding",
+            (
+                *("rounded", "wrong_ways", "gptq_error", "gptq_weight_error", "nearest_error"),
+                *("nearest_weight_error", "loudest_order", "wrong_order", "together"),
+                *("one_of_pair", "other_of_pair"),
+            ),
+            ("inputs",),
+            presses=True,
+        ),
     }
 )
 #: The names that formulas have for numbers of dials.
@@ -80,6 +90,8 @@ class DialState(LabState):
 
     def nearest(self, value: float) -> DialState:
         """Return the state at the stop next to a number."""
+        if DIALS[self.dial].presses:
+            return replace(self, at=f"{value:.0f}")
         stops = self.series.stops
         return replace(self, at=min(stops, key=lambda stop: abs(float(stop) - value)))
 
