@@ -1,4 +1,4 @@
-"""The dial of GPTQ: the weights of one row are rounded one by one, and those that are left move to make up."""
+"""The dial of GPTQ: weights of one row are rounded one by one, and those that are left move to make up."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _Swept:
 
 
 def _of_row(task: MethodTask, names: tuple[str, ...]) -> dict[str, float]:
-    """Return the numbers that hold at every stop: orders that solve questions, and the pair of the ellipse."""
+    """Return the numbers that all stops share: orders that solve questions, and the pair of the ellipse."""
     one, other = _pair(task.hessian)
     loud = task.hessian.diagonal()
     falling = loud.argsort(descending=True, stable=True).tolist()

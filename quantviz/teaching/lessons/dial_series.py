@@ -1,4 +1,4 @@
-"""What a dial of a lesson has at its stops: numbers, and pictures that are made of marks.
+"""The stops of a lesson's dial: their numbers, and their pictures, which are made of marks.
 
 The browser gets all stops at once (`quantviz/browser/dial/marks.js`), so that a hand is answered in the same
 frame, with the core's own numbers.
