@@ -32,7 +32,7 @@ def show_lesson_dial(now: Now, state: DialState, take: Callable[[str], None]) ->
     )
     title = say(f"lessons.dials.{state.dial}.title")
     show_dial(
-        f"lesson_dial_{now.place.lesson}_{now.place.step}_{now.attempt}",
+        "lesson_dial",
         title,
         words,
         state.at,
