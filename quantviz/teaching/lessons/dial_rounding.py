@@ -132,10 +132,10 @@ def _comb(sweep: list[_Swept]) -> MarksPicture:
             Marks("dots", start, lines[0], "muted", 5, hollow=True),
             Marks("dots", where(~rounded), lines, "first", 5),
             Marks("dots", where(rounded & ~wrong), lines, "accent", 7),
-            Marks("dots", where(wrong), lines, "clipping", 7),
+            Marks("dots", where(wrong), lines, "red", 7),
             Marks("words", np.full(count, -reach - 0.2 * scale), lines[0], "text", labels=tuple("12345678")),
         ),
-        (("gptq.left", "first"), ("gptq.rounded", "accent"), ("gptq.wrong", "clipping")),
+        (("gptq.left", "first"), ("gptq.rounded", "accent"), ("gptq.wrong", "red")),
         height=230,
     )
 
@@ -168,6 +168,14 @@ def _ellipse(sweep: list[_Swept]) -> MarksPicture:
             Marks("dots", start[:1], start[1:], "muted", 5, hollow=True),
             Marks("dots", nearest[:1], nearest[1:], "text", 5, hollow=True),
             Marks("dots", here[:, :1], here[:, 1:], "accent", 6),
+            # The weights' names, at the far ends of their axes.
+            Marks(
+                "words",
+                start[0] + 0.94 * reach * np.array([1.0, -1.0]),
+                start[1] + 0.94 * reach * np.array([-1.0, 1.0]),
+                "muted",
+                labels=tuple(str(place + 1) for place in pair),
+            ),
         ),
         (("gptq.equal", "second"), ("gptq.nearest", "text"), ("gptq.here", "accent")),
         equal=True,
