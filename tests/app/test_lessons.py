@@ -23,6 +23,7 @@ from quantviz.lab.moves import hand_choices
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.teaching.lessons import all_steps, known_by, lessons, term_home
+from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
 from quantviz.teaching.lessons.model import (
@@ -119,6 +120,8 @@ def dragged_answers(question, scenes):
     tried += [{"kind": "cell", "cell": list(start.cell), "value": share * hi} for share in (0.11, 0.93)]
     tried += [{"kind": "format", "id": name} for name in hand_choices(start).formats.values]
     tried += [{"kind": "group", "size": size} for size in hand_choices(start).sizes.values]
+    stops = start.series.stops if isinstance(start, DialState) else ()
+    tried += [{"kind": "dial", "at": stop} for stop in stops]
     for message in tried:
         with contextlib.suppress(QuantVizError):
             yield drag_answer(start, moved_by(start, message, question.moves))

@@ -41,7 +41,7 @@ def series(weights: Tensor, inputs: Tensor, at: str) -> Series:
         stops,
         tuple({**shared, **each.numbers()} for each in sweep),
         (_comb(sweep), _ellipse(sweep)),
-        layer_address(weights, inputs, "gptq"),
+        layer_address(weights, inputs, "gptq", ("weights",)),
         ("", *(f"{name} ✓" if name in done else name for name in names)),
     )
 
@@ -124,7 +124,7 @@ def _comb(sweep: list[_Swept]) -> MarksPicture:
         return np.where(these, places, np.nan)
 
     return MarksPicture(
-        "gptq.comb",
+        "sliding.comb",
         (-reach - 0.5 * scale, reach, 0.3, count + 0.7),
         (
             Marks("line", np.repeat(teeth, 3), np.tile(edges, len(teeth)), "line", 1),
@@ -135,7 +135,7 @@ def _comb(sweep: list[_Swept]) -> MarksPicture:
             Marks("dots", where(wrong), lines, "red", 7),
             Marks("words", np.full(count, -reach - 0.2 * scale), lines[0], "text", labels=tuple("12345678")),
         ),
-        (("gptq.left", "first"), ("gptq.rounded", "accent"), ("gptq.wrong", "red")),
+        (("sliding.left", "first"), ("sliding.rounded", "accent"), ("sliding.wrong", "red")),
         height=230,
     )
 
@@ -159,7 +159,7 @@ def _ellipse(sweep: list[_Swept]) -> MarksPicture:
     ends = [np.array([at - reach, at + reach, np.nan]) for at in start]
     here = np.stack([each.values[pair] for each in sweep])
     return MarksPicture(
-        "gptq.ellipse",
+        "sliding.ellipse",
         (start[0] - reach, start[0] + reach, start[1] - reach, start[1] + reach),
         (
             Marks("line", np.repeat(teeth[0], 3), np.tile(ends[1], len(teeth[0])), "line", 1),
@@ -177,7 +177,7 @@ def _ellipse(sweep: list[_Swept]) -> MarksPicture:
                 labels=tuple(str(place + 1) for place in pair),
             ),
         ),
-        (("gptq.equal", "second"), ("gptq.nearest", "text"), ("gptq.here", "accent")),
+        (("sliding.equal", "second"), ("sliding.nearest", "text"), ("sliding.here", "accent")),
         equal=True,
         height=230,
     )

@@ -81,7 +81,7 @@ class Series:
 
 
 def layer_address(
-    weights: Tensor, inputs: Tensor, method: str, *, plain_weights: bool = False
+    weights: Tensor, inputs: Tensor, method: str, rounded: tuple[str, ...] = ("weights", "inputs")
 ) -> Callable[[str], tuple[str, Mapping[str, str]]]:
     """Return the function from a stop to the page of layers with this layer under a method.
 
@@ -89,8 +89,9 @@ def layer_address(
         weights: The weights.
         inputs: The inputs.
         method: The chain of methods, with `{}` for the stop.
-        plain_weights: Whether the weights stay as they are.
+        rounded: The sides that are rounded; the others stay as they are.
     """
-    pair = SchemePair(AS_IT_IS if plain_weights else str(weights[1]), str(inputs[1]))
+    schemes = {"weights": str(weights[1]), "inputs": str(inputs[1])}
+    pair = SchemePair(*(form if side in rounded else AS_IT_IS for side, form in schemes.items()))
     layer = OwnLayer(weights[0], inputs[0])
     return lambda at: ("pages/explore/layers.py", LayerState(layer, pair, method.format(at)).written())

@@ -36,12 +36,12 @@ class Dial:
 
 DIALS: Mapping[str, Dial] = MappingProxyType(
     {
-        "smoothquant": Dial(
+        "smoothing": Dial(
             "quantviz.teaching.lessons.dial_smoothing",
             ("output_error", "weight_error", "plain_error", "best_alpha", "loudest_input", "loudest_weight"),
             ("inputs",),
         ),
-        "rotation": Dial(
+        "turning": Dial(
             "quantviz.teaching.lessons.dial_turning",
             (
                 *("squares", "peak", "turned_mse", "turned_sqnr", "turned_step", "gain_db"),
@@ -49,7 +49,7 @@ DIALS: Mapping[str, Dial] = MappingProxyType(
             ),
             ("weights",),
         ),
-        "gptq": Dial(
+        "sliding": Dial(
             "quantviz.teaching.lessons.dial_rounding",
             (
                 *("rounded", "wrong_ways", "gptq_error", "gptq_weight_error", "nearest_error"),
