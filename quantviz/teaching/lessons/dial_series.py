@@ -91,7 +91,8 @@ def layer_address(
         method: The chain of methods, with `{}` for the stop.
         rounded: The sides that are rounded; the others stay as they are.
     """
-    schemes = {"weights": str(weights[1]), "inputs": str(inputs[1])}
-    pair = SchemePair(*(form if side in rounded else AS_IT_IS for side, form in schemes.items()))
+    pair = SchemePair(AS_IT_IS, AS_IT_IS)
+    for side in rounded:
+        pair = pair.with_side(side, str(weights[1] if side == "weights" else inputs[1]))
     layer = OwnLayer(weights[0], inputs[0])
     return lambda at: ("pages/explore/layers.py", LayerState(layer, pair, method.format(at)).written())
