@@ -196,6 +196,16 @@ def not_told(at, step, scenes, opened=frozenset()):
             for dtype in (values.dtype, np.float32, np.float64):
                 assert values.astype(dtype).tobytes() not in sent, part
 
+    if isinstance(scenes[HERE].state, DialState):
+        series, dial = scenes[HERE].state.series, scenes[HERE].state.dial
+        keys = {"dial.numbers": f"{dial}.said", "dial.picture": series.pictures[0].words}
+        keys["dial.beside"] = series.pictures[1].words
+        for part, key in keys.items():
+            # Up to the first number.
+            said = [catalogue(each)[f"lessons.dials.{key}"].split("{")[0] for each in languages()]
+            forms = {form.encode() for each in said for form in (each, json.dumps(each)[1:-1])}
+            assert any(form in sent for form in forms) == (part in step.show - hidden), part
+
     def no_number(*forms):
         # 255 or 3 may stand there for another reason; 3.579 may not.
         telling = [form for form in forms if len(re.sub("[−.]", "", form)) >= 4]

@@ -93,12 +93,14 @@ def _teeth(result: QuantResult, reach: float) -> Numbers:
 
 def _falling(sqnr: Numbers) -> MarksPicture:
     """Return the SQNR over the angle, with a disc at the present one."""
-    room = 0.1 * (sqnr.max() - sqnr.min() or 1.0)
+    room = 0.15 * (sqnr.max() - sqnr.min() or 1.0)
+    ends = np.array([sqnr.min() - room / 2, sqnr.max() + room / 2])
     return MarksPicture(
         "turning.sqnr",
         (-1, FULL_ANGLE + 1, float(sqnr.min() - room), float(sqnr.max() + room)),
         (
             Marks("line", _ANGLES, sqnr, "first"),
             Marks("dots", _ANGLES[:, None], sqnr[:, None], "accent", 6),
+            Marks("words", np.full(2, 3.0), ends, "muted", labels=tuple(f"{end:.1f} dB" for end in ends)),
         ),
     )
