@@ -109,10 +109,9 @@ def turned(page, state, goal):
     track.evaluate("each => each.scrollIntoView({ block: 'center' })")
     place, act = box(track), fingers(page)
     y = (place.top + place.bottom) / 2
-    ends = place.left + 10, place.right - 10
-    x, to = (
-        ends[0] + (ends[1] - ends[0]) * stops.index(each.at) / (len(stops) - 1) for each in (state, goal)
-    )
+    # The disc's middle is 10 px inside of the track's ends.
+    room = (place.right - place.left - 20) / (len(stops) - 1)
+    x, to = (place.left + 10 + room * stops.index(each.at) for each in (state, goal))
     act("start", x, y)
     for part in range(1, 9):
         act("move", x + (to - x) * part / 8, y)
