@@ -62,7 +62,7 @@ def read_apart(
         raise QuantVizError("drop.too_long", file=clipped(file)) from None
 
 
-class Place(Protocol):
+class OutsideFile(Protocol):
     """Where a file from outside lies; it can be pickled."""
 
     @property

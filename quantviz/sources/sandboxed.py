@@ -17,7 +17,7 @@ from quantviz.sources.files.catalog import Catalog, Index, LazyInfos, Loaded, Te
 from quantviz.sources.files.file_data import FileData, clipped
 from quantviz.sources.layouts.decoded import DECODED
 from quantviz.sources.limits import Limits
-from quantviz.sources.sandbox import Place, Read, read_apart
+from quantviz.sources.sandbox import OutsideFile, Read, read_apart
 from quantviz.sources.stores.addresses import beside
 from quantviz.tensors.lazy import OwnScales, Stored, Values
 
@@ -72,7 +72,7 @@ class Sandboxed(Catalog):
         QuantVizError: It cannot be read.
     """
 
-    def __init__(self, place: Place, read: Read = read_apart) -> None:
+    def __init__(self, place: OutsideFile, read: Read = read_apart) -> None:
         self._place = place
         self._read = read
         self._data = place.data()
@@ -194,7 +194,7 @@ class _Apart(Stored):
 @dataclass(frozen=True)
 class _SandboxedName:
     version: Hashable
-    place: Place = field(compare=False)
+    place: OutsideFile = field(compare=False)
 
 
 def _answer(named: _SandboxedName, work: Callable[[ModelTensors], T]) -> T:
