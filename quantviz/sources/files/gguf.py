@@ -1,6 +1,4 @@
-""".gguf: llama.cpp's file of metadata and tensors. Read here, so that nothing is believed before it is
-checked.
-"""
+""".gguf: llama.cpp's file of metadata and tensors. The `gguf` package maps whole files; here ranges are read."""
 
 from __future__ import annotations
 
