@@ -80,7 +80,7 @@ class AskedStore(Store):
 
 
 def answered(store: Store, opened: str, question: Any) -> Any:
-    """Return the answer of a store to a question of `AskedStore`, on the file at an address or those beside it.
+    """Return the answer of a store to a question of `AskedStore`, on an opened file or those beside it.
 
     Raises:
         QuantVizError: The store raises it, or the question is about other files.
