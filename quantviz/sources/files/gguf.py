@@ -1,4 +1,4 @@
-""".gguf: llama.cpp's file of metadata and tensors. The `gguf` package maps whole files; here ranges are read."""
+""".gguf: llama.cpp's file of metadata and tensors. Read by ranges: the `gguf` package maps whole files."""
 
 from __future__ import annotations
 
