@@ -106,13 +106,15 @@ def test_what_is_large_and_nobody_asks_for_goes():
     now[0] = 50.0
     assert kept.forget_unused()
     assert not kept.forget_unused()
+    for name in ("large", "small", "asked for"):
+        kept.get(name, lambda name=name: made.append(f"{name} again"))
+    assert made[3:] == ["large again"]
 
 
 def test_without_a_session_tensors_and_smaller_facts_are_let_go_too(monkeypatch):
     now = [0.0]
-    kept = {
-        name: Shared(2**30, lambda: now[0]) for name in (shared_cache.TENSOR_BYTES, shared_cache.FACT_BYTES)
-    }
+    settings = shared_cache.TENSOR_BYTES, shared_cache.FACT_BYTES
+    kept = {name: Shared(2**30, lambda: now[0]) for name in settings}
     monkeypatch.setattr(shared_cache, "_cache", kept.get)
     for each in kept.values():
         each.get("large", lambda: bytes(2**21))
@@ -123,9 +125,6 @@ def test_without_a_session_tensors_and_smaller_facts_are_let_go_too(monkeypatch)
     assert [each.held for each in kept.values()] == [before, before]
     assert shared_cache.forget_unused(is_alone=True)
     assert all(0 < each.held < 2**12 for each in kept.values())
-    for name in ("large", "small", "asked for"):
-        kept.get(name, lambda name=name: made.append(f"{name} again"))
-    assert made[3:] == ["large again"]
 
 
 def test_bytes_are_counted_wherever_they_are():
