@@ -29,7 +29,7 @@ ASYMMETRIC = "uint8,asymmetric,per_tensor,min_max,onnxruntime"
 #: The layer with which the page opens.
 FIRST = "minilm_1_intermediate"
 #: The values that the picture shows of X, W and Y.
-SHOWN = ("error", "x", "x_hat")
+SHOWN = ("x", "error", "codes")
 TABS = ("cell", "channels", "integer", "method", "compare")
 #: Pairs that are compared at most.
 MOST_PAIRS = 8
