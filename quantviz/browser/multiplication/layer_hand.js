@@ -262,9 +262,18 @@ export class LayerHand {
   pooledInputs() {
     const { data, shown, picture } = this;
     const { edges, ends } = picture.known;
-    const values = { error: () => changesOf(shown.x, shown.xHat), x: () => shown.x, codes: () => shown.ofInputs.q };
+    const values = {
+      error: () => changesOf(shown.x, shown.xHat),
+      x: () => shown.x,
+      codes: () => shown.ofInputs.q,
+    };
     const found = pooled(values[data.shown](), data.shape[1], edges[0], edges[1]);
-    return { ...found, end: ends[0], largest: largestOf(found.values), noise: () => new Float64Array(found.values.length) };
+    return {
+      ...found,
+      end: ends[0],
+      largest: largestOf(found.values),
+      noise: () => new Float64Array(found.values.length),
+    };
   }
 
   release() {

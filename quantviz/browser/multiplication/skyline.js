@@ -125,7 +125,9 @@ export class Skyline {
   }
 
   key(event) {
-    const way = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[event.key];
+    const way = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[
+      event.key
+    ];
     if (event.key === "Escape") return this.moves.cancel();
     if (!way) return;
     event.preventDefault();

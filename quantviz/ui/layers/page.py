@@ -103,7 +103,9 @@ def _show_layer(state: LayerState, seen: SeenLayer) -> None:
     with st.container(key="layers_scene"):
         with st.container(key="layers_left", gap="xsmall"):
             hand = show_hand(seen, state, (*cell, channel))
-            show_picture(seen, state, (*cell, channel if hand else state.channel), hand=hand)
+            # With knobs, the picture leaves them room.
+            with st.container(key="layers_view_hand" if hand else "layers_view", gap="xsmall"):
+                show_picture(seen, state, (*cell, channel if hand else state.channel), hand=hand)
         with st.container(key="layers_right", gap="xsmall"):
             with st.container(key="layers_numbers", gap="xsmall"):
                 show_numbers(seen)

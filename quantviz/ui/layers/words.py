@@ -117,8 +117,8 @@ def _finding(seen: SeenLayer) -> str:
 
 
 def _sharing(operand: Operand, size: float) -> str:
-    """Return who shares a scale with a channel's values, the largest of which is `size`: "all" others, "some"
-    of them, or "none"; "cut" where the range was set by hand and ends below them.
+    """Return the values that share a scale with a channel's own, the largest of which is `size`: "all"
+    others, "some" of them, or "none"; "cut" where the range was set by hand and ends below them.
     """
     if operand.study is None:
         return "none"
