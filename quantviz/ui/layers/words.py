@@ -169,7 +169,7 @@ def show_remedy(seen: SeenLayer, state: LayerState) -> None:
 
     if state.method != NEAREST:
         return
-    found = seen.at_once("remedy", lambda result: best_remedy(result, state.pair))
+    found = seen.found("remedy", partial(best_remedy, pair=state.pair))
     if found is None:
         return
     taken = method_name(found.method)
