@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import math
-import re
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
