@@ -38,7 +38,12 @@ def instances(tmp_path_factory):
             answer,
             ("capture", "collect", "compare_runs", "compare_schemes", "layer", "measure", "rate_distortion"),
         ),
-        *(answer("integer_layer"), answer("attention"), qv.Codes([[1, 2]], 0.5)),
+        *(
+            answer("integer_layer"),
+            answer("attention"),
+            answer("ranges_over_batches"),
+            qv.Codes([[1, 2]], 0.5),
+        ),
         qv.AttentionOptions(),
         *(qv.Scheme(), course, course.scale, qv.Offer(("int8",)), qv.Note.of("tail")),
         *(qv.FORMATS["int4"], qv.FORMATS["float8_e4m3fn"].float_bits, qv.QuantVizError("tail")),

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from quantviz.errors import QuantVizError
+from quantviz.tensors.conversion import as_plain
 
 _BITS_PER_NAT = 1 / math.log(2)
 
@@ -112,12 +113,9 @@ def next_tokens(tokens: Any, skip: int | None) -> torch.Tensor:
     >>> next_tokens([[5, 6, 7, 8]], None)
     tensor([[-1, -1,  8, -1]])
     """
-    try:
-        ids = torch.as_tensor(tokens)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise QuantVizError("runs.tokens", got=type(tokens).__name__) from error
+    ids = as_plain(tokens)
     whole = not ids.is_floating_point() or bool((ids == ids.trunc()).all())
-    if ids.dim() not in (1, 2) or ids.is_complex() or not whole or bool((ids < 0).any()):
+    if ids.dim() not in (1, 2) or not whole or bool((ids < 0).any()):
         raise QuantVizError("runs.tokens", got=f"{ids.dtype} {tuple(ids.shape)}")
     length = ids.shape[-1]
     first = length // 2 if skip is None else skip

@@ -21,6 +21,7 @@ from quantviz.schemes.calibration import Range
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.blocks import viewed
+from quantviz.tensors.conversion import as_plain
 
 Array = npt.NDArray[Any]
 Ends = tuple[float, float]
@@ -318,7 +319,7 @@ def ranges_over_batches(
 
 
 def _values_of(batch: Any, number: int) -> torch.Tensor:
-    values = torch.as_tensor(batch).detach().to("cpu", torch.float32).ravel()
+    values = as_plain(batch).to(torch.float32).ravel()
     if not len(values) or not bool(torch.isfinite(values).all()):
         raise QuantVizError("observers.batch", number=number, count=len(values))
     return values

@@ -74,6 +74,7 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
         "patches": {"x": [[[[1, 2], [3, 4]]]], "kernel": (2, 1)},
         "plot_quantization_errors": {"original": X, "quantized": result.q, "dequantized": result.x_hat},
         "quantize": {"x": X, "scheme": scheme},
+        "ranges_over_batches": {"batches": [X, X]},
         "rate_distortion": {"x": X},
         "report": {"table": rows},
         "requantize": {"accumulators": [1, 2], "multiplier": 0.5},
