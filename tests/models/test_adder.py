@@ -24,7 +24,14 @@ from quantviz.models.character_model import (
 from quantviz.models.layer_effects import layer_effects, rank_correlation
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes
 from quantviz.models.network import Network, logits
-from quantviz.models.predicting import PREDICTORS, numbers_of, predict_sums, scheme_numbers, tried_schemes
+from quantviz.models.predicting import (
+    PREDICTORS,
+    numbers_of,
+    pair_orders,
+    predict_sums,
+    scheme_numbers,
+    tried_schemes,
+)
 from quantviz.models.quantizing import quantized_network, watched_on_calibration
 from quantviz.models.sums import (
     ADDER_SIZES,
@@ -257,6 +264,11 @@ def test_schemes_rank_by_kl_as_by_their_sums():
     assert all(each.right < 990 for each in rows)
     found = predict_sums(rows)
     assert found["kl"] > 0.95
+    orders = pair_orders(rows)
+    assert orders.alike > 50
+    assert orders.alike + orders.undecided + len(orders.against) == 66
+    # What is left has so large a KL that most sums are wrong whichever has more.
+    assert all(one.kl < other.kl and one.right < other.right < 200 for one, other in orders.against)
     # A rounding of inputs or of the cache changes no weight.
     assert found["weight_db"] < found["kl"]
     assert list(found) == list(PREDICTORS)

@@ -64,12 +64,13 @@ def show_field(found: Sums, state: ModelState) -> None:
             f"<small>{each.left:03}+{each.right:03}</small>{_answer(each)}</span>"
         )
     alt = html.escape(say("models.field_alt", right=right, count=len(sums)))
-    st.html(f'<div class="qv-field" role="img" aria-label="{alt}">{"".join(cells)}</div>')
+    field = f'<div class="qv-sum-field" role="img" aria-label="{alt}">{"".join(cells)}</div>'
     wrong = [_written(each) for each in sums if not each.is_right]
     told = say("models.no_wrong")
     if wrong:
         told = say("models.wrong_sums", sums=" · ".join(wrong[:_TOLD]) + " …" * (len(wrong) > _TOLD))
-    st.html(f'<p class="qv-small qv-wrong-sums" tabindex="0">{html.escape(told)}</p>')
+    with st.container(key="models_sums"):
+        st.html(f'{field}<p class="qv-small qv-wrong-sums" tabindex="0">{html.escape(told)}</p>')
     with st.container(key="models_orders", horizontal=True, gap="small", vertical_alignment="center"):
         choose_among(
             "models_order",
