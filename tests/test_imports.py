@@ -171,7 +171,7 @@ ALLOWED = {
     " streaming tensors text whole_files",
     "checkpoints": "analysis budget compiled errors evaluation jobs layers pickling public_calls"
     " quantization quoting schemes sources streaming tensors text whole_files",
-    "models": "budget checkpoints errors evaluation layers pickling public_calls quantization schemes"
+    "models": "checkpoints errors evaluation layers pickling public_calls quantization schemes"
     " sources streaming tensors text whole_files",
     "lab": "errors layers models schemes sources streaming tensors text",
     "figures": "analysis checkpoints errors evaluation layers models public_calls quantization schemes"

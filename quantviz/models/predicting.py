@@ -37,7 +37,7 @@ class SchemeNumbers:
 
     @property
     def kind(self) -> str:
-        """Return what is rounded: "weights", weights by a method, "methods", "inputs" or the "cache"."""
+        """Return its kind: "weights", "methods" for weights by a method, "inputs" or "cache"."""
         if "inputs" in self.name:
             return "inputs"
         if self.name.startswith("keys"):

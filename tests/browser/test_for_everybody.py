@@ -177,7 +177,13 @@ MORE = {
 }
 HEIGHTS = {390: 844, 820: 1100, 1366: 768, 1920: 1000}
 #: What is loaded on every pull request beside the pages above, which are at two widths.
-FEW = (("lessons", 1920, "en"), ("lab", 820, "zh"), ("adder", 390, "zh"), ("adder", 820, "en"), ("mixed bits", 1366, "en"))
+FEW = (
+    ("lessons", 1920, "en"),
+    ("lab", 820, "zh"),
+    ("model", 1366, "en"),
+    ("adder", 390, "zh"),
+    ("mixed bits", 1366, "en"),
+)
 #: All the rest, of which a night has some, and which a server that has just started is asked for.
 AT_REST = sample_of(itertools.product((*PAGES, *MORE), HEIGHTS, ("en", "zh")), 24)
 AT_START = sample_of(itertools.product((*PAGES, *MORE), HEIGHTS), 6)
