@@ -204,7 +204,8 @@ ALLOWED = {
     "ui/gallery": "browser figures lab sources teaching ui/components ui/shell",
     "ui/teacher": "analysis errors figures lab rooms teaching text ui/components ui/layers ui/lessons"
     " ui/shell",
-    "ui/home": "browser compiled errors figures lab models schemes sources text ui/components ui/lab ui/shell",
+    "ui/home": "browser compiled errors figures lab models schemes sources text ui/components ui/lab"
+    " ui/shell",
     "ui/drop": "checkpoints errors models sources text ui/checkpoints ui/lab ui/shell",
 }
 

@@ -1,7 +1,8 @@
 """The toys of the front door: a picture, a row of weights, and an adder's sums, at few bits.
 
-The browser quantizes the first two by the schemes' own arithmetic (`quantviz.compiled.javascript`), so that all of it
-follows the hand. Nothing that is drawn at first needs torch, but where the programs were never written before.
+The browser quantizes the first two by the schemes' own arithmetic (`quantviz.compiled.javascript`), so that
+all of it follows the hand; the sums are measured once by the server. Nothing that is drawn at first needs
+torch, but where the programs were never written before.
 """
 
 from __future__ import annotations
