@@ -20,6 +20,8 @@ export class SumsToy {
   take(sums) {
     this.runs = new Map(sums.map((run) => [run.bits, run]));
     this.original = sums.find((run) => run.bits > this.most);
+    const wrong = this.runs.get(this.telling)?.sums.findIndex((sum) => sum[2] !== truthOf(sum));
+    this.at = Math.max(wrong ?? 0, 0);
   }
 
   result(bits) {

@@ -170,7 +170,11 @@ def play_data(language: str, theme: str, sums: tuple[FieldOfSums, ...] = ()) -> 
         "link_version": VERSION,
         "writing": asdict(WRITING),
         "toys": toys,
-        "sums": [asdict(each) | {"size": _size(*each.size, language)} for each in sums],
+        "sums": [
+            asdict(each)
+            | {"right": f"{each.right:,}", "count": f"{each.count:,}", "size": _size(*each.size, language)}
+            for each in sums
+        ],
         "words": dict(templates("home", language)),
         "colors": {
             **colours.named("text", "muted", "line", "surface", "font"),
@@ -202,7 +206,7 @@ def _size(before: float, after: float, language: str) -> str:
 def _bytes(count: float) -> str:
     """Return a number of bytes as it is read.
 
-    >>> _bytes(98304.0), _bytes(14.0)
-    ('98 kB', '14 B')
+    >>> _bytes(98304.0), _bytes(14.0), _bytes(401_408.0)
+    ('98 kB', '14 B', '400 kB')
     """
-    return f"{count / 1000:.2g} kB" if count >= 1000 else f"{math.ceil(count)} B"
+    return f"{float(f'{count / 1000:.2g}'):g} kB" if count >= 1000 else f"{math.ceil(count)} B"
