@@ -10,9 +10,9 @@ from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import LayerState
 from quantviz.layers.methods.chain import fitting_chains, offered_chains
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, scheme_of_bits
-from quantviz.models.predicting import tried_schemes
+from quantviz.models.predicting import SchemeNumbers, pair_orders, predict_sums, tried_schemes
 from quantviz.models.salient_channels import salient_costs
-from quantviz.ui.checkpoints import model_room
+from quantviz.ui.checkpoints import model_room, model_sums
 from quantviz.ui.checkpoints.model_layers import state_of_layer
 from quantviz.ui.checkpoints.model_state import ModelState, state_of
 from quantviz.ui.checkpoints.state import CheckpointsState
@@ -101,6 +101,30 @@ def test_a_state_is_one_that_its_model_can_have():
     assert state.fitting("adder") == ModelState(layer=1)
     assert ModelState(only="lm_head").fitting("adder").schemes().by_name.keys() == {"lm_head"}
     assert ModelState(part="predict").fitting("character_twin").part == "layers"
+
+
+def test_the_part_on_predictions_says_what_the_schemes_give(monkeypatch):
+    """With numbers made up: sums are lost by KL, but for one scheme that has more of both."""
+    tried = list(tried_schemes())
+
+    def numbers(key, work):
+        k = tried.index(key.removeprefix("adder under "))
+        return SchemeNumbers(tried[k], 40.0 - k, 0.001, 0.1 * (k + 1), 600 if k == 61 else 1000 - 15 * k)
+
+    at = session.opened(PAGE, f="model:adder", part="depth", lang="en")
+    monkeypatch.setattr(model_sums, "job_of", numbers)
+    healthy(act(at, models_part="predict"))
+    rows = [numbers(f"adder under {name}", None) for name in tried]
+    found = predict_sums(rows)
+    words = {"kl": "KL", "rel_out": "output error", "weight_db": "weight SQNR"}
+    assert words_of(at, "models_predictor") == [f"{words[name]}: {found[name]:.2f}" for name in words]
+    dots = [at for trace in spec(at, "models_schemes")["data"] for at in trace["y"]]
+    assert sorted(dots) == sorted(each.right for each in rows)
+    orders = pair_orders(rows)
+    one, other = orders.against[0]
+    said = " ".join(each.value for each in at.caption)
+    assert f"{len(orders.against)} stand the other way" in said
+    assert f"and fewer right sums, {one.right} against {other.right}" in said
 
 
 @pytest.mark.nightly
