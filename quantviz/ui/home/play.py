@@ -153,23 +153,12 @@ def play_data(language: str, theme: str, sums: tuple[FieldOfSums, ...] = ()) -> 
             }
         )
         first += len(toy.schemes)
-    toys.append(
-        {
-            "name": "sums",
-            "label": text("home.toys.sums", language),
-            "telling": _TELLING_SUMS,
-            "variants": [
-                {"bits": bits, "levels": _levels(Scheme(f"int{bits}"), language), "size": ""}
-                for bits in SUM_BITS
-            ],
-        }
-    )
     header = {
         **programs,
         "language": language,
         "link_version": VERSION,
         "writing": asdict(WRITING),
-        "toys": toys,
+        "toys": [*toys, _toy_of_sums(language)],
         "sums": [
             asdict(each)
             | {"right": f"{each.right:,}", "count": f"{each.count:,}", "size": _size(*each.size, language)}
@@ -190,6 +179,17 @@ def play_data(language: str, theme: str, sums: tuple[FieldOfSums, ...] = ()) -> 
         },
     }
     return pack(header, {**_arrays(), "errors": rgb(colours.errors, _SHADES).ravel()})
+
+
+def _toy_of_sums(language: str) -> dict[str, Any]:
+    return {
+        "name": "sums",
+        "label": text("home.toys.sums", language),
+        "telling": _TELLING_SUMS,
+        "variants": [
+            {"bits": bits, "levels": _levels(Scheme(f"int{bits}"), language), "size": ""} for bits in SUM_BITS
+        ],
+    }
 
 
 def _levels(scheme: Scheme, language: str) -> str:
