@@ -27,12 +27,10 @@ from quantviz.text import text
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.small_parts import term
 from quantviz.ui.layers.state import OWNER, SeenLayer
-from quantviz.ui.shell.words import language, method_name, plain, say, sentences, share
+from quantviz.ui.shell.words import language, method_name, plain, say, sentences, share, unbroken
 
 #: The axis that a recipe's row is of, for each side; a column is an input channel of both.
 _LINES = {"weights": "output", "inputs": "token"}
-#: The spaces of "20.4 %", "18.2 dB", "r = 0.5" and "3.7 × rms".
-_WITHIN_NUMBERS = re.compile(r"(?<=[\d∞]) (?=%|dB\b|×)|(?<=\w) (?== )|(?<=[=×]) ")
 
 #: The first sentence of a text and the others, in both languages.
 _FIRST = re.compile(r"(.+?(?:\.(?= )|。|$))\s*(.*)")
@@ -156,15 +154,6 @@ def show_terms(*names: str) -> None:
 def show_sentence(words: str) -> None:
     """Show a sentence, in which no line ends between a number and its unit."""
     st.markdown(plain(unbroken(words)))
-
-
-def unbroken(words: str) -> str:
-    """Return words in which no line ends between a number and its unit.
-
-    >>> unbroken("r = 0.5 leaves 2.1 %")
-    'r\\xa0=\\xa00.5 leaves 2.1\\xa0%'
-    """
-    return _WITHIN_NUMBERS.sub("\u00a0", words)
 
 
 def percent(value: float) -> str:
