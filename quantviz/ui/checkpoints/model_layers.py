@@ -24,9 +24,9 @@ from quantviz.ui.checkpoints.model_state import (
     ModelState,
     effects_of,
     ran,
+    state_words,
     tried,
 )
-from quantviz.ui.checkpoints.model_words import state_words
 from quantviz.ui.checkpoints.state import OWNER, change_model
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.controls import choose_among

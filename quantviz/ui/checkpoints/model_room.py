@@ -26,13 +26,14 @@ from quantviz.ui.checkpoints.model_state import (
     RUNNING,
     SHARED,
     ModelState,
+    layer_words,
     layers_of,
+    named,
     ran,
     shown_parts,
     working,
 )
 from quantviz.ui.checkpoints.model_sums import show_field, show_predictors, sums_html
-from quantviz.ui.checkpoints.model_words import layer_words, named
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState, change_model
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import choice_control, choose_among, show_controls

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from quantviz.lab.layer_state import NEAREST
 from quantviz.lab.page_state import Codec, PageState, Reading, field, one_of
 from quantviz.ui.shell.long_work import heavily
 from quantviz.ui.shell.shared_cache import shared_fact
-from quantviz.ui.shell.words import say
+from quantviz.ui.shell.words import language, method_name, say
 
 if TYPE_CHECKING:
     from quantviz.models.layer_effects import LayerEffect
@@ -191,6 +191,53 @@ def tried(chosen: str, state: ModelState) -> tuple[ModelState, ...]:
     kept = (*before[1 - MOST_TRIED :], state)
     st.session_state[_TRIED] = {chosen: kept}
     return kept
+
+
+# ---- the choices in words ---------------------------------------------------------------------------
+
+
+def option_words(field: str, name: str) -> str:
+    """Return a choice of a field below `[models]`; its bits, or its size, are the digits of its name."""
+    if name in FORMATS:
+        # It comes with the figures.
+        from quantviz.figures.model_map_plot import recipe_words
+
+        return recipe_words(name, language())
+    digits = "".join(filter(str.isdigit, name))
+    key = f"models.{field}.{name.replace(digits, '')}"
+    return say(key, count=digits) if digits else say(key)
+
+
+def named(field: str, known: Iterable[str]) -> dict[str, str]:
+    """Return the choices of a field with their words."""
+    return {name: option_words(field, name) for name in known}
+
+
+def layer_words(name: str) -> str:
+    """Return the words for a choice of the layers that are rounded: "" for all but the head."""
+    if not name:
+        return say("models.all_layers")
+    short = name.removeprefix("model.layers.").replace("self_attn.", "")
+    return say("models.only_head") if name == "lm_head" else say("models.only_layer", layer=short)
+
+
+def state_words(state: ModelState) -> str:
+    """Return the words of a state's schemes."""
+    parts = [option_words("shared", state.shared)]
+    if state.shared not in FORMATS:
+        parts.insert(0, say("models.of_bits", bits=state.bits))
+    usual = ModelState()
+    if state.method != NEAREST:
+        parts.append(method_name(state.method))
+    for side in ("inputs", "cache"):
+        if getattr(state, side) != getattr(usual, side):
+            parts.append(option_words(f"{side}_short", getattr(state, side)))
+    return ", ".join([*parts, *([layer_words(state.only)] if state.only else [])])
+
+
+def kind_words(kind: str) -> str:
+    """Return the words for what is rounded, a `SchemeNumbers.kind`."""
+    return say(f"models.kinds.{kind}")
 
 
 # ---- what is shown, computed once for all sessions --------------------------------------------------

@@ -10,8 +10,16 @@ import streamlit as st
 
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST
-from quantviz.ui.checkpoints.model_state import ORDERS, PREDICTORS, ModelState, job_of, ran, state_of
-from quantviz.ui.checkpoints.model_words import kind_words, state_words
+from quantviz.ui.checkpoints.model_state import (
+    ORDERS,
+    PREDICTORS,
+    ModelState,
+    job_of,
+    kind_words,
+    ran,
+    state_of,
+    state_words,
+)
 from quantviz.ui.checkpoints.state import change_model
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.controls import choose_among
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from quantviz.models.sums import Sum, Sums
 
 _SCATTER = "models_schemes"
+_TAKEN = "models_dot_taken"
 _HEIGHT = 300
 #: Wrong sums that are written out below the field.
 _TOLD = 12
@@ -139,6 +148,7 @@ def show_predictors(model: str, state: ModelState) -> None:
         if at is not None:
             own = states[int(at)]
             fields = ("bits", "shared", "method", "inputs", "cache")
+            st.session_state[_TAKEN] = True
             change_model(only="", **{name: getattr(own, name) for name in fields})
 
     kinds = {kind: kind_words(kind) for kind in dict.fromkeys(each.kind for each in rows)}
@@ -150,6 +160,8 @@ def show_predictors(model: str, state: ModelState) -> None:
     )
     alt = say("models.schemes_alt", number=say(f"models.predictors.{state.predictor}"))
     show_plot(figure, _SCATTER, alt, on_select=errors.safely(take_clicked), selection_mode="points")
+    if st.session_state.pop(_TAKEN, False):
+        st.rerun()  # A dot was clicked: the whole page follows.
     st.caption(
         plain(sentences(say("models.predictors_about"), _orders(rows, dict(zip(tried, cards, strict=True)))))
     )
