@@ -50,15 +50,19 @@ def show_answers(study: Study, state: LabState) -> None:
     if (now.source, now.scheme) != (state.source, state.scheme):
         return  # the whole page is about to follow
     offered = _offered(state)
-    there = {
-        key: each for key, each in offered.items() if not key.startswith(_LONG) or key == opened_list(_KEY)
-    }
+    opened = opened_list(_KEY)
+    there = {key: each for key, each in offered.items() if key == opened or not key.startswith(_LONG)}
     reached = {key: _reached(key, choices, state) for key, choices in there.items()} | _steps(state)
     schemes = dict.fromkeys(each for choices in reached.values() for each in choices.values())
     at_once = (each for each in schemes if _is_at_once(each, study.shape))
     known, programs = describe_variants(at_once, study.shape, study.x.dtype)
+    usual = _words_under(state.scheme, state)
     variants = {
-        str(each): {**variant, "values": _values_under(each, state), "told": _words_under(each, state)}
+        str(each): {
+            **variant,
+            "values": tuple(_values_under(each, state).values()),
+            "told": dict(_words_under(each, state).items() - usual.items()),
+        }
         for each, variant in known.items()
     }
     calibration = {
@@ -69,6 +73,8 @@ def show_answers(study: Study, state: LabState) -> None:
     answers = Answers(
         chart=PANELS_KEY,
         scheme=str(state.scheme),
+        fields=tuple(_values_under(state.scheme, state)),
+        told=usual,
         names={
             key: {form: str(each) for form, each in choices.items() if each in known}
             for key, choices in reached.items()
