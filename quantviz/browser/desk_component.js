@@ -38,10 +38,11 @@ class Desk {
   constructor(parent) {
     this.root = parent.appendChild(document.createElement("div"));
     this.root.innerHTML = `<style>${STYLE}</style><div class="desk"><p class="line" aria-live="polite"><b></b>
-      <span></span></p><p class="line"><select class="stop"></select><select class="pace"></select></p><p class="ask"></p>
+      <span></span></p><p class="line"><select class="stop"></select><select class="pace"></select><select class="answers"></select></p><p class="ask"></p>
       <p class="line acts"></p><p class="said" role="alert"></p><ol></ol><p class="note"></p></div>`;
     this.part = (name) => this.root.querySelector(name);
     this.part(".stop").addEventListener("change", ({ target }) => this.act("go", Number(target.value)));
+    this.part(".answers").addEventListener("change", ({ target }) => this.act(target.value));
     this.part(".pace").addEventListener("change", ({ target: { value } }) =>
       value ? this.act("pace", Number(value)) : this.act("gather"),
     );
@@ -126,6 +127,7 @@ class Desk {
     this.choose(".stop", words.stop, news.stop, Object.entries(names));
     const paces = stops.map((_, at) => [at, filled(words.pace, { stop: at + 1 })]).slice(news.stop);
     this.choose(".pace", words.pace_label, news.pace ?? "", [["", words.gather], ...paces]);
+    this.choose(".answers", words.answers, news.answers, Object.entries(this.data.answers));
     this.drawActs(news, stop);
     this.drawBars(news, stop, rounds);
   }

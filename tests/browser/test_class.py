@@ -55,8 +55,10 @@ def numbers(page):
 #: Whether a wall is one screen, whose picture and strip lie apart, with nothing beside it.
 FITS = """() => {
     const main = document.querySelector("[data-testid=stMain]"), { innerHeight, innerWidth } = window;
-    const parts = [".st-key-lesson_picture", ".st-key-lesson_question"].map((part) =>
-        document.querySelector(part).getBoundingClientRect());
+    const found = [".st-key-lesson_picture", ".st-key-lesson_question"].map((part) =>
+        document.querySelector(part));
+    if (found.includes(null)) return false;
+    const parts = found.map((part) => part.getBoundingClientRect());
     const whole = [...document.querySelectorAll(".st-key-lesson_question, .st-key-lesson_picture")].every(
         ({ scrollHeight, clientHeight }) => scrollHeight <= clientHeight + 1);
     return main.scrollHeight <= innerHeight && document.body.scrollWidth <= innerWidth && whole &&
@@ -98,7 +100,7 @@ def test_a_class_votes_twice_and_the_wall_follows(new_page, url, shot, language,
     ]
     step, question = PLAN.stops[1].step("en")
     scales = [3.58, *question.mistaken(step.scenes())[:2]]
-    for stop, answers in enumerate([None, scales, drags]):
+    for stop, (answers, ruler) in enumerate([(None, ""), (scales, "class_ruler"), (drags, "lesson_hand")]):
         if answers:
             press(page, "next")
             wall.wait_for_function(
@@ -107,7 +109,8 @@ def test_a_class_votes_twice_and_the_wall_follows(new_page, url, shot, language,
             vote(url, code, stop, answers)
             press(page, "close")
             press(page, "tell")
-            wall.locator(".st-key-class_figure .js-plotly-plot .annotation").first.wait_for()
+            wall.locator(".qv-mistake").first.wait_for()
+            assert wall.locator(f".st-key-{ruler} canvas").count() == 1
         for width, height in ((1280, 720), (1920, 1080)):
             wall.set_viewport_size({"width": width, "height": height})
             wait_idle(wall)

@@ -55,7 +55,7 @@ def test_a_question_from_its_answers_to_its_counts(client, room):
     assert len(news.content) <= 400
     assert news.json() == {
         **{"version": 1, "stop": 0, "phase": "ask", "round": 1, "look": False, "pace": None},
-        "words": "Which?",
+        **{"answers": "withheld", "words": "Which?"},
     }
     unchanged = client.get(f"{at}?v=1&device=d1")
     assert (unchanged.status_code, unchanged.content) == (304, b"")

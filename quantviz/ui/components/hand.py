@@ -28,6 +28,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.edited import with_cell
 from quantviz.text import templates
+from quantviz.ui.components.class_wall import votes_on_ruler
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.hand_curve import Arrays, HandCurve
 from quantviz.ui.components.hand_words import format_words, hand_words, usual_bits
@@ -245,7 +246,7 @@ def _small_payload(ruler: HandRuler, lesson: LessonRuler | None, pays: bool) -> 
     }
     if pays:
         header |= _pays(handles)
-    header["settings"] |= {"enlarge": larger or 1.0, "wall": bool(larger)}
+    header["settings"] |= {"enlarge": larger or 1.0, "wall": bool(larger), "votes": votes_on_ruler()}
     arrays = {"x": result.x.flatten().numpy(), "places": seen.astype(np.int32).ravel()}
     if ruler.curve is not None and range_counts(state.scheme):
         header["curve"], points = ruler.curve.payload()

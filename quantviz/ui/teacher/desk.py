@@ -8,6 +8,7 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.lab.classroom import ANSWERS
 from quantviz.lab.share_links import write_address
 from quantviz.rooms.room import FEWEST, Room
 from quantviz.rooms.serving import rooms
@@ -43,6 +44,7 @@ def show_desk() -> Room | None:
                 "key": room.key,
                 "words": dict(templates("teacher.desk", language())),
                 "stops": _stops(room),
+                "answers": {name: say(f"teacher.desk.{name}") for name in ANSWERS},
                 "fewest": FEWEST,
                 "language": language(),
             }
