@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import html
 import string
-from typing import cast
+from typing import Any, cast
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.rooms.room import Answer
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Formula
 from quantviz.teaching.lessons.model import (
     CellQuestion,
@@ -91,7 +90,7 @@ def _on_ruler(question: DragQuestion) -> str:
     return next((name for name in ("hi", "value", "bits", "size") if name in question.solution), "")
 
 
-def _dragged(now: Now, question: DragQuestion, name: str) -> tuple[dict[Answer, float], float | None]:
+def _dragged(now: Now, question: DragQuestion, name: str) -> tuple[dict[Any, float], float | None]:
     """Return the place of each dragged answer by a quantity, and the true one once it is revealed."""
     start = now.scenes[HERE].state
     places = class_votes.dragged_places(cast(Running, running()), start, lambda scene: made(name, scene))
@@ -111,7 +110,7 @@ def _show_drags(now: Now, question: DragQuestion, there: Running) -> None:
     class_votes.show_few(there)
 
 
-def _is_right(now: Now, question: DragQuestion, answer: Answer) -> bool:
+def _is_right(now: Now, question: DragQuestion, answer: Any) -> bool:
     try:
         return question.judge(str(answer), now.scenes).right
     except (QuantVizError, ValueError):  # a forged text
