@@ -121,9 +121,7 @@ class Desk {
     const refused = news.refused ? ` · ${filled(words.refused, { count: news.refused })}` : "";
     this.part(".line span").textContent = filled(words.here, news) + refused;
     this.part(".ask").textContent = stop.ask;
-    const names = stops.map(
-      ({ title, minutes, where }, at) => `${at + 1} · ${title} · ${where} · ${minutes}`,
-    );
+    const names = stops.map(({ title }, at) => `${at + 1} · ${title}`);
     this.choose(".stop", words.stop, news.stop, Object.entries(names));
     const paces = stops.map((_, at) => [at, filled(words.pace, { stop: at + 1 })]).slice(news.stop);
     this.choose(".pace", words.pace_label, news.pace ?? "", [["", words.gather], ...paces]);
