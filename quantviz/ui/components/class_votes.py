@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import html
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -33,8 +32,8 @@ from quantviz.ui.shell.words import language, say, theme
 #: The rows of a board, and the tries of a hole that are scored: those that most have made.
 _BOARD = 5
 _MOST_SCORED = 40
-#: Times their usual distance from the middle up to which answers widen their axis.
-_NEAR = 12
+#: Shares of the answers, by their size, between which they are usual: all of fewer than 40.
+_USUAL = (0.025, 0.975)
 
 
 def show_strip(now: Running) -> None:
@@ -131,12 +130,10 @@ def show_places(
 
     votes = ruler_votes(now, at, "axis", truth, mistakes)
     if votes:
-        places = np.array([place for place in at.values() if math.isfinite(place)])
-        # One far answer, typed for fun, leaves the others apart.
-        middle = np.median(places)
-        near = _NEAR * np.median(abs(places - middle)) or np.inf
-        lines = [place for _, place in votes["lines"]]
-        shown = [*places[abs(places - middle) <= near], *lines]
+        places = np.repeat([dot[0] for dot in votes["dots"]], [dot[1] + dot[2] for dot in votes["dots"]])
+        # In a large class one far answer, typed for fun, stands at the axis' end and leaves the others apart.
+        usual = np.quantile(places, _USUAL, method="inverted_cdf")
+        shown = [*usual, *(place for _, place in votes["lines"])]
         show_ruler(
             bare_axis(min(shown), max(shown)),
             key="class_ruler",
