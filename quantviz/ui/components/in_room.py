@@ -118,8 +118,9 @@ def withhold_results(room: Room, stop: int) -> None:
     its ruler.
     """
     kind = room.plan.stops[stop].kind
+    left_out = RESULTS - {"number_line"} if kind == "drag" else RESULTS
     asks = kind in ("choice", "number", "drag") and not room.tells(stop)
-    withhold(RESULTS - ({"number_line"} if kind == "drag" else set()) if asks else frozenset())
+    withhold(left_out if asks else frozenset())
 
 
 def golf_hole() -> str | None:
