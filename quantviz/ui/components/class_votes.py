@@ -22,12 +22,11 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.teaching.golf import HOLES, counts, problems, score
 from quantviz.teaching.lessons.drags import dragged
 from quantviz.teaching.lessons.formulas import Scene, quantities
-from quantviz.text import templates
 from quantviz.ui.components.class_wall import Running, put_on_ruler, ruler_votes
 from quantviz.ui.components.ruler import show_ruler
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.shell.classroom import LEAST_DIGIT, enlarge_ruler
-from quantviz.ui.shell.words import language, say, theme
+from quantviz.ui.shell.words import say, theme
 
 #: The rows of a board, and the tries of a hole that are scored: those that most have made.
 _BOARD = 5
@@ -83,9 +82,8 @@ def _scored(now: Running) -> Mapping[Answer, str]:
 def show_few(now: Running) -> None:
     """Say that there are too few answers for counts, where that is so."""
     if now.few:
-        words = templates("teacher.desk", language())["few"]
-        answered = now.rounds[-1].answered
-        st.caption(words.replace("{answered}", str(answered)).replace("{fewest}", str(FEWEST)))
+        words = say("teacher.desk.few", answered=now.rounds[-1].answered, fewest=FEWEST)
+        st.html(f'<p class="qv-mistake">{html.escape(words)}</p>')
 
 
 def show_bars(names: Iterable[tuple[str, bool]], now: Running) -> None:

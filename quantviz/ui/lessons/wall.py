@@ -134,6 +134,7 @@ def _height(now: Now) -> float:
     letters = sum(2 if ord(sign) >= _WIDE else 1 for sign in question.ask.say(now.scenes))
     height = _BELOW_QUESTION - _SECOND_LINE * (letters > _LETTERS)
     if there := running():
+        height -= _SAID // 2 * there.few
         if isinstance(question, ChoiceQuestion | DirectionQuestion) or not there.rows:
             return height
         if isinstance(question, DragQuestion):
