@@ -146,14 +146,14 @@ class Desk {
     const asked = stop.kind
       ? ACTS[news.phase].filter((act) => news.round < 2 || act === "close" || act === "tell")
       : [];
-    const acts = [...asked, "look", ...(on ? ["next"] : []), "end"];
+    const acts = [...asked, "look", ...(on ? ["next"] : []), "save", "end"];
     const names = { ...words, ...(news.look && { look: words.look_off }) };
     if (this.ending) names.end = words.end_sure;
     // Buttons that stay keep the focus.
     const form = JSON.stringify(acts.map((act) => names[act]));
     if (this.acts === form) return;
     this.acts = form;
-    const first = asked[0] ?? (on ? "next" : "end");
+    const first = asked[0] ?? (on ? "next" : "save");
     const focused = this.root.getRootNode().activeElement?.dataset.act;
     const buttons = acts.map((act) => {
       const button = Object.assign(document.createElement("button"), {
@@ -174,7 +174,24 @@ class Desk {
     const sure = this.ending;
     this.ending = act === "end" && !sure;
     if (this.ending) this.drawActs(this.news, this.data.stops[this.news.stop]);
+    else if (act === "save") this.save();
     else this.act(act);
+  }
+
+  // Keep the counts as a file of the browser's.
+  async save() {
+    const { code, key, language, words } = this.data;
+    try {
+      const { csv } = await askRoom(`${code}/table?lang=${language}`, { key });
+      const link = document.createElement("a");
+      Object.assign(link, {
+        href: `data:text/csv;charset=utf-8,${encodeURIComponent(csv)}`,
+        download: `${code}.csv`,
+      });
+      link.click();
+    } catch (problem) {
+      this.say(problem.status ? problem.message : words.away);
+    }
   }
 
   drawBars(news, stop, rounds) {

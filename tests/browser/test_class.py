@@ -1,5 +1,6 @@
 """A class in a real browser: the lecturer's page with votes by plain HTTP, and the wall beside it."""
 
+import csv
 import json
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
@@ -110,12 +111,19 @@ def test_a_class_votes_twice_and_the_wall_follows(new_page, url, shot, language,
             press(page, "close")
             press(page, "tell")
             wall.locator(".qv-mistake").first.wait_for()
-            assert wall.locator(f".st-key-{ruler} canvas").count() == 1
+            wall.locator(f".st-key-{ruler} canvas").wait_for()
         for width, height in ((1280, 720), (1920, 1080)):
             wall.set_viewport_size({"width": width, "height": height})
             wait_idle(wall)
             wall.wait_for_function(FITS)
             shot(wall, f"wall_{stop}_{width}_{language}_{theme}")
+    with page.expect_download() as download:
+        press(page, "save")
+    assert download.value.suggested_filename == f"{code}.csv"
+    rows = list(csv.DictReader(download.value.path().read_text("utf-8").splitlines()))
+    counted = [(row["answer"], row["sure"], row["guessed"]) for row in rows if row["round"] == "2"]
+    assert counted == [("0", "0", "0"), ("1", "2", "1"), ("2", "0", "0")]
+    assert {row["stop"] for row in rows} == {"1", "2", "3"}
     press(page, "end")
     press(page, "end")
     page.locator(".st-key-teacher_open button:visible").wait_for()

@@ -94,6 +94,15 @@ def test_join_leads_to_the_stop_that_runs(client, room):
     assert "There is no room" in wrong.text
 
 
+def test_the_counts_of_all_rounds_are_the_lecturers_alone(client, rooms, room):
+    for number in range(3):
+        client.post(f"/room/{room.code}/answer", json=vote(device=f"d{number}"))
+    rooms.act(room.code, room.key, 1, "close")
+    assert client.get(f"/room/{room.code}/table").status_code == 403
+    table = client.get(f"/room/{room.code}/table", headers={KEY: room.key}).json()["csv"]
+    assert len(table.splitlines()) == 3
+
+
 #: Bodies that are no vote, with the answer's number.
 FORGED = {
     "not JSON": (b"{", 415),

@@ -124,17 +124,9 @@ def _forget() -> None:
 
 
 def show_ways(room: Room, app: str) -> None:
-    """Show the wall's link, the counts as a file, and the link by which a second device leads the room."""
+    """Show the wall's link, and the link by which a second device leads the room."""
     wall = write_address(app, "join", {"c": room.code, "wall": "1", "lang": language()})
     st.link_button(say("teacher.wall"), wall, help=say("teacher.wall_help"))
-    st.download_button(
-        say("teacher.counts"),
-        lambda: rooms().table(rooms().lead(room.code, room.key)),
-        f"quantviz_{room.code}.csv",
-        "text/csv",
-        key="teacher_counts",
-        on_click="ignore",
-    )
     with st.popover(say("teacher.second"), key="teacher_second"):
         second = f"{write_address(app, 'teacher', {'lang': language()})}#room={room.code}.{room.key}"
         st.html(qr_image(second, say("teacher.second_alt")))
