@@ -223,7 +223,7 @@ _MOVE = Kinds(
 #: Move of a hand in the picture of a layer: see `quantviz/lab/layer_moves.py`.
 _LAYER_MOVE = Kinds(
     {
-        "range": Record({"lo": _FLOAT32, "hi": _FLOAT32, "channel": Whole()}),
+        "range": Record({"lo": _FLOAT32, "hi": _FLOAT32, "channel": Maybe(Whole())}),
         "channel": Record({"size": _FLOAT32, "channel": Whole()}),
         "weight": Record({"output": Whole(), "value": _FLOAT32, "channel": Whole()}),
     }
@@ -241,8 +241,7 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
         "letters": {"size": Number(1, 200)},
         "desk_component": {"found": Record({"code": Text(4), "key": Text(100)}), "ended": Flag()},
         "wall_component": {"moved": Whole(1)},
-        "controls_component": {"chosen": _CHOICES},
-        "choices_component": {"missing": Flag(), "opened": Text(40)},
+        "controls_component": {"chosen": _CHOICES, "opened": Text(80)},
         "ruler_component": {"moved": _HANDLE},
         "formats_bridge": {"code": Whole(), "width": _WIDTH},
         "multiplication_bridge": {

@@ -16,4 +16,6 @@ RULER_STAGES = ("slider", "dots", "codes", "values", "all")
 #: Blocks' scales at the panels and on hover, a lesson's table, the scheme in words, the second lines of
 #: tiles, and SQNR against bits.
 OTHER_PARTS = ("scale", "table", "scheme", "tile_lines", "bits_plot")
-PICTURE_PARTS = (*PANEL_PARTS, *TILE_PARTS, *CELL_PARTS, *RULER_PARTS, *OTHER_PARTS)
+#: Parts of a dial: its sentence with numbers, its picture and one beside it.
+DIAL_PARTS = ("dial.numbers", "dial.picture", "dial.beside")
+PICTURE_PARTS = (*PANEL_PARTS, *TILE_PARTS, *CELL_PARTS, *RULER_PARTS, *OTHER_PARTS, *DIAL_PARTS)

@@ -282,7 +282,7 @@ def test_a_published_model_is_scanned_and_its_worst_weight_opens_in_the_lab(
     hub, asked, page, pasted, file, weights
 ):
     at = opened(page, lang="en")
-    field = "drop_address" if page in (MODEL, LAYERS) else "drop_anywhere_address_0"
+    field = "drop_address" if page == MODEL else "drop_anywhere_address_0"
     at.text_input(key=field).set_value(pasted.format(hub=hub.origin, repo=REPO)).run()
     chosen = f"{hub.origin}/{REPO}/resolve/{COMMIT}/{file}"
     assert address(healthy(at))["f"] == chosen

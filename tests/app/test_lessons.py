@@ -23,6 +23,7 @@ from quantviz.lab.moves import hand_choices
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.teaching.lessons import all_steps, known_by, lessons, term_home
+from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
 from quantviz.teaching.lessons.model import (
@@ -42,6 +43,7 @@ from quantviz.ui.lessons import moving, picture, second_look
 from quantviz.ui.shell import errors
 from tests.helpers.controls import choose, controls, value_of, words_of
 from tests.helpers.lessons import right_answer
+from tests.helpers.messages import components, events_of, send
 from tests.helpers.sample import sample_of
 from tests.helpers.session import APP, address, hint, keys_of
 
@@ -119,6 +121,8 @@ def dragged_answers(question, scenes):
     tried += [{"kind": "cell", "cell": list(start.cell), "value": share * hi} for share in (0.11, 0.93)]
     tried += [{"kind": "format", "id": name} for name in hand_choices(start).formats.values]
     tried += [{"kind": "group", "size": size} for size in hand_choices(start).sizes.values]
+    stops = start.series.stops if isinstance(start, DialState) else ()
+    tried += [{"kind": "dial", "at": stop} for stop in stops]
     for message in tried:
         with contextlib.suppress(QuantVizError):
             yield drag_answer(start, moved_by(start, message, question.moves))
@@ -192,6 +196,16 @@ def not_told(at, step, scenes, opened=frozenset()):
         if values.size >= 4 and np.unique(values).size >= 2:
             for dtype in (values.dtype, np.float32, np.float64):
                 assert values.astype(dtype).tobytes() not in sent, part
+
+    if isinstance(scenes[HERE].state, DialState):
+        series, dial = scenes[HERE].state.series, scenes[HERE].state.dial
+        keys = {"dial.numbers": f"{dial}.said", "dial.picture": series.pictures[0].words}
+        keys["dial.beside"] = series.pictures[1].words
+        for part, key in keys.items():
+            # Up to the first number.
+            said = [catalogue(each)[f"lessons.dials.{key}"].split("{")[0] for each in languages()]
+            forms = {form.encode() for each in said for form in (each, json.dumps(each)[1:-1])}
+            assert any(form in sent for form in forms) == (part in step.show - hidden), part
 
     def no_number(*forms):
         # 255 or 3 may stand there for another reason; 3.579 may not.
@@ -313,6 +327,19 @@ def test_what_is_typed_wrongly_is_said_beside_it_and_nothing_is_lost():
         assert said in at.error[0].value
         assert value_of(at, TYPED) == text
     assert typed(at, "（１０+2.5)/ ３，５ + 1e-2").success
+
+
+def test_a_dial_that_is_let_go_brings_the_question_and_leads_to_its_page():
+    at = opened(l="loud_activations", p="2")
+    assert not commits(at)
+    (dial,) = (place for place, name in components(at).items() if name.startswith("quantviz_dial"))
+    send(at, events_of(dial, json.dumps([{"event": "stop", "value": 6}])))
+    assert len(commits(healthy(at))) == 2
+    step, scenes = step_at("loud_activations", 2)
+    answered(at, "loud_activations", 1, 0, step.questions[0], "falls", scenes)
+    assert at.success
+    healthy(at.button(key="lesson_to_app").click().run())
+    assert address(at)["m"] == "smoothquant(alpha=0.3)"
 
 
 def test_progress_is_kept_over_pages_and_languages():

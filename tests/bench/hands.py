@@ -92,7 +92,7 @@ LOOK_AT_LAYER = f"""(() => {{ {PIXEL}
   const [token, output] = {list(LAYER_CELL)};
   const at = [x._offset + x.l2p(output - 0.5) + 2, y._offset + y.l2p(token + 0.5) - 2];
   return () => ({{
-    value: Number(hand.knobs.knobs.get("range").input.value),
+    value: Number(hand.knobs.knobs.get("weight").input.value),
     error: document.querySelector("[data-qv-layer=rel_out] b").textContent,
     pixel: pixel(hand.live.context.canvas, at[0] / devicePixelRatio, at[1] / devicePixelRatio),
   }});
@@ -106,11 +106,12 @@ LAB_AXIS = """(() => {
     inside: ruler.axis.inside(Number(ruler.elementOf("hi").getAttribute("aria-valuenow"))) + at };
 })()"""
 LAYER_KNOB = """(() => {
-  const knob = window.__quantviz.hands.get("layers_picture").knobs.knobs.get("range");
+  const { knobs, data } = window.__quantviz.hands.get("layers_picture");
+  const knob = knobs.knobs.get("weight");
   const track = knob.input.getBoundingClientRect();
   const { least, most, unit, value } = knob;
-  return { least, most, unit, left: track.left + 10, width: track.width - 20,
-    top: track.top + track.height / 2, share: (value - least) / (most - least) };
+  return { least, most, unit, output: data.cell[1], channel: data.cell[2], left: track.left + 10,
+    width: track.width - 20, top: track.top + track.height / 2, share: (value - least) / (most - least) };
 })()"""
 
 
@@ -208,8 +209,9 @@ def drag_of_layer(browser: Browser, app: str, state: LayerState, seconds: float)
     page.close()
 
     @cache
-    def wanted(hi: float) -> tuple[str, list[int]]:
-        moved = moved_layer(state, {"kind": "range", "lo": -hi, "hi": hi, "channel": 0})
+    def wanted(value: float) -> tuple[str, list[int]]:
+        place = {name: knob[name] for name in ("output", "channel")}
+        moved = moved_layer(state, {"kind": "weight", "value": value, **place})
         opened = moved.source.open()
         result = layer(opened.weight, opened.inputs, *moved.pair.schemes())
         end = state.held[2] if state.held else 1.0
@@ -241,7 +243,7 @@ def empty_rate(browser: Browser, seconds: float) -> float:
 
 @case
 def frames(seconds: float = 3.0) -> None:
-    """Frames while a hand drags the range in the Lab, and a knob of a layer, in which everything shows the
+    """Frames while a hand drags the range in the Lab, and a weight of a layer, in which everything shows the
     pointer's value, against an empty page's frames (bar 0.8).
 
     In the Lab the handle's value, the mean squared error as text, a pixel of the error's panel, the teeth,
@@ -329,17 +331,16 @@ def rest(page: Page) -> None:
     page.wait_for_selector("canvas.qv-painting", state="detached")
     page.wait_for_selector(IDLE)
     page.wait_for_function(
-        "window.__quantviz.controls.scheme === window.__quantviz.hands.get('panels').data.scheme"
+        "window.__quantviz.answers.scheme === window.__quantviz.hands.get('panels').data.scheme"
     )
     page.wait_for_timeout(300)
 
 
 def controls_page(browser: Browser, app: str, slowed: int, touch: bool) -> Page:
     page = lab_page(browser, app, opening(), PHONE if slowed > 1 else LAPTOP, touch)
-    page.wait_for_function("window.__quantviz?.controls && window.__quantviz.hands.get('panels')")
+    page.wait_for_function("window.__quantviz?.answers && window.__quantviz.hands.get('panels')")
     if slowed > 1:
-        page.locator(".st-key-all_settings label").click()
-        page.wait_for_selector(".st-key-scheme_sheet .st-key-scheme")
+        page.locator("[data-field=settings] button").click()
     rest(page)
     slow(page, slowed)
     return page
@@ -525,7 +526,7 @@ CELL_AT = """() => {
 def change(page: Page, name: str, small: bool) -> None:
     selector, words = CHANGES[name]
     if name == "bits" and small:
-        page.locator(".qv-phone-bits").press("ArrowLeft")
+        page.locator("[data-field=bits] input").press("ArrowLeft")
     elif name == "cell":
         page.mouse.click(*page.evaluate(CELL_AT))
     elif name == "drag":
@@ -548,14 +549,14 @@ def change(page: Page, name: str, small: bool) -> None:
 
 def prepare(page: Page, name: str, small: bool) -> None:
     """Open what the change stands in: a phone's sheet or its sidebar, the expander of the range, a list."""
-    sheet = page.locator(".st-key-scheme_sheet")
+    sheet = page.locator("html[data-qv-open]")
     expand = "[data-testid=stExpandSidebarButton]"
     if small and (page.locator(expand).count() == 0) != (name in IN_SIDEBAR):
         way = expand if name in IN_SIDEBAR else "[data-testid=stSidebarCollapseButton]"
         page.locator(f"{way}, {way} button").last.click(force=True)
         page.wait_for_timeout(600)
     if small and name not in IN_SIDEBAR and bool(sheet.count()) != (name in ON_SHEET):
-        page.locator(".st-key-all_settings label").click()
+        page.locator("[data-field=settings] button").click()
         sheet.wait_for(state="attached" if name in ON_SHEET else "detached")
     if name in IN_RANGE and not page.locator("[data-field=calibration]").is_visible():
         page.locator(".st-key-range_expander summary").click(force=True)

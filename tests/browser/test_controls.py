@@ -96,7 +96,7 @@ WITH_NAN = Typed((*np.linspace(-1, 1, 62).round(3), np.nan, np.inf), (8, 8))
 NEAR = 4
 TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 #: Whether a hand is found by its chart: while it waits for its sentence, with nothing to show; then; and once
-#: it was taken off the page while a choice waited for the server. And the errors meanwhile.
+#: it was taken off the page. And the errors meanwhile.
 WAITING_FOR_ITS_SENTENCE = """async () => {
   const {hands} = window.__quantviz;
   const failed = [];
@@ -113,18 +113,16 @@ WAITING_FOR_ITS_SENTENCE = """async () => {
   sentence.firstElementChild.dataset.stale = "false";
   await new Promise(requestAnimationFrame);
   found.push(hands.get("panels") === hand);
-  Object.assign(hand.pageChoice, {scheme: "another", newest: first.data, asked: 1});
   hand.close();
-  hand.pageChoice.watch(1, 0);
   press();
   return [...found, hands.has("panels"), ...failed];
 }"""
 
 
 LINK_AND_MESSAGE = """() => {
-  const { bridges, controls } = window.__quantviz;
+  const { bridges, answers } = window.__quantviz;
   document.querySelector("[data-testid=stSidebarNavLink][href*=bugs]").click();
-  controls.send("opened", "format");
+  answers.send("opened", "format");
   setTimeout(() => bridges.get("panels").keep("width", 700));
 }"""
 
@@ -132,12 +130,7 @@ LINK_AND_MESSAGE = """() => {
 #: Whether the choices from the present scheme have come, the last of a run.
 ALL_CHOICES = """() => {
     const { data } = window.__quantviz.hands.get("panels") ?? {};
-    return data && window.__quantviz.controls?.scheme === data.scheme;
-}"""
-#: Has frames come late, as on a busy machine.
-LATE_FRAMES = """() => {
-    const usual = (window.promptFrame = requestAnimationFrame);
-    window.requestAnimationFrame = (turn) => setTimeout(() => usual(turn), 400);
+    return data && window.__quantviz.answers?.scheme === data.scheme;
 }"""
 
 
@@ -208,7 +201,6 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
     page = new_page()
     server = HeldServer(page)
     opened(page, url, **{**opening().written(), "lang": "en"})
-    a_click_counts_although_its_answer_is_painted_late(page)
     try_controls(page, server, choices)
     # In another block, and in that block.
     for row, col in ((5, 2), (5, 3)):
@@ -265,23 +257,6 @@ def test_the_server_answers_the_same_for_nan_colours_and_rules(url, new_page):
     at_once, _ = choose(page, server, "rule_ties", "cut off toward zero")
     the_server_agrees(page, at_once)
     assert "course(ties=truncate)" in at_once["scheme"]
-
-
-def a_click_counts_although_its_answer_is_painted_late(page):
-    """A button that the mouse had left before, or on which another press followed, took it for no press."""
-    page.wait_for_function(ALL_CHOICES)
-    page.evaluate(LATE_FRAMES)
-    choice_of(page, "bits", "8").click(force=True)
-    page.mouse.move(2, 2)
-    page.wait_for_function("new URLSearchParams(location.search).get('s').startsWith('int8')")
-    wait_idle(page)
-    choice_of(page, "bits", "2").click(force=True)
-    page.locator("[data-field=granularity] label:has([value=column])").click(force=True)
-    page.mouse.move(2, 2)
-    page.wait_for_function("/[?&]s=int2.*axis/.test(location.search)")
-    wait_idle(page)
-    page.wait_for_function(ALL_CHOICES)
-    page.evaluate("() => { window.requestAnimationFrame = window.promptFrame }")
 
 
 def a_number_that_is_typed_is_shown_at_once(page, server, key, number):
@@ -389,7 +364,9 @@ def try_controls(page, server, choices):
 def test_a_finger_s_choices_reach_the_server(url, new_page):
     """A click that is repeated after a touch is none for the page's buttons: each tap was lost."""
     page = opened(new_page(390, 844, touch=True), url, **{**opening().written(), "lang": "en"})
-    page.locator(".st-key-all_settings label").tap()
-    for key, words, part in (("mode", "asymmetric", "asymmetric"), ("bits", "3", "int3")):
-        page.locator(f"[data-field={key}] label", has_text=words).first.tap()
-        page.wait_for_function("part => location.search.includes(part)", arg=part)
+    page.locator("[data-field=settings] button").tap()
+    page.locator("[data-field=mode] label", has_text="asymmetric").tap()
+    page.wait_for_function("location.search.includes('asymmetric')")
+    # It stands in the middle of its slider.
+    page.locator("[data-field=bits] input").tap()
+    page.wait_for_function("location.search.includes('int5')")

@@ -1,8 +1,9 @@
-// A slider over the values of a method's parameter. The server sends the sentence and the pictures of each
-// value once; the slider shows them while it moves, and tells the server where it is let go.
+// A slider over the values of a parameter, or a button for each of them. The server sends the sentence and the
+// pictures of each value once; the knob shows them while it moves, and tells the server where it is let go.
 
 import { paintDisc, paintLine, sharpen } from "../page/canvas.js";
 import { sliderRules } from "../page/slider.js";
+import { paintMarks } from "./marks.js";
 
 // CSS pixels of a picture, and of the room above and below its lines.
 const HEIGHT = 150;
@@ -34,7 +35,10 @@ export class Dial {
     this.send = send;
     // The answer to a stop before the newest one, as where a key is pressed again, moves nothing back.
     const isOld =
-      this.sent !== null && this.sent !== data.now && String(data.stops) === String(this.data?.stops);
+      !data.presses &&
+      this.sent !== null &&
+      this.sent !== data.now &&
+      String(data.stops) === String(this.data?.stops);
     if (!isOld) this.sent = null;
     if (JSON.stringify(data) !== JSON.stringify(this.data)) this.build(data);
     this.go(isOld ? this.sent : data.now);
@@ -45,17 +49,17 @@ export class Dial {
     this.data = data;
     const figures = Object.entries(data.plots).map(
       ([at, plot]) =>
-        `<figure><canvas data-plot="${at}" role="img"></canvas><figcaption>${legend(plot, data.colors, at)}` +
+        `<figure><canvas data-plot="${at}" role="img" style="height:${plot.height ?? HEIGHT}px"></canvas><figcaption>${legend(plot, data.colors, at)}` +
         `</figcaption></figure>`,
     );
     this.root.innerHTML = `<style>${rules(data.colors)}</style><p aria-live="polite"></p>
       <label><span>${data.title}</span><b></b></label>
       <div class="qv-track"><span class="qv-fill"></span><input type="range" min="0" step="1"
         max="${data.stops.length - 1}" aria-label="${data.title}"><span class="qv-thumb"
-        aria-hidden="true"></span></div><div class="qv-dial-plots">${figures.join("")}</div>`;
+        aria-hidden="true"></span></div>${buttons(data)}<div class="qv-dial-plots">${figures.join("")}</div>`;
     for (const canvas of this.root.querySelectorAll("canvas"))
       canvas.setAttribute("aria-label", data.plots[canvas.dataset.plot].alt);
-    if (data.stops.length < 2)
+    if (data.stops.length < 2 || data.presses)
       for (const part of this.root.querySelectorAll("label, .qv-track")) part.hidden = true;
     this.input = this.root.querySelector("input");
     this.input.addEventListener("input", () => {
@@ -67,6 +71,12 @@ export class Dial {
       this.sent = this.now;
       this.send("stop", this.now);
     });
+    for (const button of this.root.querySelectorAll("button"))
+      button.addEventListener("click", () => {
+        this.go(Number(button.value));
+        this.sent = this.now;
+        this.send("stop", this.now);
+      });
     if (focused) this.input.focus();
   }
 
@@ -86,6 +96,8 @@ export class Dial {
       const { captions } = data.plots[caption.dataset.caption];
       if (captions) caption.textContent = captions[now];
     }
+    for (const button of this.root.querySelectorAll("button"))
+      button.setAttribute("aria-pressed", Number(button.value) === now);
     this.input.setAttribute("aria-valuetext", `${data.stops[now]}. ${data.words[now]}`);
     for (const canvas of this.root.querySelectorAll("canvas")) {
       const [width, height] = [canvas.clientWidth, canvas.clientHeight];
@@ -93,15 +105,21 @@ export class Dial {
       const context = canvas.getContext("2d");
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
       context.clearRect(0, 0, width, height);
-      context.font = `12px ${data.colors.font}`;
       const plot = data.plots[canvas.dataset.plot];
+      context.font = `${12 * (plot.larger ?? 1)}px ${data.colors.font}`;
       PAINTED[plot.kind]({ plot, now, context, width, height, colors: data.colors, stops: data.stops });
     }
   }
 }
 
 // What each kind of picture paints.
-const PAINTED = { curve: paintCurve, mirrored: paintMirrored, spread: paintSpread, decay: paintDecay };
+const PAINTED = {
+  curve: paintCurve,
+  mirrored: paintMirrored,
+  spread: paintSpread,
+  decay: paintDecay,
+  marks: paintMarks,
+};
 
 // The error at every value on a logarithmic axis; a disc is the present one, a dashed line the error without.
 function paintCurve({ plot, now, context, width, height, colors, stops }) {
@@ -250,6 +268,12 @@ function paintDecay({ plot, now, context, width, height, colors }) {
   });
 }
 
+// A button for each value, where values are pressed.
+function buttons({ presses, stops }) {
+  const each = stops.map((stop, at) => stop && `<button type="button" value="${at}">${stop}</button>`);
+  return presses ? `<div class="qv-dial-buttons">${each.join("")}</div>` : "";
+}
+
 // The names of a picture's parts, each in its colour, and the caption.
 function legend(plot, colors, at) {
   const names = (plot.names ?? []).map(([name, color]) => `<b style="color:${colors[color]}">${name}</b>`);
@@ -266,6 +290,11 @@ function rules(colors) {
       gap: 4px 16px; }
     .qv-dial figure { margin: 0; }
     .qv-dial figcaption { font-size: var(--qv-12); line-height: 1.3; color: ${colors.muted}; }
-    .qv-dial canvas { display: block; width: 100%; height: ${HEIGHT}px; }
+    .qv-dial canvas { display: block; width: 100%; }
+    .qv-dial-buttons { display: flex; gap: 4px; margin-bottom: 6px; }
+    .qv-dial-buttons button { flex: 1 1 0; min-width: 0; height: 44px; padding: 0; font: inherit; cursor: pointer;
+      color: ${colors.text}; background: none; border: 1px solid ${colors.line}; border-radius: 8px; }
+    .qv-dial-buttons button[aria-pressed=true] { border: 2px solid ${colors.accent}; }
+    .qv-dial-buttons button:focus-visible { outline: 3px solid ${colors.text}; outline-offset: 2px; }
   `;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from urllib.parse import parse_qsl, urlencode
 
 from quantviz.errors import QuantVizError
@@ -14,12 +15,13 @@ from quantviz.schemes.formats import find_format
 from quantviz.sources.base import Source
 from quantviz.sources.edited import with_cell
 from quantviz.sources.typed import Typed
+from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.formulas import Scene
 
 #: Handles that a step can have on its ruler: both ends of the range, the zero point's tooth, the same
 #: while all codes are held and the values go along, any other tooth, the selected cell's value, the bits, the
-#: size of a group, and below the ruler the bits of the selected value's code.
-HANDLES = ("range", "zero", "held_zero", "tooth", "value", "bits", "group", "flip")
+#: size of a group, below the ruler the bits of the selected value's code, and in place of a ruler a dial.
+HANDLES = ("range", "zero", "held_zero", "tooth", "value", "bits", "group", "flip", "dial")
 #: Places that the knobs of a question's ruler can snap to: those it is about, and a finger does not hit.
 SNAPS = ("teeth", "midpoints", "zero")
 #: Quantities of a solution, with the handles that move them.
@@ -31,6 +33,7 @@ SOLVED_BY: Mapping[str, frozenset[str]] = {
     "value": frozenset({"value", "flip"}),
     "bits": frozenset({"bits"}),
     "size": frozenset({"group"}),
+    "dial": frozenset({"dial"}),
 }
 #: Which handle each message of a hand is about: see `quantviz.lab.moves`.
 _HANDLES_OF = {
@@ -39,6 +42,7 @@ _HANDLES_OF = {
     "cell": {"value", "flip"},
     "format": {"bits"},
     "group": {"group"},
+    "dial": {"dial"},
 }
 
 
@@ -51,8 +55,21 @@ def moved_by(state: LabState, message: Mapping[str, object], moves: Iterable[str
     kind = message.get("kind")
     if not _HANDLES_OF.get(str(kind), set()) & set(moves):
         raise QuantVizError("hand.kind", got=str(kind)[:40], known=", ".join(moves))
-    after = moved(state, message)
+    after = _turned(state, str(message.get("at"))) if kind == "dial" else moved(state, message)
     return _with_codes_held(state, after) if kind == "given" and "held_zero" in moves else after
+
+
+def _turned(state: LabState, at: str) -> LabState:
+    """Return the state with its dial at a stop.
+
+    Raises:
+        QuantVizError: It has no such stop.
+    """
+    if not isinstance(state, DialState):
+        raise QuantVizError("hand.kind", got="dial", known="s, t")
+    after = replace(state, at=at)
+    _ = after.series
+    return after
 
 
 def _with_codes_held(before: LabState, after: LabState) -> LabState:
@@ -64,8 +81,10 @@ def _with_codes_held(before: LabState, after: LabState) -> LabState:
 
 
 def drag_answer(start: LabState, now: LabState) -> str:
-    """Return a learner's changes as text: the scheme, and the tensor if a value was dragged."""
+    """Return a learner's changes as text: the scheme, the tensor if a value was dragged, the dial's stop."""
     link = now.written()
+    if isinstance(now, DialState):
+        return urlencode({"s": link["s"], "d": now.at})
     names = ("s",) if now.source == start.source else ("s", "t")
     return urlencode({name: link[name] for name in names})
 
@@ -77,7 +96,8 @@ def dragged(start: LabState, answer: str) -> LabState:
     state, problems = LabState.read(link)
     for problem in problems:
         raise problem
-    return start.replace(scheme=state.scheme, source=state.source)
+    after = start.replace(scheme=state.scheme, source=state.source)
+    return _turned(after, parts["d"]) if "d" in parts else after
 
 
 def can_be_dragged(start: LabState, state: LabState, moves: Iterable[str]) -> bool:
@@ -135,6 +155,8 @@ def solved(start: LabState, values: Mapping[str, float], scale: float, zero_poin
         state = moved(state, {"kind": "given", **{name: float(value) for name, value in given.items()}})
     if "value" in values:
         state = moved(state, {"kind": "cell", "cell": list(start.cell), "value": float(values["value"])})
+    if "dial" in values and isinstance(state, DialState):
+        state = state.nearest(values["dial"])
     if not all(map(math.isfinite, values.values())):
         raise QuantVizError("lessons.no_solution")
     return state

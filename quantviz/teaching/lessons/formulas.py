@@ -23,6 +23,7 @@ from quantviz.figures.numbers import number
 from quantviz.lab.state import LabState
 from quantviz.lab.typed_numbers import BINARY
 from quantviz.teaching.glossary import TERMS
+from quantviz.teaching.lessons.dials import DIAL_NUMBERS, dial_number
 
 if TYPE_CHECKING:
     import torch
@@ -166,6 +167,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "first_q": lambda s: int(s.result.q.flatten()[0]),
         # the built-in twin whose layers have the scheme
         **{f"twin_kl_{name}": partial(_twin_cost, name) for name in _TREATMENTS},
+        **{name: lambda s, name=name: dial_number(s.state, name) for name in DIAL_NUMBERS},  # type: ignore[misc]
     }
 )
 

@@ -18,6 +18,7 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.close_enough import CellRule, Tolerance
+from quantviz.teaching.lessons.dials import DIALS, DialState
 from quantviz.teaching.lessons.drags import SOLVED_BY, can_be_dragged, dragged, solved
 from quantviz.teaching.lessons.finger import FINGER, NEAR, pixels_off
 from quantviz.teaching.lessons.formulas import (
@@ -486,6 +487,11 @@ class LessonStep:
             along = base is not self.state and state.source == self.state.source
             start = state.replace(source=base.source, cell=base.cell, view=base.view) if along else state
             by_name[name] = Scene(_reseeded(start, attempt))
+        for scene in by_name.values():
+            if isinstance(scene.state, DialState):
+                read = (by_name[name].state for name in DIALS[scene.state.dial].beside)
+                beside = tuple((state.source, state.scheme) for state in read)
+                scene.state = scene.state.replace(beside=beside)
         return by_name
 
     @property
@@ -508,11 +514,14 @@ class LessonStep:
         return frozenset().union(*(question.hidden for question in self.questions))
 
     def handle_of(self, question: Question) -> str:
-        """Return the handle that messages on a question name: one that answers it, else the step's first."""
+        """Return the handle that messages on a question name: one that answers it, else the step's first, or
+        the dial's id.
+        """
         answering = frozenset[str]()
         if isinstance(question, DragQuestion):
             answering = answering.union(*(SOLVED_BY[name] for name in question.solution))
-        return next((name for name in self.move if name in answering), self.move[0])
+        handle = next((name for name in self.move if name in answering), self.move[0])
+        return self.state.dial if isinstance(self.state, DialState) else handle
 
     def opened_by_mark(self, question: Question) -> frozenset[str]:
         """Return the parts that open as soon as the learner has marked, without them, the expected place of a

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import fields
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +17,7 @@ from quantviz.lab.picture_parts import RULER_PARTS, RULER_STAGES
 from quantviz.lab.state import LabState
 from quantviz.sources.typed import Typed
 from quantviz.teaching.lessons.blocks import LessonBlock
+from quantviz.teaching.lessons.dials import DIALS, DialState
 from quantviz.teaching.lessons.drags import HANDLES
 from quantviz.teaching.lessons.formulas import HAND, HERE, SOLUTION, START, Formula, Words
 from quantviz.teaching.lessons.model import Lesson, LessonStep, StateTable
@@ -173,6 +175,7 @@ class _LessonReader(QuestionReader):
                 "show": list,
                 "move": list,
                 "ruler": str,
+                "dial": str,
                 "again": str,
                 "states": dict,
             },
@@ -181,9 +184,13 @@ class _LessonReader(QuestionReader):
         state = self.at(block.line_of("link"), lambda: _state(raw["link"]))
         if "values" in raw:
             state = self.at(block.line_of("values"), lambda: _with_values(state, raw["values"], raw["link"]))
+        dial = self.one_of(block, "dial", raw.get("dial", ""), ("", *DIALS))
+        at = _query(raw["link"]).get("d", "")
+        state = _with_dial(state, dial, at)
         again = None
         if "again" in raw:
             again = self.at(block.line_of("again"), lambda: _state(raw["again"], raw["link"]))
+            again = _with_dial(again, dial, at)
             if not hasattr(again.source, "seed"):
                 raise self.wrong(block.line_of("again"), "lessons.again_without_seed")
         show = self.parts(block, "show", raw["show"])
@@ -199,7 +206,7 @@ class _LessonReader(QuestionReader):
             if name not in HANDLES:
                 known = ", ".join(HANDLES)
                 raise self.wrong(block.line_of("move"), "lessons.unknown_handle", got=name, known=known)
-        needs = {"move": bool(move), "show": bool(show & set(RULER_PARTS))}
+        needs = {"move": bool({*move} - {"dial"}), "show": bool(show & set(RULER_PARTS))}
         for field, needed in needs.items():
             if needed and "number_line" not in show:
                 raise self.wrong(block.line_of(field), "lessons.needs_ruler")
@@ -254,12 +261,21 @@ def _state(link: str, base: str = "") -> LabState:
     return state
 
 
+def _with_dial(state: LabState, dial: str, at: str) -> LabState:
+    """Return the state of a step with a dial at its first stop; without one, the state as it is."""
+    if not dial:
+        return state
+    return DialState(**{each.name: getattr(state, each.name) for each in fields(state)}, dial=dial, at=at)
+
+
 def _changed(state: LabState, link: str) -> LabState:
     """Return the state with the parts of the link in place of its own."""
     changes = _query(link)
     given, problems = LabState.read(({} if "t" in changes else {"t": state.written()["t"]}) | changes)
     for problem in problems:
         raise problem
+    if "d" in changes:
+        state = state.replace(at=changes["d"])
     names = {"s": "scheme", "c": "cell", "b": "baseline"}
     if "t" in changes:
         return given if "s" in changes else given.replace(scheme=state.scheme.fitted(given.source.shape))

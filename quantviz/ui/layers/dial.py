@@ -1,39 +1,25 @@
-"""A method's parameter under the hand: the browser has the sentence and the pictures of each value."""
+"""The pictures of a method's parameter under the hand, at each of its values."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from quantviz.browser.packing import pack
 from quantviz.figures.numbers import number
-from quantviz.figures.theme import THEMES
-from quantviz.ui.components.component import component, last_message
-from quantviz.ui.layers.words import percent, unbroken
-from quantviz.ui.shell.words import language, say, theme
+from quantviz.ui.components.dial import Plot
+from quantviz.ui.layers.words import percent
+from quantviz.ui.shell.words import say, unbroken
 
 if TYPE_CHECKING:
     import torch
 
-_SCRIPT = "dial_component"
 #: How many times as far as in the middle of the values bars may reach inside of the picture.
 _BEYOND = 3
 #: Root mean squares that are named below a histogram.
 _TICKS = (-6, -3, 0, 3, 6)
 #: The least share of the energy that is drawn.
 _LEAST_ENERGY = 1e-3
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A picture below the slider: its header, and its arrays by their names in it."""
-
-    header: Mapping[str, Any]
-    arrays: Mapping[str, torch.Tensor]
 
 
 def curve_plot(words: str, errors: tuple[float, ...], without: float, alt: str) -> Plot:
@@ -54,7 +40,7 @@ def curve_plot(words: str, errors: tuple[float, ...], without: float, alt: str) 
         "withoutWords": say("method_plots.without"),
         "written": [percent(error) for error in (*errors, without)],
     }
-    return Plot(header, {})
+    return Plot(header)
 
 
 def mirrored_plot(
@@ -90,7 +76,7 @@ def mirrored_plot(
         "lit": lit,
         "names": [[say(f"method_plots.{words[0]}"), "second"], [say(f"method_plots.{words[1]}"), "first"]],
     }
-    return Plot(header, arrays)
+    return Plot(header, {name: values.numpy() for name, values in arrays.items()})
 
 
 def spread_plot(
@@ -123,7 +109,7 @@ def spread_plot(
             [say("method_plots.gaussian"), "text"],
         ],
     }
-    return Plot(header, {"before": before, "after": after})
+    return Plot(header, {"before": before.numpy(), "after": after.numpy()})
 
 
 def decay_plot(lines: Mapping[str, torch.Tensor], ranks: list[int], foot: tuple[str, str], alt: str) -> Plot:
@@ -148,55 +134,4 @@ def decay_plot(lines: Mapping[str, torch.Tensor], ranks: list[int], foot: tuple[
             for name, color in zip(lines, ("first", "second", "third"), strict=False)
         ],
     }
-    return Plot(header, {f"line{at}": values for at, values in enumerate(lines.values())})
-
-
-def show_dial(
-    key: str,
-    title: str,
-    stops: Mapping[Any, str],
-    now: Any,
-    plots: tuple[Plot, ...],
-    take: Callable[[Any], None],
-    labels: Mapping[Any, str] | None = None,
-) -> None:
-    """Show the slider with its pictures.
-
-    Args:
-        key: Its place on the page.
-        title: The words of the slider.
-        stops: The sentence of each value, in order.
-        now: The present value, one of these.
-        plots: The pictures.
-        take: Gets the value at which the slider is let go.
-        labels: The words of each value beside the title; by default its digits.
-    """
-    values = list(stops)
-    colours = THEMES[theme()]
-    header = {
-        "key": key,
-        "title": title,
-        "stops": [f"{value:g}" if labels is None else labels[value] for value in values],
-        "words": list(map(unbroken, stops.values())),
-        "now": values.index(now),
-        "plots": {str(at): dict(plot.header) for at, plot in enumerate(plots)},
-        "language": language(),
-        "colors": {
-            **colours.named("text", "muted", "line", "accent", "font", "lit", "surface"),
-            "first": colours.schemes[0],
-            "second": colours.schemes[1],
-            "third": colours.schemes[2],
-        },
-    }
-    arrays = {
-        f"plots.{at}.{name}": values.flatten().numpy().astype(np.float32)
-        for at, plot in enumerate(plots)
-        for name, values in plot.arrays.items()
-    }
-
-    def let_go() -> None:
-        stop = last_message(key, _SCRIPT, "stop", lambda stop: stop < len(values))
-        if stop is not None and values[stop] != now:
-            take(values[stop])
-
-    component("quantviz_dial", _SCRIPT)(key=key, data=pack(header, arrays), on_stop_change=let_go)
+    return Plot(header, {f"line{at}": values.numpy() for at, values in enumerate(lines.values())})

@@ -168,6 +168,11 @@ def _keep(now: Now, message: Mapping[str, object]) -> None:
     errors.clear()
 
 
+def turn_dial(now: Now, at: str) -> None:
+    """Take the stop at which a hand has let go of the step's dial."""
+    _keep(now, {"kind": "dial", "at": at})
+
+
 def show_bits_in_hand(now: Now, state: LabState, why: Explanation) -> None:
     """Show the bits of the selected value's code: a flipped bit moves the value to the tooth of the new code.
 

@@ -15,6 +15,7 @@ from quantviz.figures.theme import THEMES, translucent
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons import known_by
+from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.drags import sqnr_of_bits
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
 from quantviz.teaching.lessons.model import CellQuestion, DragQuestion
@@ -29,11 +30,13 @@ from quantviz.ui.components.small_parts import show_plot, table_html
 from quantviz.ui.lab.numbers.tiles import Tile, cover_tile, show_live_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
 from quantviz.ui.lessons.compared import asked_last, compared_now, show_compared
+from quantviz.ui.lessons.dial import show_lesson_dial
 from quantviz.ui.lessons.moving import (
     ruler_detail,
     scene_in_hand,
     show_bits_in_hand,
     show_hand_ruler,
+    turn_dial,
 )
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.wall import has_room_for_plot, height_on_wall, part_places, ruler_larger
@@ -104,6 +107,8 @@ def show_picture(now: Now) -> None:
         if _pointing(now) and _pointed(now):
             _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
     with places["ruler"]:
+        if isinstance(state, DialState):
+            show_lesson_dial(now, state, partial(turn_dial, now))
         if _EXPLAINED & (show - covered):
             _why(now, _explained(scene, state), r, state, stamp)
     with places["plot"]:

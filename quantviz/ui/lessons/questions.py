@@ -15,6 +15,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.lab.typed_numbers import LONGEST, read_number
+from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.drags import dragged
 from quantviz.teaching.lessons.formulas import HERE, Scene, Scenes, quantities
 from quantviz.teaching.lessons.model import (
@@ -186,7 +187,10 @@ def _drag_words(state: LabState, question: DragQuestion, scenes: Scenes) -> str:
     scene = Scene(state.replace(cell=scenes[HERE].state.cell))
     values = {name: made(name, scene) for name in question.solution}
     return say("lessons.and").join(
-        say(f"lessons.made.{name}", value=number(value)) for name, value in values.items()
+        say(f"lessons.dials.{state.dial}.made", at=state.at)
+        if isinstance(state, DialState)
+        else say(f"lessons.made.{name}", value=number(value))
+        for name, value in values.items()
     )
 
 

@@ -14,6 +14,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.teaching.lessons import known_by, sound_lessons
 from quantviz.teaching.lessons.code import step_code
+from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.teaching.lessons.plan import FIRST_HOUR
@@ -185,6 +186,10 @@ def _more(now: Now) -> None:
         return
     if now.step.questions:
         show_button(say("lessons.again"), "lesson_again", _again, now, help=say("lessons.again_help"))
+    state = state_shown(now)
+    if isinstance(state, DialState):
+        show_button(say("lessons.open_in_app"), "lesson_to_app", turn_to, *state.series.app(state.at))
+        return
     show_button(
         say("lessons.open_in_lab"), "lesson_to_lab", _open_in_lab, now, help=say("lessons.open_in_lab_help")
     )
@@ -217,6 +222,8 @@ def _open_in_lab(now: Now) -> None:
 def _code(now: Now) -> None:
     """Show the step as Python, as soon as it can be written in words that have been introduced."""
     state = state_shown(now)
+    if isinstance(state, DialState):
+        return
     state = state.replace(cell=selected_cell(now, state))
     known = known_by(cast(str, now.place.lesson), now.place.step)
     code = step_code(now.step, now.scenes, state, language(), known)

@@ -28,6 +28,8 @@ _SPOKEN: ContextVar[str | None] = ContextVar("spoken", default=None)
 _ACTIVE = re.compile(r":(?=//|\w)|www(?=\.)|@|&(?=#?\w+;)|-(?=[->])|<(?=-)")
 #: Marks that turn the direction of the text around them.
 _DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f]")
+#: The spaces of "20.4 %", "18.2 dB", "r = 0.5" and "3.7 × rms".
+_WITHIN_NUMBERS = re.compile(r"(?<=[\d∞]) (?=%|dB\b|×)|(?<=\w) (?== )|(?<=[=×]) ")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|$~:^=])")
 
 
@@ -195,3 +197,12 @@ def count_text(count: int) -> str:
     if count < 1_000_000:
         return f"{count:,}"
     return f"{count / 1e4:,.4g} 万" if language() == "zh" and count < 10**8 else f"{count / 1e6:,.4g} M"
+
+
+def unbroken(words: str) -> str:
+    """Return words in which no line ends between a number and its unit.
+
+    >>> unbroken("r = 0.5 leaves 2.1 %")
+    'r\\xa0=\\xa00.5 leaves 2.1\\xa0%'
+    """
+    return _WITHIN_NUMBERS.sub("\u00a0", words)

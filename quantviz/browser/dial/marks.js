@@ -1,0 +1,91 @@
+// Layers of marks in one frame: lines, discs, bars and words, each at the same places at all stops or at others
+// at each of them. What stands where is the server's: see `quantviz/teaching/lessons/dials.py`.
+
+import { paintDisc, paintLine } from "../page/canvas.js";
+
+// CSS pixels free at the edges of the frame.
+const EDGE = 8;
+
+const DRAWN = { line: drawLine, dots: drawDots, bars: drawBars, rows: drawBars, words: drawWords };
+
+export function paintMarks({ plot, now, context, width, height, colors }) {
+  const axes = axesOf(plot, width, height);
+  plot.marks.forEach((marks, at) => {
+    const [xs, ys] = [plot[`x${at}`], plot[`y${at}`]];
+    const count = marks.count;
+    // Places that do not move are there once.
+    const place = (values, k) => values[values.length > count ? now * count + k : k];
+    const places = Array.from({ length: count }, (_, k) => [place(xs, k), place(ys, k)]);
+    context.setLineDash(marks.dashed ? [4, 4] : []);
+    DRAWN[marks.draw](context, places, axes, marks, colors);
+  });
+  context.setLineDash([]);
+}
+
+// From the frame's units to pixels: the axes' functions, and pixels to a unit.
+export function axesOf({ frame, equal }, width, height) {
+  const [left, right, bottom, top] = frame;
+  let across = (width - 2 * EDGE) / (right - left);
+  let up = (height - 2 * EDGE) / (top - bottom);
+  if (equal) across = up = Math.min(across, up);
+  const [middle, centre] = [(left + right) / 2, (bottom + top) / 2];
+  return {
+    x: (value) => width / 2 + (value - middle) * across,
+    y: (value) => height / 2 - (value - centre) * up,
+    across,
+    up,
+  };
+}
+
+function drawLine(context, places, { x, y }, { color, size }, colors) {
+  let part = [];
+  const end = () => {
+    if (part.length > 1) paintLine(context, part, colors[color], size);
+    part = [];
+  };
+  for (const [across, up] of places) {
+    if (Number.isNaN(across) || Number.isNaN(up)) end();
+    else part.push([x(across), y(up)]);
+  }
+  end();
+}
+
+function drawDots(context, places, { x, y }, { color, size, hollow }, colors) {
+  for (const [across, up] of places) {
+    if (Number.isNaN(across) || Number.isNaN(up)) continue;
+    if (hollow) paintDisc(context, x(across), y(up), size, colors.surface, colors[color], 2);
+    else paintDisc(context, x(across), y(up), size, colors[color]);
+  }
+}
+
+// Bars of a thickness from their base up, or to the right.
+function drawBars(context, places, { x, y, across, up }, { draw, color, size, base }, colors) {
+  context.fillStyle = colors[color];
+  for (const [value, length] of places) {
+    const thick = size * (draw === "bars" ? across : up);
+    if (draw === "bars")
+      context.fillRect(
+        x(value) - thick / 2,
+        Math.min(y(length), y(base)),
+        thick,
+        Math.abs(y(length) - y(base)),
+      );
+    else
+      context.fillRect(
+        Math.min(x(base), x(value)),
+        y(length) - thick / 2,
+        Math.abs(x(value) - x(base)),
+        thick,
+      );
+  }
+}
+
+function drawWords(context, places, { x, y }, { color, labels }, colors) {
+  context.fillStyle = colors[color];
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  places.forEach(([across, up], k) => {
+    if (!Number.isNaN(across)) context.fillText(labels[k], x(across), y(up));
+  });
+  context.textBaseline = "alphabetic";
+}

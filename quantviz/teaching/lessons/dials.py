@@ -1,0 +1,114 @@
+"""The dials of lessons: knobs whose pictures and numbers the core computes at each of their stops.
+
+A dial is added here: one entry in `DIALS`, a module that computes its `Series`, and its words under
+`[lessons.dials.<id>]` in each language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+from types import MappingProxyType
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.page_state import field
+from quantviz.lab.state import LabState
+from quantviz.teaching.lessons.dial_series import Series, Tensor
+
+
+@dataclass(frozen=True)
+class Dial:
+    """A kind of dial."""
+
+    #: Its module, whose function `series` returns a `Series` of the step's tensor, of those beside it, and of
+    #: the place of the hand where stops depend on it.
+    module: str
+    #: The names of its numbers, besides `dial`, the number of a stop.
+    numbers: tuple[str, ...]
+    #: The states of the step that it reads besides the step's own.
+    beside: tuple[str, ...] = ()
+    #: Whether its stops are buttons that lead on from the hand's place, as an order that is chosen piece by
+    #: piece, and not places of a slider.
+    presses: bool = False
+
+
+DIALS: Mapping[str, Dial] = MappingProxyType(
+    {
+        "smoothing": Dial(
+            "quantviz.teaching.lessons.dial_smoothing",
+            ("output_error", "weight_error", "plain_error", "best_alpha", "loudest_input", "loudest_weight"),
+            ("inputs",),
+        ),
+        "turning": Dial(
+            "quantviz.teaching.lessons.dial_turning",
+            (
+                *("squares", "peak", "turned_mse", "turned_sqnr", "turned_step", "gain_db"),
+                *("best_angle", "goal_angle"),
+            ),
+            ("weights",),
+        ),
+        "sliding": Dial(
+            "quantviz.teaching.lessons.dial_rounding",
+            (
+                *("rounded", "wrong_ways", "gptq_error", "gptq_weight_error", "nearest_error"),
+                *("nearest_weight_error", "loudest_order", "wrong_order", "together"),
+                *("one_of_pair", "other_of_pair"),
+            ),
+            ("inputs",),
+            presses=True,
+        ),
+    }
+)
+#: The names that formulas have for numbers of dials.
+DIAL_NUMBERS = ("dial", *dict.fromkeys(name for dial in DIALS.values() for name in dial.numbers))
+
+
+@dataclass(frozen=True)
+class DialState(LabState):
+    """The state of a step whose hand is on a dial."""
+
+    #: The dial, one of `DIALS`, and the stop of the hand.
+    dial: str = field("")
+    at: str = field("")
+    #: The other tensors that it reads.
+    beside: tuple[Tensor, ...] = field(())
+
+    @property
+    def series(self) -> Series:
+        """Return the dial's stops with their pictures and numbers.
+
+        Raises:
+            QuantVizError: The stop is none of the dial's.
+        """
+        at = self.at if DIALS[self.dial].presses else ""
+        found = _series(self.dial, ((self.source, self.scheme), *self.beside), at)
+        if self.at not in found.stops:
+            raise QuantVizError("lessons.no_stop", got=self.at[:40], known=", ".join(found.stops))
+        return found
+
+    def nearest(self, value: float) -> DialState:
+        """Return the state at the stop next to a number."""
+        if DIALS[self.dial].presses:
+            return replace(self, at=f"{value:.0f}")
+        stops = self.series.stops
+        return replace(self, at=min(stops, key=lambda stop: abs(float(stop) - value)))
+
+
+@lru_cache(maxsize=16)
+def _series(dial: str, tensors: tuple[Tensor, ...], at: str) -> Series:
+    presses = DIALS[dial].presses
+    made: Series = import_module(DIALS[dial].module).series(*tensors, *([at] if presses else []))
+    return made
+
+
+def dial_number(state: LabState, name: str) -> float:
+    """Return a number of a state's dial at its stop; `ValueError` where it has none of this name."""
+    if not isinstance(state, DialState):
+        raise ValueError(name)
+    series = state.series
+    numbers = {"dial": float(state.at or 0), **series.numbers[series.stops.index(state.at)]}
+    if name not in numbers:
+        raise ValueError(name)
+    return numbers[name]

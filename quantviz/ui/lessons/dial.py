@@ -1,0 +1,75 @@
+"""The dial of a lesson's step: its sentence, its knob and its pictures, of which hidden ones are not sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quantviz.figures.numbers import short_number
+from quantviz.teaching.lessons.dial_series import MarksPicture
+from quantviz.teaching.lessons.dials import DIALS, DialState
+from quantviz.ui.components.dial import Plot, show_dial
+from quantviz.ui.lessons.now import Now
+from quantviz.ui.shell import errors
+from quantviz.ui.shell.classroom import classroom, enlarge_lesson
+from quantviz.ui.shell.words import say
+
+#: The parts of a step that show a dial's pictures, in their order.
+_PICTURES = ("dial.picture", "dial.beside")
+#: Most CSS pixels of a picture's height on a projector, whose knob and question take the rest of the screen.
+_HIGHEST_ON_WALL = 200
+
+
+def show_lesson_dial(now: Now, state: DialState, take: Callable[[str], None]) -> None:
+    """Show the dial of a step at the stop in hand; `take` gets the stop at which the hand lets go."""
+    series = state.series
+    shown = now.step.show - now.covered
+    words = dict.fromkeys(series.stops, "")
+    if "dial.numbers" in shown:
+        for stop, numbers in zip(series.stops, series.numbers, strict=True):
+            told = {name: short_number(value, 4 if value >= 1000 else 3) for name, value in numbers.items()}
+            words[stop] = say(f"lessons.dials.{state.dial}.said", **told)
+    plots = tuple(
+        _plot(picture) for part, picture in zip(_PICTURES, series.pictures, strict=False) if part in shown
+    )
+    title = say(f"lessons.dials.{state.dial}.title")
+    show_dial(
+        "lesson_dial",
+        title,
+        words,
+        state.at,
+        plots,
+        errors.safely(take),
+        dict(zip(series.stops, series.labels or series.stops, strict=True)),
+        presses=DIALS[state.dial].presses,
+    )
+
+
+def _plot(picture: MarksPicture) -> Plot:
+    """Return a picture of marks as `marks.js` paints it, with the words of the session's language."""
+    larger = enlarge_lesson() or 1.0
+    header: dict[str, Any] = {
+        "kind": "marks",
+        "caption": say(f"lessons.dials.{picture.words}"),
+        "alt": say(f"lessons.dials.{picture.words}"),
+        "names": [[say(f"lessons.dials.{name}"), color] for name, color in picture.names],
+        "frame": picture.frame,
+        "equal": picture.equal,
+        "larger": larger,
+        "height": min(picture.height, _HIGHEST_ON_WALL) if classroom().projector else picture.height,
+        "marks": [
+            {
+                "draw": marks.draw,
+                "color": marks.color,
+                "size": larger * marks.size if marks.draw == "dots" else marks.size,
+                "dashed": marks.dashed,
+                "hollow": marks.hollow,
+                "labels": marks.labels,
+                "base": marks.base,
+                "count": marks.x.shape[-1],
+            }
+            for marks in picture.marks
+        ],
+    }
+    places = enumerate(picture.marks)
+    return Plot(header, {f"{axis}{at}": getattr(marks, axis) for at, marks in places for axis in ("x", "y")})
