@@ -228,7 +228,7 @@ def test_too_much_together_is_refused_before_it_is_written(asked, monkeypatch):
 
 
 def test_a_file_that_takes_too_much_to_list_says_so(asked, monkeypatch):
-    def too_much(work, key, cost, owner):
+    def too_much(work, key, cost, **more):
         raise Ended("work.memory", most=3)
 
     monkeypatch.setattr(sandbox.runner(), "submit", too_much)
