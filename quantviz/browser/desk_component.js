@@ -38,10 +38,11 @@ class Desk {
   constructor(parent) {
     this.root = parent.appendChild(document.createElement("div"));
     this.root.innerHTML = `<style>${STYLE}</style><div class="desk"><p class="line" aria-live="polite"><b></b>
-      <span></span></p><p class="line"><select class="stop"></select><select class="pace"></select></p><p class="ask"></p>
+      <span></span></p><p class="line"><select class="stop"></select><select class="pace"></select><select class="answers"></select></p><p class="ask"></p>
       <p class="line acts"></p><p class="said" role="alert"></p><ol></ol><p class="note"></p></div>`;
     this.part = (name) => this.root.querySelector(name);
     this.part(".stop").addEventListener("change", ({ target }) => this.act("go", Number(target.value)));
+    this.part(".answers").addEventListener("change", ({ target }) => this.act(target.value));
     this.part(".pace").addEventListener("change", ({ target: { value } }) =>
       value ? this.act("pace", Number(value)) : this.act("gather"),
     );
@@ -130,12 +131,11 @@ class Desk {
     const refused = news.refused ? ` · ${filled(words.refused, { count: news.refused })}` : "";
     this.part(".line span").textContent = filled(words.here, news) + refused;
     this.part(".ask").textContent = stop.ask;
-    const names = stops.map(
-      ({ title, minutes, where }, at) => `${at + 1} · ${title} · ${where} · ${minutes}`,
-    );
+    const names = stops.map(({ title }, at) => `${at + 1} · ${title}`);
     this.choose(".stop", words.stop, news.stop, Object.entries(names));
     const paces = stops.map((_, at) => [at, filled(words.pace, { stop: at + 1 })]).slice(news.stop);
     this.choose(".pace", words.pace_label, news.pace ?? "", [["", words.gather], ...paces]);
+    this.choose(".answers", words.answers, news.answers, Object.entries(this.data.answers));
     this.drawActs(news, stop);
     this.drawBars(news, stop, rounds);
   }
@@ -156,14 +156,14 @@ class Desk {
     const asked = stop.kind
       ? ACTS[news.phase].filter((act) => news.round < 2 || act === "close" || act === "tell")
       : [];
-    const acts = [...asked, "look", ...(on ? ["next"] : []), "end"];
+    const acts = [...asked, "look", ...(on ? ["next"] : []), "save", "end"];
     const names = { ...words, ...(news.look && { look: words.look_off }) };
     if (this.ending) names.end = words.end_sure;
     // Buttons that stay keep the focus.
     const form = JSON.stringify(acts.map((act) => names[act]));
     if (this.acts === form) return;
     this.acts = form;
-    const first = asked[0] ?? (on ? "next" : "end");
+    const first = asked[0] ?? (on ? "next" : "save");
     const focused = this.root.getRootNode().activeElement?.dataset.act;
     const buttons = acts.map((act) => {
       const button = Object.assign(document.createElement("button"), {
@@ -184,7 +184,24 @@ class Desk {
     const sure = this.ending;
     this.ending = act === "end" && !sure;
     if (this.ending) this.drawActs(this.news, this.data.stops[this.news.stop]);
+    else if (act === "save") this.save();
     else this.act(act);
+  }
+
+  // Keep the counts as a file of the browser's.
+  async save() {
+    const { code, key, language, words } = this.data;
+    try {
+      const { csv } = await askRoom(`${code}/table?lang=${language}`, { key });
+      const link = document.createElement("a");
+      Object.assign(link, {
+        href: `data:text/csv;charset=utf-8,${encodeURIComponent(csv)}`,
+        download: `${code}.csv`,
+      });
+      link.click();
+    } catch (problem) {
+      this.say(problem.status ? problem.message : words.away);
+    }
   }
 
   drawBars(news, stop, rounds) {

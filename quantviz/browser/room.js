@@ -3,7 +3,6 @@
 
 import { isSame, RoomLink } from "./room/link.js";
 import { OwnForm } from "./room/own_form.js";
-import { appAddress } from "./room/server.js";
 import { isBehind, isOpen, nextStop, phaseOf, reaches, statusOf, typedNumber } from "./room/rules.js";
 
 // Milliseconds in which the pages of a class follow, each at a moment of its own, and after which one that
@@ -37,8 +36,7 @@ class Phone {
     Object.assign(this, { data, go: (stop) => setTriggerValue("follow", { stop }) });
     if (this.link?.code !== data.code) {
       this.link?.close();
-      const { href } = appAddress(`room/${data.code}`);
-      this.link = new RoomLink(href, data.code, data.language, () => this.draw());
+      this.link = new RoomLink(data.code, data.language, () => this.draw());
       if (data.ended) this.link.close();
       else this.link.look();
     }
@@ -67,17 +65,13 @@ class Phone {
   // ---- the page ----
 
   build(parent) {
-    const make = (name, look, more = {}) =>
-      Object.assign(document.createElement(name), { className: look, ...more });
-    this.back = make("button", "", { textContent: "‹", onclick: () => this.turn(-1) });
-    this.at = make("button", "qv-room-at", { onclick: () => this.go(this.data.stop) });
-    this.on = make("button", "", { textContent: "›", onclick: () => this.turn(1) });
-    this.said = make("span", "qv-room-said");
-    this.said.setAttribute("role", "status");
-    this.bar = make("div", "qv-room-bar");
-    this.bar.append(this.back, this.at, this.on, this.said);
-    this.form = make("div");
-    parent.replaceChildren(this.bar, this.form);
+    parent.innerHTML = `<div class="qv-room-bar"><button>‹</button><button class="qv-room-at"></button>
+      <button>›</button><span class="qv-room-said" role="status"></span></div><div></div>`;
+    [this.bar, this.form] = parent.children;
+    [this.back, this.at, this.on, this.said] = this.bar.children;
+    this.back.addEventListener("click", () => this.turn(-1));
+    this.at.addEventListener("click", () => this.go(this.data.stop));
+    this.on.addEventListener("click", () => this.turn(1));
     this.drawn = null;
   }
 

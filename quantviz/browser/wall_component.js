@@ -16,7 +16,18 @@ class Wall {
   constructor(parent) {
     this.root = parent.appendChild(document.createElement("div"));
     this.root.innerHTML = `<style>${STYLE}</style><figure><img><figcaption><b></b><span></span></figcaption></figure>`;
+    // A page that was laid out for hands is made smaller until it is one screen.
+    this.observer = new ResizeObserver(() => this.fit());
     this.look();
+  }
+
+  fit() {
+    const main = document.querySelector("[data-testid=stMain]");
+    const page = main.querySelector("[data-testid=stMainBlockContainer]");
+    this.observer.observe(page);
+    this.observer.observe(main);
+    const share = Math.min(main.clientHeight / page.scrollHeight, 1);
+    page.style.transform = share < 1 ? `scale(${share})` : "";
   }
 
   update(data, send) {
@@ -26,6 +37,7 @@ class Wall {
     image.hidden = !data.source;
     if (data.source) Object.assign(image, { src: data.source, alt: data.alt });
     code.textContent = data.code;
+    this.fit();
   }
 
   async look() {
@@ -53,6 +65,7 @@ class Wall {
 
   close() {
     clearTimeout(this.timer);
+    this.observer.disconnect();
     this.root.remove();
   }
 }

@@ -295,7 +295,7 @@ def _ticks(axis: Axis, width: int) -> tuple[Label, ...]:
             sizes = [axis.threshold * 2.0**power for power in range(int(ends) + 1)]
         wanted += [signed for size in sizes for signed in (size, -size)]
     else:
-        step = _round_step((axis.hi - axis.lo) / max(4, width / 110))
+        step = round_step((axis.hi - axis.lo) / max(4, width / 110))
         count = range(math.ceil(axis.lo / step), math.floor(axis.hi / step) + 1)
         wanted = sorted((float(f"{multiple * step:.12g}") for multiple in count), key=abs)
     in_view = (value for value in wanted if 0 <= axis.share(value) <= 1)
@@ -303,10 +303,10 @@ def _ticks(axis: Axis, width: int) -> tuple[Label, ...]:
     return tuple(sorted(_free(labels, axis, width)))
 
 
-def _round_step(least: float) -> float:
+def round_step(least: float) -> float:
     """Return 1, 2 or 5 times a power of ten, at least `least`.
 
-    >>> _round_step(0.03), _round_step(7)
+    >>> round_step(0.03), round_step(7)
     (0.05, 10.0)
     """
     power = 10.0 ** math.floor(math.log10(least))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import html
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from quantviz.figures.format_values import round_step
 from quantviz.figures.numbers import number
 from quantviz.figures.raster import data_uri
 from quantviz.figures.theme import THEMES
@@ -24,6 +26,8 @@ _HEIGHT = 76
 _DIGIT = 10
 _BINS = 80
 _TICKS = 9
+#: Codes up to which each has its tooth.
+_TEETH = 64
 _INK = (
     "<style>rect { fill: #8a8a8a; } path { stroke: #000000; fill: none; } .end { stroke-width: 2.5; }"
     " text { text-anchor: middle; }</style>"
@@ -74,12 +78,14 @@ def ruler_on_paper(picture: RulerPicture) -> str:
             f'<rect x="{x(left):.1f}" y="{_HEIGHT - tall:.1f}" width="{wide:.1f}" height="{tall:.1f}"/>'
         )
     parts.append(f'<path d="M20 {_HEIGHT}H{_WIDTH - 20}"/>')
-    for level in picture.levels[:64] if picture.stage not in ("slider", "dots") else ():
+    teeth = picture.levels if len(picture.levels) <= _TEETH and picture.stage != "dots" else ()
+    for level in teeth:
         parts.append(f'<path d="M{x(level):.1f} {_HEIGHT}v6"/>')
     for end in picture.range or ():
         parts.append(f'<path class="end" d="M{x(end):.1f} 4V{_HEIGHT + 4}"/>')
-    for tick in np.linspace(lo, hi, _TICKS):
-        parts.append(f'<text x="{x(tick):.1f}" y="{_HEIGHT + 20}">{number(float(tick), 3)}</text>')
+    step = round_step((hi - lo) / (_TICKS - 1) or 1.0)
+    for tick in (step * k for k in range(math.ceil(lo / step), math.floor(hi / step) + 1)):
+        parts.append(f'<text x="{x(tick):.1f}" y="{_HEIGHT + 20}">{number(tick, 4)}</text>')
     box = f'viewBox="0 0 {_WIDTH} {_HEIGHT + 26}" font-size="{_DIGIT}" font-family="sans-serif"'
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" {box}>{_INK}{"".join(parts)}</svg>'
     source = base64.b64encode(svg.encode()).decode("ascii")

@@ -166,6 +166,15 @@ class RulerPicture:
         return header, {f"picture.{way}": array for way, array in arrays.items()}
 
 
+def bare_axis(lo: float, hi: float) -> RulerPicture:
+    """Return a ruler of round numbers from `lo` to `hi`, without values and codes."""
+    room = _ROOM * (hi - lo) or abs(hi) / 2 or 0.5
+    none = np.zeros(0, np.float32)
+    ends = float(lo - room), float(hi + room)
+    clipped = np.zeros(0, np.uint8)
+    return RulerPicture(ends, none, none, clipped, -1, None, none, (), -1, None, False, stage="codes")
+
+
 def ruler_of_cell(study: Study, explanation: Explanation) -> RulerPicture:
     """Return the ruler of the block of a cell that `explanation` explains.
 

@@ -13,7 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -31,6 +31,7 @@ from quantviz.browser.messages import (
     decoded,
 )
 from quantviz.errors import QuantVizError
+from quantviz.lab.classroom import ANSWERS
 from quantviz.quoting import csv_text
 from quantviz.rooms.plan import LONGEST, MOST_STOPS, Asked, Plan
 
@@ -109,6 +110,8 @@ class Room:
     looking: bool = False
     #: The last stop that each may reach at an own pace; None where all are at the same one.
     pace: int | None = None
+    #: When phones show the answers of lessons, of `ANSWERS`: by default when the lecturer shows them.
+    answers: str = "withheld"
     #: Each change is the next one.
     version: int = 1
 
@@ -130,6 +133,10 @@ class Room:
     def is_reached(self, stop: int) -> bool:
         """Return whether a phone may be at a stop."""
         return stop == self.stop or (self.pace is not None and stop <= self.pace)
+
+    def tells(self, stop: int) -> bool:
+        """Return whether the answer to a stop is shown to all."""
+        return self.turns[stop].phase == "told" or self.answers == "shown"
 
     def shows(self, stop: int, round: int, *, to_lecturer: bool = False) -> bool:
         """Return whether the counts of a round may be seen.
@@ -218,6 +225,10 @@ def new_room(code: str, key: str, plan: Plan, until: float) -> Room:
     return Room(code, key, plan, tuple(stop.asked for stop in plan.stops), until, (Turn(),) * len(plan.stops))
 
 
+def _answering(when: str, room: Room, _: int) -> Room:
+    return dataclasses.replace(room, answers=when)
+
+
 #: Acts of the lecturer by the word that a device sends: each gives the room after it, from a room and a stop.
 ACTS: Mapping[str, Callable[[Room, int], Room]] = MappingProxyType(
     {
@@ -230,6 +241,7 @@ ACTS: Mapping[str, Callable[[Room, int], Room]] = MappingProxyType(
         "go": Room.at,
         "pace": lambda room, stop: dataclasses.replace(room, pace=stop, looking=False),
         "gather": lambda room, _: room.gathered(),
+        **{when: partial(_answering, when) for when in ANSWERS},
     }
 )
 
@@ -252,6 +264,7 @@ _ROOM = Record(
         "stop": _STOP,
         "looking": Flag(),
         "pace": Maybe(_STOP),
+        "answers": Word(ANSWERS),
         "version": Whole(1),
     }
 )

@@ -188,6 +188,7 @@ class Rooms:
             "round": turn.round,
             "look": room.looking,
             "pace": room.pace,
+            "answers": room.answers,
         }
         if room.shows(room.stop, turn.round) and asked.kind == "choice":
             counts = self.counts(room, room.stop, turn.round)

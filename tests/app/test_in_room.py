@@ -74,3 +74,15 @@ def test_after_the_class_a_lesson_is_one_s_own(room):
     here = dataclasses.replace(WRONG, room=room.code)
     act(room, "end")
     assert text("lessons.wrong", "en") in seen(room.code, here)[1]
+
+
+def test_a_lecturer_lets_each_see_the_answers_after_an_own_one_or_at_once(room):
+    here = dataclasses.replace(WRONG, room=room.code)
+    wrong = text("lessons.wrong", "en")
+    act(room, "after")
+    assert wrong not in seen(room.code)[1]
+    assert wrong in seen(room.code, here)[1]
+    act(room, "withheld")
+    assert wrong not in seen(room.code, here)[1]
+    act(room, "shown")
+    assert "commit" not in seen(room.code)[0]

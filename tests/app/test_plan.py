@@ -15,8 +15,8 @@ from quantviz.text import catalogue
 from quantviz.ui.components.clipboard import qr_image
 from quantviz.ui.shell.room_routes import ON_WALL
 from tests.helpers import session
-from tests.helpers.controls import choose, controls, words_of
-from tests.helpers.session import act, address, bodies, decoded, spec
+from tests.helpers.controls import choose, controls, header, words_of
+from tests.helpers.session import act, address, bodies
 from tests.helpers.teacher import qr, teacher
 
 
@@ -85,6 +85,7 @@ def test_paper_has_the_questions_and_the_answers_on_a_page_of_their_own():
 LESSON = Stop("lesson", "per_channel.which_axis")
 OF_SCALE = Stop("lesson", "range_to_grid.scale")
 DRAG = Stop("lesson", "rounding_against_clipping.least_error_int4")
+OWN_DRAG = Stop("drag", "", ask="Drag it.")
 OWN = Stop("choice", "", ask="Which?", options=("left", "right", "neither"))
 
 
@@ -160,30 +161,50 @@ def test_a_wall_never_shows_fewer_than_three_answers():
     at = wall(room)
     assert bars(at)[0] == []
     few = catalogue("en")["teacher.desk.few"].replace("{answered}", "2").replace("{fewest}", "3")
-    assert few in [each.value for each in at.caption]
+    assert bodies(at, few)
 
 
-def test_numbers_and_drags_are_dots_and_the_truth_is_a_line_once_told():
+def votes_of(at, key):
+    """The answers on a wall's ruler, as the browser draws them."""
+    sent = next(each.proto for each in at.get("bidi_component") if each.proto.id.endswith(key))
+    data = header(sent.bytes)
+    return (data if "settings" in data else data["picture"])["settings"]["votes"]
+
+
+def test_numbers_are_dots_on_an_axis_and_drags_on_the_rulers_own_with_the_truth_once_told():
     room, acted = led(OF_SCALE, DRAG)
     step, question = OF_SCALE.step("en")
     mistake = question.mistaken(step.scenes())[1]
     vote(room, 3.58, 3.58, mistake, 9.0)
     acted("close", "show")
-    drawn = spec(wall(room), "class_figure")
-    assert sum(len(trace["x"]["bdata"]) > 0 for trace in drawn["data"] if trace["mode"] == "markers") == 2
-    assert not drawn["layout"].get("shapes")
+    votes = votes_of(wall(room), "class_ruler")
+    assert (len(votes["dots"]), votes["lines"]) == (3, [])
     acted("tell")
-    names = [each["text"] for each in spec(wall(room), "class_figure")["layout"]["annotations"]]
-    assert "✓ 3.58" in names
-    assert "b" in names
+    assert {"✓ 3.58", "b"} <= {name for name, _ in votes_of(wall(room), "class_ruler")["lines"]}
     now = acted("next")
     start = DRAG.step("en")[0].scenes()[HERE].state
     to = [drag_answer(start, moved(start, {"kind": "range", "lo": -hi, "hi": hi})) for hi in (2.4, 2.5, 3.9)]
-    vote(room, *to, stop=1)
     vote(room, *to, "forged=%%", stop=1)
+    assert votes_of(wall(now), "lesson_hand") is None
     acted("close", "tell")
-    figure = spec(wall(now), "class_figure")
-    assert [each["text"] for each in figure["layout"]["annotations"]] == ["✓ 2.38"]
+    at = wall(now)
+    votes = votes_of(at, "lesson_hand")
+    # A forged text is nothing that was moved.
+    assert sorted(round(place, 2) for place, _, _ in votes["dots"]) == [2.4, 2.5, 3.9, 3.9]
+    assert [name for name, _ in votes["lines"]] == ["✓ 2.38"]
+    assert bodies(at, "2 of 4 right")
+
+
+@pytest.mark.parametrize("stop", [OWN, OWN_DRAG], ids=["choice", "drag"])
+def test_an_own_question_over_the_lab_leaves_out_its_results_until_the_answer_is_shown(stop):
+    def parts(at):
+        keys = " ".join(each.proto.id for each in at.get("bidi_component"))
+        return bool(bodies(at, 'class="qv-number')), "-hand" in keys
+
+    room, acted = led(stop)
+    assert parts(wall(room)) == (False, stop is OWN_DRAG)
+    acted("tell")
+    assert parts(wall(room)) == (True, True)
 
 
 @pytest.mark.parametrize("kind", ["cell", "order"])
@@ -203,12 +224,11 @@ def test_clicks_are_heat_and_orders_a_board_with_the_right_one_once_told(kind):
     acted("close", "show")
     at = wall(room)
     if kind == "cell":
-        assert decoded(spec(at, "class_figure")["data"][0]["z"]).max() == 3
-        assert not spec(at, "class_figure")["layout"]["shapes"]
+        assert "<i " not in bodies(at, "qv-clicked")[0]
     else:
         assert "<b>3</b>" in bodies(at, 'class="qv-board"')[0]
     acted("tell")
     at = wall(room)
     if kind == "cell":
-        assert len(spec(at, "class_figure")["layout"]["shapes"]) == len(truth)
+        assert bodies(at, "qv-clicked")[0].count("<i ") == len(truth)
     assert any("The answer" in each.value for each in at.markdown)

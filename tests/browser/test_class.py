@@ -1,5 +1,6 @@
 """A class in a real browser: the lecturer's page with votes by plain HTTP, and the wall beside it."""
 
+import csv
 import json
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
@@ -55,8 +56,10 @@ def numbers(page):
 #: Whether a wall is one screen, whose picture and strip lie apart, with nothing beside it.
 FITS = """() => {
     const main = document.querySelector("[data-testid=stMain]"), { innerHeight, innerWidth } = window;
-    const parts = [".st-key-lesson_picture", ".st-key-lesson_question"].map((part) =>
-        document.querySelector(part).getBoundingClientRect());
+    const found = [".st-key-lesson_picture", ".st-key-lesson_question"].map((part) =>
+        document.querySelector(part));
+    if (found.includes(null)) return false;
+    const parts = found.map((part) => part.getBoundingClientRect());
     const whole = [...document.querySelectorAll(".st-key-lesson_question, .st-key-lesson_picture")].every(
         ({ scrollHeight, clientHeight }) => scrollHeight <= clientHeight + 1);
     return main.scrollHeight <= innerHeight && document.body.scrollWidth <= innerWidth && whole &&
@@ -98,7 +101,7 @@ def test_a_class_votes_twice_and_the_wall_follows(new_page, url, shot, language,
     ]
     step, question = PLAN.stops[1].step("en")
     scales = [3.58, *question.mistaken(step.scenes())[:2]]
-    for stop, answers in enumerate([None, scales, drags]):
+    for stop, (answers, ruler) in enumerate([(None, ""), (scales, "class_ruler"), (drags, "lesson_hand")]):
         if answers:
             press(page, "next")
             wall.wait_for_function(
@@ -107,12 +110,20 @@ def test_a_class_votes_twice_and_the_wall_follows(new_page, url, shot, language,
             vote(url, code, stop, answers)
             press(page, "close")
             press(page, "tell")
-            wall.locator(".st-key-class_figure .js-plotly-plot .annotation").first.wait_for()
+            wall.locator(".qv-mistake").first.wait_for()
+            wall.locator(f".st-key-{ruler} canvas").wait_for()
         for width, height in ((1280, 720), (1920, 1080)):
             wall.set_viewport_size({"width": width, "height": height})
             wait_idle(wall)
             wall.wait_for_function(FITS)
             shot(wall, f"wall_{stop}_{width}_{language}_{theme}")
+    with page.expect_download() as download:
+        press(page, "save")
+    assert download.value.suggested_filename == f"{code}.csv"
+    rows = list(csv.DictReader(download.value.path().read_text("utf-8").splitlines()))
+    counted = [(row["answer"], row["sure"], row["guessed"]) for row in rows if row["round"] == "2"]
+    assert counted == [("0", "0", "0"), ("1", "2", "1"), ("2", "0", "0")]
+    assert {row["stop"] for row in rows} == {"1", "2", "3"}
     press(page, "end")
     press(page, "end")
     page.locator(".st-key-teacher_open button:visible").wait_for()

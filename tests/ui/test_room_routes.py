@@ -55,7 +55,7 @@ def test_a_question_from_its_answers_to_its_counts(client, room):
     assert len(news.content) <= 400
     assert news.json() == {
         **{"version": 1, "stop": 0, "phase": "ask", "round": 1, "look": False, "pace": None},
-        "words": "Which?",
+        **{"answers": "withheld", "words": "Which?"},
     }
     unchanged = client.get(f"{at}?v=1&device=d1")
     assert (unchanged.status_code, unchanged.content) == (304, b"")
@@ -92,6 +92,15 @@ def test_join_leads_to_the_stop_that_runs(client, room):
     assert wrong.status_code == 404
     assert 'value="&quot;&gt;&lt;0"' in wrong.text
     assert "There is no room" in wrong.text
+
+
+def test_the_counts_of_all_rounds_are_the_lecturers_alone(client, rooms, room):
+    for number in range(3):
+        client.post(f"/room/{room.code}/answer", json=vote(device=f"d{number}"))
+    rooms.act(room.code, room.key, 1, "close")
+    assert client.get(f"/room/{room.code}/table").status_code == 403
+    table = client.get(f"/room/{room.code}/table", headers={KEY: room.key}).json()["csv"]
+    assert len(table.splitlines()) == 3
 
 
 #: Bodies that are no vote, with the answer's number.

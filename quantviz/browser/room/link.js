@@ -1,6 +1,8 @@
 // What a device knows of its room: a random id, its votes, and the last news. It lies beside the learner's
 // answers, where all tabs of the device share it: they have one id, and one of them asks for news at a time.
 
+import { askRoom } from "./server.js";
+
 const KEY = "quantviz.phone.v1";
 // Milliseconds between two looks for news, of a page that is seen and of one that is not, and after which one
 // that did not look has slept.
@@ -10,8 +12,8 @@ const SLEPT = 6000;
 
 export class RoomLink {
   // `told` is called after each look and each change of a vote.
-  constructor(address, code, language, told) {
-    Object.assign(this, { address, code, language, told, lost: "", ended: false, slept: true });
+  constructor(code, language, told) {
+    Object.assign(this, { code, language, told, lost: "", ended: false, slept: true });
     this.kept = { code, device: newDevice(), votes: {}, at: 0, news: null };
     this.hear = (event) => event.key === KEY && told();
     this.wake = () => document.hidden || this.look();
@@ -69,15 +71,15 @@ export class RoomLink {
 
   async ask(query) {
     try {
-      const response = await fetch(`${this.address}?${new URLSearchParams(query)}`, { cache: "no-store" });
+      const news = await askRoom(`${this.code}?${new URLSearchParams(query)}`);
       this.lost = "";
-      if (response.status === 200) this.store({ news: await response.json() });
-      else if (response.status === 404) {
+      if (news) this.store({ news });
+    } catch ({ status }) {
+      if (status !== 404) this.lost = "away";
+      else {
         this.close();
         this.told();
-      } else if (response.status !== 304) this.lost = "away";
-    } catch {
-      this.lost = "away";
+      }
     }
   }
 
@@ -98,19 +100,17 @@ export class RoomLink {
         if (!place) break;
         const [stop, round] = place.split(".").map(Number);
         const { answer, sure } = vote;
-        const response = await fetch(`${this.address}/answer?lang=${this.language}`, {
-          method: "POST",
-          headers: { "Content-Type": "application/json" },
-          body: JSON.stringify({ stop, round, answer, sure, device }),
-        });
-        const refused = response.ok ? {} : await response.json();
-        if (response.status === 429 || response.status >= 500) throw new Error(refused.says);
+        const message = { stop, round, answer, sure, device };
+        const state = await askRoom(`${this.code}/answer?lang=${this.language}`, { message }).then(
+          () => "counted",
+          (refused) => {
+            if (!refused.status || refused.status === 429 || refused.status >= 500) throw refused;
+            return refused.key === "rooms.closed" ? "closed" : refused.message;
+          },
+        );
         const after = this.read().votes;
         // Another answer may have come meanwhile.
-        if (isSame(after[place], vote)) {
-          const state = response.ok ? "counted" : refused.error === "rooms.closed" ? "closed" : refused.says;
-          this.store({ votes: { ...after, [place]: { answer, sure, state } } });
-        }
+        if (isSame(after[place], vote)) this.store({ votes: { ...after, [place]: { answer, sure, state } } });
         this.unsent = false;
         this.told();
       }

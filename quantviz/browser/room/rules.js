@@ -7,7 +7,7 @@ export function reaches(news, stop) {
 // Return whether the page shows another stop, round or state of the answer than the room's.
 export function isBehind(shown, news) {
   if (news.version < shown.version) return false;
-  if (shown.stop === null || !reaches(news, shown.stop)) return true;
+  if (shown.stop === null || !reaches(news, shown.stop) || shown.answers !== news.answers) return true;
   if (shown.stop !== news.stop) return false;
   return shown.round !== news.round || (shown.phase === "told") !== (news.phase === "told");
 }

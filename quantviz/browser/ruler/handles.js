@@ -87,7 +87,7 @@ function markHandle({ mark, handles }, axis, bands, marks, words, writing, unit,
 
 // The place and the stops of a slider.
 function sliderOf({ at, labels }, { from, to, x, y }, bands) {
-  const box = { x, y, left: from - 12, top: 0, width: to - from + 24, height: bands.sliders, from, to };
+  const box = { x, y, left: from - 12, top: 0, width: to - from + 24, height: bands.slider, from, to };
   const places = labels.length;
   return { value: at, least: 0, most: places - 1, unit: 1, step: 1, box, told: labels[at], places };
 }

@@ -11,6 +11,7 @@ import { MOST_DOTS, dotPlaces, dotSize, draws, drawsCurve, pileUp, teethOf } fro
 import { paintMark } from "./mark.js";
 import { paintRows } from "./rows.js";
 import { paintSliders } from "./sliders.js";
+import { paintVotes } from "./votes.js";
 import { WEIGHTS } from "./weights.js";
 
 // The size of every label, in pixels.
@@ -49,6 +50,7 @@ export class RulerPainter {
     if (bands.sliders) paintSliders(this);
     this.writeLabels();
     paintMark(this);
+    paintVotes(this);
     return this.marks;
   }
 

@@ -1,6 +1,7 @@
 // Where everything on the ruler stands, in CSS pixels. Pure functions: nothing here draws.
 
 import { ROW } from "./rows.js";
+import { BELOW_SLIDER } from "./votes.js";
 
 // Free pixels left and right of the axis: half a target of a finger, so that an end can be grasped.
 const SIDE = 24;
@@ -52,7 +53,9 @@ export function draws(picture, stage) {
 export function bandsOf(width, picture, wall = false, windowHeight = 0, room = 0) {
   const narrow = width < NARROW;
   if (picture.standing && !wall) return standingBands(picture, narrow, windowHeight >= HIGH_WINDOW);
-  const sliders = slidersHeight(picture, narrow && !wall);
+  const slider = slidersHeight(picture, narrow && !wall);
+  // A class's answers stand below it.
+  const sliders = slider && slider + (picture.votes && picture.votes.on !== "axis" ? BELOW_SLIDER : 0);
   const usual = heightsOf(picture, { narrow, wall, high: windowHeight >= HIGH_WINDOW });
   const comb = usual[1];
   const top = sliders;
@@ -62,6 +65,7 @@ export function bandsOf(width, picture, wall = false, windowHeight = 0, room = 0
   const [dots, curve] = room ? fittedToWall(picture, usual, room - sliders - rows) : [usual[0], usual[2]];
   return {
     narrow,
+    slider,
     sliders,
     top,
     tips: top + dots,
@@ -81,6 +85,7 @@ function standingBands(picture, narrow, high) {
   return {
     narrow,
     standing: true,
+    slider: 0,
     sliders: 0,
     top: picture.pays && !narrow ? PAYS : 0,
     tips,

@@ -11,6 +11,7 @@ import { Grasp } from "./grasp.js";
 import { handlesOf, pictureInHand } from "./handles.js";
 import { RulerPainter } from "./painter.js";
 import { Axis, TARGET, bandsOf, targetsOf } from "./places.js";
+import { withVotes } from "./votes.js";
 
 // Ten letters' width in pixels for which the ruler is laid out, and how many times larger they are where it
 // begins to grow with them.
@@ -25,7 +26,8 @@ const COLUMN_ON_WALL = "[data-testid=stVerticalBlock]";
 
 // `host` is an element that is as wide as the ruler shall be. `settings` has `colors`, `writing`, which says
 // how the server writes numbers, `words` that a picture's own words go before, `enlarge` for a projector,
-// and `wall` where that stands beside a lesson's words: low, with no label smaller than the others.
+// `wall` where that stands beside a lesson's words: low, with no label smaller than the others, and `votes`
+// of a class.
 // `on` has `move(message)`, called at most once a frame while a hand moves something, and `release(message)`
 // at its end. It may have `cancel(message)`, called after a move was given up and `move` has brought back
 // what was before, and `take(message)`, called when something marked on the curve is tapped.
@@ -60,10 +62,12 @@ export class Ruler {
     this.width = this.root.clientWidth;
     this.room = 0;
     this.observer = new ResizeObserver(() => {
-      const { room } = this;
+      const { room, enlarge } = this;
       this.scaleUp();
       this.measureRoom();
-      if (this.root.clientWidth === this.width && this.room === room) return;
+      // A wider wall is as many of a ruler's own pixels wide.
+      const isSame = this.room === room && this.enlarge === enlarge;
+      if (this.root.clientWidth === this.width && isSame) return;
       this.width = this.root.clientWidth;
       this.repaint();
     });
@@ -109,7 +113,8 @@ export class Ruler {
   // Draw a picture now, or if it is out of sight after the frame; and place the handles, which are invisible:
   // at once under a hand, otherwise after the frame. `glides` says that the page chose it, not a hand: then
   // teeth glide to their new places under the same values, also from a ruler that stood here before this one.
-  show(picture, glides = false) {
+  show(sent, glides = false) {
+    const picture = withVotes(sent, this.settings.votes);
     const before = this.gliding ?? this.picture ?? SHARED.ruled;
     this.picture = SHARED.ruled = picture;
     this.released = null;

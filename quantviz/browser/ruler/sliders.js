@@ -6,7 +6,7 @@ import { DISC } from "../page/slider.js";
 // Bits and group size: a name, a track with a stop for each choice, and the choice.
 export function paintSliders(ruling) {
   const { context, colors, bands } = ruling;
-  const y = bands.sliders / 2;
+  const y = bands.slider / 2;
   ruling.marks.sliders = {};
   for (const { name, left, from, to, handle, title } of slidersOf(ruling)) {
     ruling.fontOf();

@@ -7,28 +7,32 @@ import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.figures.raster import data_uri
+from quantviz.figures.theme import THEMES
 from quantviz.lab.state import LabState
 from quantviz.rooms.room import FEWEST, Answer
 from quantviz.schemes.scheme import Scheme
 from quantviz.teaching.golf import HOLES, counts, problems, score
 from quantviz.teaching.lessons.drags import dragged
 from quantviz.teaching.lessons.formulas import Scene, quantities
-from quantviz.text import templates
-from quantviz.ui.components.class_wall import Running
+from quantviz.ui.components.class_wall import Running, put_on_ruler, ruler_votes
+from quantviz.ui.components.ruler import show_ruler
 from quantviz.ui.components.scheme_words import scheme_words
-from quantviz.ui.components.small_parts import show_plot
-from quantviz.ui.shell.classroom import LEAST_DIGIT
-from quantviz.ui.shell.words import language, say, theme
+from quantviz.ui.shell.classroom import LEAST_DIGIT, enlarge_ruler
+from quantviz.ui.shell.words import say, theme
 
 #: The rows of a board, and the tries of a hole that are scored: those that most have made.
 _BOARD = 5
 _MOST_SCORED = 40
+#: Shares of the answers, by their size, between which they are usual: all of fewer than 40.
+_USUAL = (0.025, 0.975)
 
 
 def show_strip(now: Running) -> None:
@@ -46,11 +50,11 @@ def show_strip(now: Running) -> None:
             case "drag":
                 # Where everybody dragged the upper end of the range of the Lab's tensor.
                 start, _ = LabState.read(now.stop.address[1])
-                places = dragged_places(now, start, lambda scene: quantities()["range_hi"](scene))
-                show_places(now, places, values=start.source.tensor().numpy())
+                put_on_ruler(dragged_places(now, start, quantities()["range_hi"]), "axis")
+                show_few(now)
 
 
-def dragged_places(now: Running, start: LabState, place: Callable[[Scene], float]) -> Mapping[Answer, float]:
+def dragged_places(now: Running, start: LabState, place: Callable[[Scene], float]) -> dict[Answer, float]:
     """Return the place of each answer that was dragged from a state, by a quantity of the state reached."""
     found = {}
     for answer in {row[0] for row in now.rows + now.before}:
@@ -78,9 +82,8 @@ def _scored(now: Running) -> Mapping[Answer, str]:
 def show_few(now: Running) -> None:
     """Say that there are too few answers for counts, where that is so."""
     if now.few:
-        words = templates("teacher.desk", language())["few"]
-        answered = now.rounds[-1].answered
-        st.caption(words.replace("{answered}", str(answered)).replace("{fewest}", str(FEWEST)))
+        words = say("teacher.desk.few", answered=now.rounds[-1].answered, fewest=FEWEST)
+        st.html(f'<p class="qv-mistake">{html.escape(words)}</p>')
 
 
 def show_bars(names: Iterable[tuple[str, bool]], now: Running) -> None:
@@ -114,33 +117,43 @@ def show_board(now: Running, names: Mapping[Any, str]) -> None:
     show_few(now)
 
 
-def show_places(now: Running, at: Mapping[Any, float], **more: Any) -> None:
-    """Show answers as dots on an axis, by their places there; `more` is as for `places_figure`."""
-    from quantviz.figures.class_votes import VotedPlace, places_figure
+def show_places(
+    now: Running,
+    at: Mapping[Answer, float],
+    truth: float | None = None,
+    mistakes: Mapping[str, float] = MappingProxyType({}),
+) -> None:
+    """Show answers as dots on an axis by their places there, with the true one and those of `mistakes`."""
+    from quantviz.figures.ruler_data import bare_axis
 
-    votes, before = (
-        [VotedPlace(at[answer], sure, guessed) for answer, sure, guessed in part if answer in at]
-        for part in (now.rows, now.before)
-    )
+    votes = ruler_votes(now, at, "axis", truth, mistakes)
     if votes:
-        _show_figure(places_figure(votes, theme(), before=before, **more))
+        places = np.repeat([dot[0] for dot in votes["dots"]], [dot[1] + dot[2] for dot in votes["dots"]])
+        # In a large class one far answer, typed for fun, stands at the axis' end and leaves the others apart.
+        usual = np.quantile(places, _USUAL, method="inverted_cdf")
+        shown = [*usual, *(place for _, place in votes["lines"])]
+        show_ruler(
+            bare_axis(min(shown), max(shown)),
+            key="class_ruler",
+            label=say("teacher.votes_alt"),
+            larger=enlarge_ruler(LEAST_DIGIT),
+            votes=votes,
+        )
     show_few(now)
 
 
 def show_cells(now: Running, shape: tuple[int, int], right: Sequence[tuple[int, int]]) -> None:
     """Show the cells of a matrix that were clicked as heat, with the right ones framed."""
-    from quantviz.figures.class_votes import cells_figure
-
     counts = np.zeros(shape, np.int64)
     for answer, sure, guessed in now.rows:
         cell = cast("tuple[int, ...]", answer)
         if len(cell) == 2 and cell[0] < shape[0] and cell[1] < shape[1]:
             counts[cell] += sure + guessed
     if counts.any():
-        _show_figure(cells_figure(counts, theme(), right))
+        colours = THEMES[theme()]
+        heat = data_uri(counts, 0, int(counts.max()), (colours.surface, colours.accent))
+        frames = "".join(f'<i style="--row: {row}; --col: {col}"></i>' for row, col in right)
+        alt = html.escape(say("teacher.votes_alt"))
+        size = f"--rows: {shape[0]}; --cols: {shape[1]}"
+        st.html(f'<div class="qv-clicked" style="{size}"><img alt="{alt}" src="{heat}">{frames}</div>')
     show_few(now)
-
-
-def _show_figure(figure: Any) -> None:
-    larger = LEAST_DIGIT / 12  # on a wall of 1280 pixels; the style enlarges it with the wall
-    show_plot(figure.enlarged(larger), "class_figure", say("teacher.votes_alt"), laid_out=True)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.figures.numbers import number
 from quantviz.lab.share_links import only_here, write_address
 from quantviz.text import templates
 from quantviz.ui.components.clipboard import app_for_all, qr_source
 from quantviz.ui.components.component import component
-from quantviz.ui.components.in_room import is_shown
+from quantviz.ui.components.in_room import is_shown, withhold_results
 from quantviz.ui.shell.classroom import wall
 from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.words import language, say, say_error
@@ -34,11 +37,13 @@ class Running:
     room: Room
     #: The counts of its rounds; without rows those that the class may not see.
     rounds: tuple[RoomCounts, ...]
+    #: The answers that the page's ruler shows, as `ruler/votes.js` draws them.
+    on_ruler: Mapping[str, Any] | None = None
 
     @property
     def told(self) -> bool:
         """Return whether the answer is shown."""
-        return self.room.turn.phase == "told"
+        return self.room.tells(self.room.stop)
 
     @property
     def rows(self) -> tuple[tuple[Answer, int, int], ...]:
@@ -71,6 +76,37 @@ def running() -> Running | None:
     return cast("Running | None", st.session_state.get(_RUNNING)) if wall() else None
 
 
+def votes_on_ruler() -> Mapping[str, Any] | None:
+    """Return the answers of the class that rulers show; None where there are none."""
+    there = running()
+    return there.on_ruler if there else None
+
+
+def ruler_votes(
+    now: Running,
+    places: Mapping[Answer, float],
+    on: str,
+    truth: float | None = None,
+    mistakes: Mapping[str, float] = MappingProxyType({}),
+) -> Mapping[str, Any] | None:
+    """Return the answers with a place for `ruler/votes.js`, with the signs of mistakes; None without any."""
+    dots, before = (
+        [(places[answer], *counts) for answer, *counts in part if answer in places]
+        for part in (now.rows, now.before)
+    )
+    told = [] if truth is None else [(f"✓ {number(truth, 3)}", truth)]
+    lines = [*mistakes.items(), *told]
+    return {"on": on, "dots": dots, "before": before, "lines": lines, "told": truth} if dots else None
+
+
+def put_on_ruler(places: Mapping[Answer, float], on: str, truth: float | None = None) -> None:
+    """Have rulers show the dragged answers of the stop by their places, and the true one: on the `axis`, or
+    below the slider `bits` or `group`.
+    """
+    there = cast("Running", running())
+    st.session_state[_RUNNING] = replace(there, on_ruler=ruler_votes(there, places, on, truth))
+
+
 def show_wall() -> None:
     """Show the room's code in the corner, and follow it."""
     from quantviz.rooms.serving import rooms
@@ -90,6 +126,7 @@ def show_wall() -> None:
         with run_queue().leave():
             rounds = rooms().seen_counts(room, stop, to_lecturer=False)
         st.session_state[_RUNNING] = Running(room, tuple(rounds))
+        withhold_results(room, stop)
     join = write_address(app_for_all(), "join", {"c": room.code})
     with st.container(key="class_corner"):
         component("quantviz_wall", "wall_component")(

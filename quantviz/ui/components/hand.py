@@ -27,6 +27,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.edited import with_cell
 from quantviz.text import templates
+from quantviz.ui.components.class_wall import votes_on_ruler
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.hand_curve import Arrays, HandCurve
 from quantviz.ui.components.hand_words import format_words, hand_words, usual_bits
@@ -430,6 +431,7 @@ def _of_page(ruler: HandRuler, larger: float | None) -> dict[str, Any]:
         **ruler_settings(theme(), language()),
         "enlarge": larger or 1.0,
         "wall": bool(larger),
+        "votes": votes_on_ruler(),
         "colours": THEMES[theme()].named("border", "font", "text", "muted", "surface"),
         "all_blocks": words["all_blocks"],
         # By the error key of the browser's arithmetic.

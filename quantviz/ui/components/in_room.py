@@ -20,11 +20,12 @@ from urllib.parse import parse_qsl
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.lab.classroom import RESULTS
 from quantviz.lab.state import LabState
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.address import WENT, go_on, page_shown, turn_to
-from quantviz.ui.shell.classroom import PROMPT, classroom, enter, parameters
+from quantviz.ui.shell.classroom import PROMPT, classroom, enter, parameters, withhold
 from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.words import language, say
 
@@ -66,7 +67,7 @@ class Seen:
     @property
     def is_told(self) -> bool:
         """Return whether the lecturer shows the answer to the stop."""
-        return self.room is not None and self.room.turns[self.stop].phase == "told"
+        return self.room is not None and self.room.tells(self.stop)
 
     def is_at(self, lesson: str | None, step: int) -> bool:
         """Return whether the stop is a step of a lesson, counted from 0."""
@@ -83,13 +84,13 @@ def _seen() -> Seen | None:
 def answers(lesson: str | None = None, step: int = 0) -> str:
     """Return when lessons show their answers, of `quantviz.lab.classroom.ANSWERS`; here at a step, if given.
 
-    In a room the lecturer shows them, stop by stop.
+    In a room the lecturer shows them, stop by stop, or lets each see them after an own answer.
     """
     seen = _seen()
     usual = classroom().answers
-    if seen is None or usual == "shown":
+    if seen is None or seen.room is None or usual == "shown":
         return usual
-    return "shown" if seen.is_told and seen.is_at(lesson, step) else "withheld"
+    return "shown" if seen.is_told and seen.is_at(lesson, step) else seen.room.answers
 
 
 def round_of(lesson: str | None, step: int, question: int | str) -> int | None:
@@ -110,6 +111,16 @@ def offer(**answer: Any) -> None:
     answer, and whether it was sure.
     """
     st.session_state[_OFFERED] = answer
+
+
+def withhold_results(room: Room, stop: int) -> None:
+    """Leave out the Lab's results of a question of the lecturer's own until the answer is shown; a drag keeps
+    its ruler.
+    """
+    kind = room.plan.stops[stop].kind
+    left_out = RESULTS - {"number_line"} if kind == "drag" else RESULTS
+    asks = kind in ("choice", "number", "drag") and not room.tells(stop)
+    withhold(left_out if asks else frozenset())
 
 
 def golf_hole() -> str | None:
@@ -192,6 +203,8 @@ def shown() -> Iterator[None]:
         yield
         return
     st.html(Path(__file__).with_name("in_room.css"))
+    if seen.room is not None and not seen.ended:
+        withhold_results(seen.room, seen.stop)
     # At once: a page may take its time.
     with st.container(key="class_room"):
         stop = seen.room.plan.stops[seen.stop] if seen.room else None
@@ -230,7 +243,7 @@ def _facts(seen: Seen) -> dict[str, Any]:
     if seen.room is not None:
         turn, stop = seen.room.turns[seen.stop], seen.room.plan.stops[seen.stop]
         data |= {"version": seen.room.version, "stop": seen.stop, "stops": len(seen.room.turns)}
-        data |= {"round": turn.round, "phase": turn.phase}
+        data |= {"round": turn.round, "phase": turn.phase, "answers": seen.room.answers}
         if stop.ask:
             data["own"] = {"kind": stop.kind, "words": stop.ask, "options": stop.options}
         if stop.kind == "drag":

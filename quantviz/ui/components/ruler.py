@@ -11,6 +11,7 @@ from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.text import templates
+from quantviz.ui.components.class_wall import votes_on_ruler
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell.classroom import enlarge_ruler
 from quantviz.ui.shell.words import language, theme
@@ -31,18 +32,21 @@ def show_ruler(
     on_moved: Callable[[], None] | None = None,
     larger: float | None = None,
     words: Mapping[str, str] | None = None,
+    votes: Mapping[str, Any] | None = None,
 ) -> None:
     """Show a ruler; in `on_moved`, `moved(key)` returns the handle and place of a drag.
 
     `label` is the picture in a sentence, for people who cannot see it. Without `handles` nothing can be
     moved. `larger` is how many times larger it is where a lesson shows it on a projector: all its digits have
-    one size there. `words` are this ruler's own, in place of those of every ruler.
+    one size there. `words` are this ruler's own, in place of those of every ruler. `votes` are
+    a class's, by default those of the page.
     """
     larger = larger or enlarge_ruler()
     settings = {
         **ruler_settings(theme(), language()),
         "enlarge": larger or 1.0,
         "wall": bool(larger),
+        "votes": votes or votes_on_ruler(),
     }
     component(_COMPONENT, _SCRIPT)(
         key=key,

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import streamlit as st
 
+from quantviz.errors import QuantVizError
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Formula
 from quantviz.teaching.lessons.model import (
     CellQuestion,
@@ -19,10 +20,11 @@ from quantviz.teaching.lessons.model import (
     Question,
 )
 from quantviz.ui.components import class_votes
-from quantviz.ui.components.class_wall import Running, running
+from quantviz.ui.components.class_wall import Running, put_on_ruler, running
 from quantviz.ui.lessons import hands
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.questions import answer_words, lettered, made, truth_told
+from quantviz.ui.lessons.wall import asked_on_wall
 from quantviz.ui.shell.words import say
 
 #: Mistakes that are named below the dots.
@@ -56,7 +58,7 @@ def show_class(now: Now, question: Question) -> None:
 
 def _show_numbers(now: Now, question: NumberQuestion, there: Running) -> None:
     at = {row[0]: float(cast(float, row[0])) for row in there.rows + there.before}
-    more: dict[str, Any] = {}
+    truth, named, places = None, [], {}
     said = []
     if now.revealed:
         mistakes = [each for each in question.mistakes if isinstance(each.formula, Formula)]
@@ -66,22 +68,50 @@ def _show_numbers(now: Now, question: NumberQuestion, there: Running) -> None:
             for sign, place in places.items()
         }
         named = sorted(filter(made_by.get, places), key=lambda sign: -made_by[sign])[:_NAMED]
-        more = {"truth": question.truth(now.scenes), "mistakes": {sign: places[sign] for sign in named}}
+        truth = question.truth(now.scenes)
         of_sign = dict(zip(places, mistakes, strict=True))
         said = [(sign, made_by[sign], of_sign[sign].says.say(now.scenes)) for sign in named]
-    class_votes.show_places(there, at, **more)
+    class_votes.show_places(there, at, truth, {sign: places[sign] for sign in named})
     for sign, count, words in said:
         st.html(f'<p class="qv-mistake"><b>{sign}</b> {count} · {html.escape(words)}</p>')
 
 
-def _show_drags(now: Now, question: DragQuestion, there: Running) -> None:
+def mark_drags(now: Now) -> None:
+    """Put the answers that were dragged on the ruler of the step's picture, once the class may see them."""
+    at = asked_on_wall(now)
+    question = now.step.questions[at] if at is not None and running() else None
+    if isinstance(question, DragQuestion) and (name := _on_ruler(question)):
+        places, truth = _dragged(now, question, name)
+        put_on_ruler(places, question.marked_on, truth)
+
+
+def _on_ruler(question: DragQuestion) -> str:
+    """Return the quantity of a drag that has its place on the ruler; "" for a zero point or a scale."""
+    return next((name for name in ("hi", "value", "bits", "size") if name in question.solution), "")
+
+
+def _dragged(now: Now, question: DragQuestion, name: str) -> tuple[dict[Any, float], float | None]:
+    """Return the place of each dragged answer by a quantity, and the true one once it is revealed."""
     start = now.scenes[HERE].state
-    names = tuple(question.solution)
-    name = "hi" if "hi" in names else names[0]
-    places = class_votes.dragged_places(there, start, lambda scene: made(name, scene))
-    more: dict[str, Any] = {}
-    if name in ("lo", "hi", "value"):
-        more["values"] = now.scenes[HERE].result.x.numpy()
-    if now.revealed:
-        more["truth"] = made(name, question.named_scenes(now.scenes)[SOLUTION])
-    class_votes.show_places(there, places, **more)
+    places = class_votes.dragged_places(cast(Running, running()), start, lambda scene: made(name, scene))
+    return places, made(name, question.named_scenes(now.scenes)[SOLUTION]) if now.revealed else None
+
+
+def _show_drags(now: Now, question: DragQuestion, there: Running) -> None:
+    """Show drags that have no place on the ruler as dots on an axis; else how many were right, once told."""
+    if not _on_ruler(question):
+        places, truth = _dragged(now, question, next(iter(question.solution)))
+        class_votes.show_places(there, places, truth)
+        return
+    if now.revealed and there.rows:
+        right = sum(row[1] + row[2] for row in there.rows if _is_right(now, question, row[0]))
+        words = say("lessons.class_right", right=right, answered=there.rounds[-1].answered)
+        st.html(f'<p class="qv-mistake">{html.escape(words)}</p>')
+    class_votes.show_few(there)
+
+
+def _is_right(now: Now, question: DragQuestion, answer: Any) -> bool:
+    try:
+        return question.judge(str(answer), now.scenes).right
+    except (QuantVizError, ValueError):  # a forged text
+        return False

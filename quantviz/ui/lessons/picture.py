@@ -455,8 +455,8 @@ def _table(now: Now) -> None:
         cells = "".join(f"<td>{_written(float(formula.value(own)))}</td>" for _, formula in table.columns)
         rows.append(f"<tr><td>{html.escape(words.say(now.scenes))}</td>{cells}</tr>")
     st.html(
-        # On the wall it scrolls where its part of the screen is low: keys must reach it.
-        f'<div class="qv-steps qv-table"{" tabindex=0" if classroom().projector else ""}>'
+        # It scrolls where a screen is narrow, or on the wall its part of it low: keys must reach it.
+        '<div class="qv-steps qv-table" tabindex=0>'
         f"{table_html(('', *(heading for heading, _ in table.columns)), rows)}</div>"
     )
 

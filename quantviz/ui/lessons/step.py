@@ -25,6 +25,7 @@ from quantviz.ui.components.lesson_place import LessonPlace, go, go_on_from, sho
 from quantviz.ui.components.page_header import write_title
 from quantviz.ui.components.small_parts import show_python, show_words_with_terms, term
 from quantviz.ui.lessons.answering import comes_after_hand, offer_votes, show_questions
+from quantviz.ui.lessons.class_answers import mark_drags
 from quantviz.ui.lessons.moving import scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.picture import selected_cell, show_looks, show_picture, state_shown
@@ -82,6 +83,7 @@ def show_step(place: LessonPlace, lesson: Lesson, words: Any, actions: Any) -> N
                 else:
                     show_words_with_terms(said)
             with st.container(key="lesson_picture"):
+                mark_drags(now)
                 show_picture(now)
             with st.container(key="lesson_question"):
                 if projector:

@@ -40,7 +40,7 @@ _CONTROL = 33
 _TWO_LINES = 57
 _COMMITTED = 8
 #: The height of the figure of a class's answers, beyond that of bars.
-_CLASS = 68
+_CLASS = 75
 #: The height of two lines below it.
 _SAID = 34
 #: The heights of the parts that may stand with the panels: the switch between them, a line of the table, the
@@ -134,9 +134,12 @@ def _height(now: Now) -> float:
     letters = sum(2 if ord(sign) >= _WIDE else 1 for sign in question.ask.say(now.scenes))
     height = _BELOW_QUESTION - _SECOND_LINE * (letters > _LETTERS)
     if there := running():
+        height -= _SAID // 2 * there.few
         if isinstance(question, ChoiceQuestion | DirectionQuestion) or not there.rows:
             return height
-        return height - _CLASS - _SAID * (now.revealed and not isinstance(question, DragQuestion))
+        if isinstance(question, DragQuestion):
+            return height - (0 if there.on_ruler else _CLASS)
+        return height - _CLASS - _SAID * now.revealed
     if now.revealed:
         return height
     if isinstance(question, OrderQuestion | CellQuestion):

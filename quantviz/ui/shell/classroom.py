@@ -20,6 +20,7 @@ PROMPT = "ask"
 ROOM = "room"
 _ROOM = "classroom"
 _PROBLEM = "classroom_problem"
+_WITHHELD = "classroom_withheld"
 #: The classroom while a run goes on, which has a thread of its own: each part of the page asks for it.
 _HERE: ContextVar[Classroom | None] = ContextVar("here", default=None)
 _LETTERS = "letters_size"
@@ -90,7 +91,13 @@ def enter(room: Classroom) -> None:
 def visible(part: str) -> bool:
     """Return whether a part of `classroom.HIDEABLE` is shown. Hidden parts are never sent to the browser."""
     room = classroom()
-    return part not in room.hidden and not (room.projector and part in _NOT_PROJECTED)
+    left_out = room.hidden | st.session_state.get(_WITHHELD, frozenset())
+    return part not in left_out and not (room.projector and part in _NOT_PROJECTED)
+
+
+def withhold(parts: frozenset[str]) -> None:
+    """Leave out some parts, from now on until others are named, besides those of the link."""
+    st.session_state[_WITHHELD] = parts
 
 
 def locked(group: str) -> bool:

@@ -88,6 +88,7 @@ class RoomRoutes:
         each: Mapping[tuple[str, str], Callable[[Request], Awaitable[Response]]] = {
             ("/room/{code}", "GET"): self._news,
             ("/room/{code}/counts", "GET"): self._counts,
+            ("/room/{code}/table", "GET"): self._table,
             ("/room/{code}/answer", "POST"): self._answer,
             ("/room/{code}/act", "POST"): self._act,
             ("/join", "GET"): partial(self._join, base),
@@ -152,6 +153,11 @@ class RoomRoutes:
             return JSONResponse({"version": room.version, "stop": number, "rounds": said})
 
         return await self._ask(look)
+
+    async def _table(self, request: Request) -> Response:
+        code, key, _ = _who(request)
+        rooms = await self._let_in(code, key)
+        return JSONResponse({"csv": await self._ask(lambda: rooms.table(rooms.lead(code, key)))})
 
     async def _answer(self, request: Request) -> Response:
         code = _who(request)[0]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import cast
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.lab.classroom import ANSWERS
 from quantviz.lab.share_links import write_address
+from quantviz.rooms.plan import Stop
 from quantviz.rooms.room import FEWEST, Room
 from quantviz.rooms.serving import rooms
 from quantviz.teaching.lessons.model import ChoiceQuestion, DirectionQuestion
@@ -28,7 +31,6 @@ _KEY = "teacher_desk"
 #: In the session: the code and the key of the room that is led, and the code of one that cannot be.
 _ROOM = "teacher_room"
 _LOST = "teacher_room_lost"
-_STOPS = "teacher_room_stops"
 
 
 def show_desk() -> Room | None:
@@ -42,7 +44,8 @@ def show_desk() -> Room | None:
                 "code": room.code,
                 "key": room.key,
                 "words": dict(templates("teacher.desk", language())),
-                "stops": _stops(room),
+                "stops": [_for_desk(stop, language()) for stop in room.plan.stops],
+                "answers": {name: say(f"teacher.desk.{name}") for name in ANSWERS},
                 "fewest": FEWEST,
                 "language": language(),
             }
@@ -69,33 +72,22 @@ def _show(data: dict[str, object]) -> None:
     )
 
 
-def _stops(room: Room) -> list[dict[str, object]]:
-    """Return the stops of a room for the desk, in the lecturer's language: worked out once for each."""
-    here = room.code, language()
-    kept = st.session_state.get(_STOPS)
-    if kept and kept[0] == here:
-        return cast("list[dict[str, object]]", kept[1])
-    found = []
-    for stop, asked in zip(room.plan.stops, room.asked, strict=True):
-        options: Iterable[str] = stop.options
-        if stop.kind == "lesson":
-            step, question = stop.step(language())
-            options = (
-                option_texts(question, step.scenes())
-                if isinstance(question, ChoiceQuestion | DirectionQuestion)
-                else ()
-            )
-        stop_data: dict[str, object] = {
-            "title": stop_title(stop),
-            "minutes": say("lessons.minutes", minutes=stop.minutes),
-            "where": say(f"teacher.plan.{stop.where}"),
-            "kind": asked.kind,
-            "ask": dict(asked.words).get(language(), ""),
-            "options": lettered(options),
-        }
-        found.append(stop_data)
-    st.session_state[_STOPS] = here, found
-    return found
+@lru_cache(maxsize=256)
+def _for_desk(stop: Stop, language: str) -> dict[str, object]:
+    """Return a stop for the desk, in the lecturer's language: a lesson's numbers are worked out once."""
+    options: Sequence[str] = stop.options
+    asked = stop.asked
+    if stop.kind == "lesson" and asked.kind == "choice":
+        step, question = stop.step(language)
+        assert isinstance(question, ChoiceQuestion | DirectionQuestion)
+        options = option_texts(question, step.scenes())
+    place = say(f"teacher.plan.{stop.where}"), say("lessons.minutes", minutes=stop.minutes)
+    return {
+        "title": " · ".join((stop_title(stop), *place)),
+        "kind": asked.kind,
+        "ask": dict(asked.words)[language],
+        "options": lettered(options),
+    }
 
 
 def _led() -> tuple[Room | None, QuantVizError | None]:
@@ -132,17 +124,9 @@ def _forget() -> None:
 
 
 def show_ways(room: Room, app: str) -> None:
-    """Show the wall's link, the counts as a file, and the link by which a second device leads the room."""
+    """Show the wall's link, and the link by which a second device leads the room."""
     wall = write_address(app, "join", {"c": room.code, "wall": "1", "lang": language()})
     st.link_button(say("teacher.wall"), wall, help=say("teacher.wall_help"))
-    st.download_button(
-        say("teacher.counts"),
-        lambda: rooms().table(rooms().lead(room.code, room.key)),
-        f"quantviz_{room.code}.csv",
-        "text/csv",
-        key="teacher_counts",
-        on_click="ignore",
-    )
     with st.popover(say("teacher.second"), key="teacher_second"):
         second = f"{write_address(app, 'teacher', {'lang': language()})}#room={room.code}.{room.key}"
         st.html(qr_image(second, say("teacher.second_alt")))

@@ -68,14 +68,14 @@ def _stop_on_paper(stop: Stop) -> tuple[str, str]:
     ask = question.ask.say(question.named_scenes(scenes))
     parts = _asked(ask, _picture(step, scenes), option_texts(question, scenes))
     rule = step.rule.say(scenes) if step.rule else ""
-    return parts, f"{_inline(truth_told(question, scenes))} {html.escape(rule)}"
+    return parts, " · ".join(filter(None, (_inline(truth_told(question, scenes)), html.escape(rule))))
 
 
 def _asked(ask: str, picture: str, options: tuple[str, ...] | list[str]) -> str:
     items = "".join(f"<li>▢ {_inline(text)}</li>" for text in lettered(options))
     sure, guess = (html.escape(say(f"teacher.paper.{name}")) for name in ("sure", "guess"))
-    line = '<p class="qv-line"></p>'
-    return f"{_inline(ask)}</h3>{picture}<ul>{items}</ul><p>▢ {sure} &emsp; ▢ {guess}</p>{line}"
+    line = f'<p class="qv-line">▢ {sure} &emsp; ▢ {guess}</p>'
+    return f"{_inline(ask)}</h3>{picture}<ul>{items}</ul>{line}"
 
 
 def _inline(words: str) -> str:
