@@ -83,9 +83,9 @@ class Series:
 class Dial:
     """A kind of dial."""
 
-    #: Its module in this folder, whose function `series` returns a `Series` of the step's tensor, of those
+    #: Its function in this folder, as "module.function": it returns a `Series` of the step's tensor, of those
     #: beside it, and of the place of the hand where stops depend on it.
-    module: str
+    maker: str
     #: The names of its numbers, besides `dial`, the number of a stop.
     numbers: tuple[str, ...]
     #: The states of the step that it reads besides the step's own.
@@ -95,13 +95,32 @@ class Dial:
     presses: bool = False
 
 
+_ATTENTION = ("key_error", "centred_error", "value_error")
+_GRADIENT = ("zeroed_e4m3", "zeroed_e5m2", "clipped_e4m3", "clipped_e5m2", "wrong_e4m3", "wrong_e5m2")
 DIALS: Mapping[str, Dial] = MappingProxyType(
     {
         "smoothquant": Dial(
-            "dial_smoothing",
+            "dial_smoothing.series",
             ("output_error", "weight_error", "plain_error", "best_alpha", "loudest_input", "loudest_weight"),
             ("inputs",),
         ),
+        "kv_cut": Dial("cache_dials.cut", _ATTENTION, ("values", "queries")),
+        "kv_mean": Dial("cache_dials.mean", _ATTENTION, ("values", "queries")),
+        "kv_length": Dial(
+            "cache_dials.length", ("cache_16", "cache_rounded", "weights_16", "weights_rounded")
+        ),
+        "learn": Dial(
+            "learning_dials.stairs",
+            ("updates", "w_straight", "rounded_straight", "loss_straight", "loss_true"),
+            presses=True,
+        ),
+        "rate": Dial("learning_dials.rates", ("swing", "upper_share", "mean_rounded")),
+        "lost": Dial("learning_dials.lost", ("wanted", "nearest_moved", "chance_moved")),
+        "gradient": Dial("training_dials.step", _GRADIENT),
+        "loss_scale": Dial("training_dials.loss_scale", _GRADIENT),
+        "packing": Dial("cost_dials.packing", ("time_16", "time_packed", "codes_a_word")),
+        "texts": Dial("cost_dials.texts", ("seen_error", "other_error", "nearest_error")),
+        "budget": Dial("cost_dials.budget", ("sums_right", "adder_bits")),
     }
 )
 #: The names that formulas have for numbers of dials.
@@ -147,11 +166,12 @@ class DialState(LabState):
 
 @lru_cache(maxsize=16)
 def _series(dial: str, tensors: tuple[Tensor, ...], at: str) -> Series:
-    made: Series = _maker(DIALS[dial].module)(*tensors, *([at] if DIALS[dial].presses else []))
+    made: Series = _maker(DIALS[dial].maker)(*tensors, *([at] if DIALS[dial].presses else []))
     return made
 
 
 @cache
-def _maker(module: str) -> Callable[..., Series]:
-    maker: Callable[..., Series] = import_module(f"quantviz.teaching.lessons.{module}").series
+def _maker(name: str) -> Callable[..., Series]:
+    module, _, function = name.partition(".")
+    maker: Callable[..., Series] = getattr(import_module(f"quantviz.teaching.lessons.{module}"), function)
     return maker

@@ -1,0 +1,101 @@
+"""Dials on the gradients of a small network that learns: the step of its training, and the loss scale."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.quantization.format_facts import finite_values
+from quantviz.quantization.quantizer import quantize
+from quantviz.schemes.calibration import Given
+from quantviz.schemes.formats import find_format
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources import Source
+from quantviz.teaching.lessons.dial_lines import FORMATS_PAGE, against
+from quantviz.teaching.lessons.dials import Marks, MarksPicture, Series, Tensor
+
+_STEPS = (0, 1, 2, 4, 8, 16, 32, 64, 128)
+#: The step of training whose gradients get a loss scale, and the scales as powers of two.
+_LATE = 64
+_POWERS = tuple(range(0, 31, 2))
+_FORMATS = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+_BATCH, _OUTPUTS, _RATE = 1024, 32, 2.0
+#: The ends of the axis of magnitudes, as powers of two.
+_LEAST, _MOST = -30, 20
+
+
+@lru_cache(maxsize=4)
+def gradients(start: Source) -> tuple[npt.NDArray[np.float64], ...]:
+    """Return the gradients of a network's hidden units after each of `_STEPS` steps of its training.
+
+    It learns the outputs of another network of its shape by gradient descent on the mean squared error.
+
+    Args:
+        start: The weights of its hidden layer at first, (units, inputs).
+    """
+    draw = np.random.default_rng(0)
+    w = start.tensor().double().numpy()
+    units, inputs = w.shape
+    goal, goal_out = draw.normal(0, inputs**-0.5, w.shape), draw.normal(0, units**-0.5, (_OUTPUTS, units))
+    out = draw.normal(0, units**-0.5, (_OUTPUTS, units))
+    found = []
+    for step in range(_STEPS[-1] + 1):
+        x = draw.normal(size=(_BATCH, inputs))
+        before = x @ w.T
+        error = np.maximum(before, 0) @ out.T - np.maximum(x @ goal.T, 0) @ goal_out.T
+        of_outputs = 2 * error / error.size
+        of_units = (of_outputs @ out) * (before > 0)
+        if step in _STEPS:
+            found.append(of_units[of_units != 0])
+        out = out - _RATE * of_outputs.T @ np.maximum(before, 0)
+        w = w - _RATE * of_units.T @ x
+    return tuple(found)
+
+
+def step(weights: Tensor) -> Series:
+    """Return the gradients after each step of training, in both formats as they are."""
+    every = gradients(weights[0])
+    numbers = [_lost(found, 0) for found in every]
+    return Series(tuple(map(str, _STEPS)), tuple(numbers), (_combs("gradient", every),), _app)
+
+
+def loss_scale(weights: Tensor) -> Series:
+    """Return late gradients times each loss scale, 2 to the power of the stop, in both formats."""
+    late = gradients(weights[0])[_STEPS.index(_LATE)]
+    numbers = [_lost(late, power) for power in _POWERS]
+    lines = {"wrong_e4m3": "first", "wrong_e5m2": "second"}
+    costs = against("loss_scale.costs", np.array(_POWERS, float), numbers, lines)
+    picture = _combs("loss_scale", tuple(late * 2.0**power for power in _POWERS))
+    return Series(tuple(map(str, _POWERS)), tuple(numbers), (picture, costs), _app)
+
+
+def _lost(found: npt.NDArray[np.float64], power: int) -> dict[str, float]:
+    """Return the shares, in per cent, of values times a power of two that become 0 and that are clipped."""
+    x = torch.from_numpy(found * 2.0**power).float()[None]
+    shares = {}
+    for name, form in _FORMATS.items():
+        result = quantize(x, Scheme(form, calibration=Given(1.0, 0)))
+        zeroed, clipped = (100 * float(each.float().mean()) for each in (result.x_hat == 0, result.clipped))
+        shares |= {f"zeroed_{name}": zeroed, f"clipped_{name}": clipped, f"wrong_{name}": zeroed + clipped}
+    return shares
+
+
+def _combs(words: str, every: tuple[npt.NDArray[np.float64], ...]) -> MarksPicture:
+    """Return the histogram of magnitudes at each stop, above the reach of both formats."""
+    edges = np.arange(_LEAST, _MOST + 1)
+    heights = np.stack([np.histogram(np.log2(np.abs(each)), edges)[0] / len(each) for each in every])
+    reaches = []
+    for at, (name, color) in enumerate(zip(_FORMATS.values(), ("first", "second"), strict=True)):
+        values = finite_values(find_format(name))
+        ends = np.log2([min(value for value in values if value > 0) / 2, values[-1]])
+        reaches.append(Marks("line", ends, np.full(2, -0.04 * (at + 1)), color, 5))
+    bars = Marks("bars", edges[:-1] + 0.5, heights, "muted", 0.8)
+    names = tuple((f"{words}.{name}", color) for name, color in zip(_FORMATS, ("first", "second"), strict=True))
+    return MarksPicture(f"{words}.combs", (_LEAST, _MOST, -0.12, 1.05 * heights.max()), (bars, *reaches), names)
+
+
+def _app(_: str) -> tuple[str, dict[str, str]]:
+    return FORMATS_PAGE, dict(zip("ab", _FORMATS.values(), strict=True))
