@@ -179,8 +179,8 @@ ALLOWED = {
     "browser": "",
     "export": "checkpoints errors evaluation figures lab models public_calls quantization quoting schemes"
     " sources tensors text whole_files",
-    "teaching": "analysis errors evaluation export figures lab models quantization schemes sources streaming"
-    " tensors text",
+    "teaching": "analysis errors evaluation export figures lab layers models quantization schemes sources"
+    " streaming tensors text",
     "rooms": "browser errors lab quoting sources teaching text whole_files",
     "course": "teaching",
     "lessons": "teaching",

@@ -97,6 +97,7 @@ HANDLES = {
     "flip": (),
     "bits": ("bits",),
     "group": ("group",),
+    "dial": (),
 }
 
 

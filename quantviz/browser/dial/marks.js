@@ -58,14 +58,25 @@ function drawDots(context, places, { x, y }, { color, size, hollow }, colors) {
   }
 }
 
-// Bars of a thickness from 0 up, or from 0 to the right.
-function drawBars(context, places, { x, y, across, up }, { draw, color, size }, colors) {
+// Bars of a thickness from their base up, or to the right.
+function drawBars(context, places, { x, y, across, up }, { draw, color, size, base }, colors) {
   context.fillStyle = colors[color];
   for (const [value, length] of places) {
     const thick = size * (draw === "bars" ? across : up);
     if (draw === "bars")
-      context.fillRect(x(value) - thick / 2, Math.min(y(length), y(0)), thick, Math.abs(y(length) - y(0)));
-    else context.fillRect(Math.min(x(0), x(value)), y(length) - thick / 2, Math.abs(x(value) - x(0)), thick);
+      context.fillRect(
+        x(value) - thick / 2,
+        Math.min(y(length), y(base)),
+        thick,
+        Math.abs(y(length) - y(base)),
+      );
+    else
+      context.fillRect(
+        Math.min(x(base), x(value)),
+        y(length) - thick / 2,
+        Math.abs(x(value) - x(base)),
+        thick,
+      );
   }
 }
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from quantviz.export.files import PRINTED, python_lines
 from quantviz.lab.state import LabState
 from quantviz.teaching.glossary import TERMS, met_before
+from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.formulas import HERE, Scene
 from quantviz.teaching.lessons.model import (
     DirectionQuestion,
@@ -52,6 +53,9 @@ def step_code(
         shown.append("rmse")
     numbers = [name for name in shown if not _new_words(script([name]), language, known)]
     derived = _DERIVED in known and not _new_words(script(cell=True), language, known)
+    if isinstance(step.state, DialState):
+        # Its numbers are those of the dial's stops, not of one tensor and its scheme.
+        return script(numbers, derived)
     return "\n".join([script(numbers, derived), *_compared(step, scenes, language, known)])
 
 

@@ -15,7 +15,7 @@ from quantviz.models.quantizing import watched_on_calibration
 from quantviz.models.running import relative_error, run_built_in
 from quantviz.quantization.quantizer import quantize
 from quantviz.teaching.lessons.dial_lines import MODEL_PAGE, against
-from quantviz.teaching.lessons.dials import Marks, MarksPicture, Series, Tensor
+from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Series, Tensor
 
 #: Bits of a word in memory, and the numbers of texts that a model answers at once.
 _WORD = 32
@@ -40,8 +40,8 @@ def packing(weights: Tensor) -> Series:
         unpacking = math.ceil(batch / 64) * count * _UNPACKING / _SHIFTS
         numbers.append(
             {
-                "time_16": 1e9 * max(count * 2 / _BYTES, products) / count,
-                "time_packed": 1e9 * max(count * bits / 8 / _BYTES, products + unpacking) / count,
+                "time_16": 1e12 * max(count * 2 / _BYTES, products) / count,
+                "time_packed": 1e12 * max(count * bits / 8 / _BYTES, products + unpacking) / count,
                 "codes_a_word": _WORD // bits,
             }
         )

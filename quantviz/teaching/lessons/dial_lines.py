@@ -10,7 +10,7 @@ import numpy.typing as npt
 from quantviz.figures.numbers import number
 from quantviz.lab.state import opening
 from quantviz.tensors.views import View
-from quantviz.teaching.lessons.dials import Marks, MarksPicture, Tensor
+from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Tensor
 
 MODEL_PAGE = "pages/explore/checkpoints.py"
 FORMATS_PAGE = "pages/learn/formats.py"

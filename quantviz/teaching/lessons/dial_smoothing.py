@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import cast
 
 import numpy as np
 
-from quantviz.lab.layer_sources import OwnLayer
-from quantviz.lab.layer_state import LayerState, SchemePair
 from quantviz.layers.layer_result import layer
-from quantviz.teaching.lessons.dials import Marks, MarksPicture, Series, Tensor
+from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Numbers, Series, Tensor, layer_address
 
 #: The values of α.
 _STEPS = 20
@@ -48,11 +45,11 @@ def series(weights: Tensor, inputs: Tensor) -> Series:
             _skyline((x_max / scales)[:, channels], (w_max * scales)[:, channels]),
             _errors(np.array(alphas), np.array(outputs), np.array(own)),
         ),
-        partial(_link, weights, inputs),
+        layer_address(weights, inputs, "smoothquant(alpha={})"),
     )
 
 
-def _skyline(inputs: np.ndarray, weights: np.ndarray) -> MarksPicture:
+def _skyline(inputs: Numbers, weights: Numbers) -> MarksPicture:
     """Return the largest |x| of each channel upwards and the largest |w| downwards, (stops, channels) each.
 
     Heights are roots: else nothing would be seen of the quiet channels.
@@ -73,7 +70,7 @@ def _skyline(inputs: np.ndarray, weights: np.ndarray) -> MarksPicture:
     )
 
 
-def _errors(alphas: np.ndarray, outputs: np.ndarray, weights: np.ndarray) -> MarksPicture:
+def _errors(alphas: Numbers, outputs: Numbers, weights: Numbers) -> MarksPicture:
     """Return both errors over α on a logarithmic axis, with discs at the present one."""
     lines = np.log10(outputs), np.log10(weights)
     low, high = min(map(np.min, lines)), max(map(np.max, lines))
@@ -87,9 +84,3 @@ def _errors(alphas: np.ndarray, outputs: np.ndarray, weights: np.ndarray) -> Mar
         tuple(marks),
         (("smoothquant.output_error", "accent"), ("smoothquant.weight_error", "first")),
     )
-
-
-def _link(weights: Tensor, inputs: Tensor, at: str) -> tuple[str, dict[str, str]]:
-    source = OwnLayer(weights[0], inputs[0])
-    pair = SchemePair(str(weights[1]), str(inputs[1]))
-    return "pages/explore/layers.py", LayerState(source, pair, f"smoothquant(alpha={at})").written()

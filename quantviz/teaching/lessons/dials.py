@@ -1,90 +1,29 @@
-"""Dials of lessons: a knob with stops, and the pictures and numbers that the core computes at each of them.
+"""The dials of lessons: knobs whose pictures and numbers the core computes at each of their stops.
 
-A dial is added here: one entry in `DIALS`, its words under `[lessons.dials.<id>]` in each language, and its
-numbers among the names that formulas know. The browser gets all stops at once, so that a hand is answered in
-the same frame with the core's own numbers.
+A dial is added here: one entry in `DIALS`, a module that computes its `Series`, and its words under
+`[lessons.dials.<id>]` in each language.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from types import MappingProxyType
-
-import numpy as np
-import numpy.typing as npt
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.page_state import field
 from quantviz.lab.state import LabState
-from quantviz.schemes.scheme import Scheme
-from quantviz.sources import Source
-
-#: A tensor and its scheme.
-Tensor = tuple[Source, Scheme]
-
-
-@dataclass(frozen=True, eq=False)
-class Marks:
-    """One layer of a picture: marks at places, the same at all stops or others at each."""
-
-    #: What is drawn: a "line" through the places, a disc at each ("dots"), bars up from 0 ("bars") or to the
-    #: right of it ("rows"), or "words".
-    draw: str
-    #: Places in the picture's frame, (places,) or (stops, places); a line is broken at nan.
-    x: npt.NDArray[np.float64]
-    y: npt.NDArray[np.float64]
-    #: One of the names that `show_dial` has colours for.
-    color: str = "first"
-    #: The width of a line and the radius of a disc in pixels, the thickness of a bar in the frame's unit.
-    size: float = 2.0
-    dashed: bool = False
-    #: Whether discs are rings.
-    hollow: bool = False
-    #: The words at the places.
-    labels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class MarksPicture:
-    """A picture of marks in a frame."""
-
-    #: The key of its caption and its description under `[lessons.dials]`.
-    words: str
-    #: The ends of both axes: left, right, bottom, top.
-    frame: tuple[float, float, float, float]
-    #: From back to front.
-    marks: tuple[Marks, ...]
-    #: The keys of names of its parts under `[lessons.dials]`, each with its colour.
-    names: tuple[tuple[str, str], ...] = ()
-    #: Whether both axes have one unit.
-    equal: bool = False
-    #: CSS pixels.
-    height: int = 200
-
-
-@dataclass(frozen=True, eq=False)
-class Series:
-    """Everything that the hand on a dial goes through, one of each at every stop."""
-
-    #: The stops as answers and links have them, such as "0.5".
-    stops: tuple[str, ...]
-    #: The numbers of formulas, and of the dial's sentence, by their names.
-    numbers: tuple[Mapping[str, float], ...]
-    #: The pictures `dial.picture` and `dial.beside` of a step.
-    pictures: tuple[MarksPicture, ...]
-    #: The page's script, and the link's parameters with which it shows the same.
-    app: Callable[[str], tuple[str, Mapping[str, str]]]
+from quantviz.teaching.lessons.dial_series import Series, Tensor
 
 
 @dataclass(frozen=True)
 class Dial:
     """A kind of dial."""
 
-    #: Its function in this folder, as "module.function": it returns a `Series` of the step's tensor, of those
-    #: beside it, and of the place of the hand where stops depend on it.
+    #: Its function, which returns a `Series` of the step's tensor, of those beside it, and of the place of the
+    #: hand where stops depend on it.
     maker: str
     #: The names of its numbers, besides `dial`, the number of a stop.
     numbers: tuple[str, ...]
@@ -95,32 +34,41 @@ class Dial:
     presses: bool = False
 
 
+_HERE = "quantviz.teaching.lessons"
 _ATTENTION = ("key_error", "centred_error", "value_error")
 _GRADIENT = ("zeroed_e4m3", "zeroed_e5m2", "clipped_e4m3", "clipped_e5m2", "wrong_e4m3", "wrong_e5m2")
 DIALS: Mapping[str, Dial] = MappingProxyType(
     {
         "smoothquant": Dial(
-            "dial_smoothing.series",
+            f"{_HERE}.dial_smoothing.series",
             ("output_error", "weight_error", "plain_error", "best_alpha", "loudest_input", "loudest_weight"),
             ("inputs",),
         ),
-        "kv_cut": Dial("cache_dials.cut", _ATTENTION, ("values", "queries")),
-        "kv_mean": Dial("cache_dials.mean", _ATTENTION, ("values", "queries")),
+        "rotation": Dial(
+            f"{_HERE}.dial_turning.series",
+            (
+                *("squares", "peak", "turned_mse", "turned_sqnr", "turned_step", "gain_db"),
+                *("best_angle", "goal_angle"),
+            ),
+            ("weights",),
+        ),
+        "kv_cut": Dial(f"{_HERE}.cache_dials.cut", _ATTENTION, ("values", "queries")),
+        "kv_mean": Dial(f"{_HERE}.cache_dials.mean", _ATTENTION, ("values", "queries")),
         "kv_length": Dial(
-            "cache_dials.length", ("cache_16", "cache_rounded", "weights_16", "weights_rounded")
+            f"{_HERE}.cache_dials.length", ("cache_16", "cache_rounded", "weights_16", "weights_rounded")
         ),
         "learn": Dial(
-            "learning_dials.stairs",
+            f"{_HERE}.learning_dials.stairs",
             ("updates", "w_straight", "rounded_straight", "loss_straight", "loss_true"),
             presses=True,
         ),
-        "rate": Dial("learning_dials.rates", ("swing", "upper_share", "mean_rounded")),
-        "lost": Dial("learning_dials.lost", ("wanted", "nearest_moved", "chance_moved")),
-        "gradient": Dial("training_dials.step", _GRADIENT),
-        "loss_scale": Dial("training_dials.loss_scale", _GRADIENT),
-        "packing": Dial("cost_dials.packing", ("time_16", "time_packed", "codes_a_word")),
-        "texts": Dial("cost_dials.texts", ("seen_error", "other_error", "nearest_error")),
-        "budget": Dial("cost_dials.budget", ("sums_right", "adder_bits")),
+        "rate": Dial(f"{_HERE}.learning_dials.rates", ("swing", "upper_share", "mean_rounded")),
+        "lost": Dial(f"{_HERE}.learning_dials.lost", ("wanted", "nearest_moved", "chance_moved")),
+        "gradient": Dial(f"{_HERE}.training_dials.step", _GRADIENT),
+        "loss_scale": Dial(f"{_HERE}.training_dials.loss_scale", (*_GRADIENT, "best_power")),
+        "packing": Dial(f"{_HERE}.cost_dials.packing", ("time_16", "time_packed", "codes_a_word")),
+        "texts": Dial(f"{_HERE}.cost_dials.texts", ("seen_error", "other_error", "nearest_error")),
+        "budget": Dial(f"{_HERE}.cost_dials.budget", ("sums_right", "adder_bits")),
     }
 )
 #: The names that formulas have for numbers of dials.
@@ -150,14 +98,6 @@ class DialState(LabState):
             raise QuantVizError("lessons.no_stop", got=self.at[:40], known=", ".join(found.stops))
         return found
 
-    def number(self, name: str) -> float:
-        """Return a number of the dial at its stop; `ValueError` where it has none of this name."""
-        series = self.series
-        numbers = series.numbers[series.stops.index(self.at)]
-        if name != "dial" and name not in numbers:
-            raise ValueError(name)
-        return float(self.at) if name == "dial" else numbers[name]
-
     def nearest(self, value: float) -> DialState:
         """Return the state at the stop next to a number."""
         stops = self.series.stops
@@ -166,12 +106,18 @@ class DialState(LabState):
 
 @lru_cache(maxsize=16)
 def _series(dial: str, tensors: tuple[Tensor, ...], at: str) -> Series:
-    made: Series = _maker(DIALS[dial].maker)(*tensors, *([at] if DIALS[dial].presses else []))
+    presses = DIALS[dial].presses
+    module, _, function = DIALS[dial].maker.rpartition(".")
+    made: Series = getattr(import_module(module), function)(*tensors, *([at] if presses else []))
     return made
 
 
-@cache
-def _maker(name: str) -> Callable[..., Series]:
-    module, _, function = name.partition(".")
-    maker: Callable[..., Series] = getattr(import_module(f"quantviz.teaching.lessons.{module}"), function)
-    return maker
+def dial_number(state: LabState, name: str) -> float:
+    """Return a number of a state's dial at its stop; `ValueError` where it has none of this name."""
+    if not isinstance(state, DialState):
+        raise ValueError(name)
+    series = state.series
+    numbers = {"dial": float(state.at or 0), **series.numbers[series.stops.index(state.at)]}
+    if name not in numbers:
+        raise ValueError(name)
+    return numbers[name]

@@ -23,7 +23,7 @@ from quantviz.figures.numbers import number
 from quantviz.lab.state import LabState
 from quantviz.lab.typed_numbers import BINARY
 from quantviz.teaching.glossary import TERMS
-from quantviz.teaching.lessons.dials import DIAL_NUMBERS, DialState
+from quantviz.teaching.lessons.dials import DIAL_NUMBERS, dial_number
 
 if TYPE_CHECKING:
     import torch
@@ -119,13 +119,6 @@ def _twin_costs(weights: Scheme) -> Mapping[str, float]:
     return MappingProxyType({name.replace(" ", "_"): cost.kl for name, cost in found.items()})
 
 
-def _of_dial(name: str, scene: Scene) -> float:
-    """Return a number of the state's dial at its stop; `ValueError` without a dial."""
-    if not isinstance(scene.state, DialState):
-        raise ValueError
-    return scene.state.number(name)
-
-
 #: The treatments of salient channels whose cost a formula can name, as `twin_kl_nothing`.
 _TREATMENTS = ("nothing", "activation", "weight", "random", "scaled_2", "scaled_4", "scaled_8")
 #: Quantities by their names in formulas, beside the metrics of `measures.METRICS`.
@@ -174,7 +167,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "first_q": lambda s: int(s.result.q.flatten()[0]),
         # the built-in twin whose layers have the scheme
         **{f"twin_kl_{name}": partial(_twin_cost, name) for name in _TREATMENTS},
-        **{name: partial(_of_dial, name) for name in DIAL_NUMBERS},
+        **{name: lambda s, name=name: dial_number(s.state, name) for name in DIAL_NUMBERS},  # type: ignore[misc]
     }
 )
 

@@ -11,7 +11,7 @@ from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.teaching.lessons.dial_lines import in_lab
-from quantviz.teaching.lessons.dials import Marks, MarksPicture, Series, Tensor
+from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Series, Tensor
 
 #: The weight at which the loss (ŵ − best)² is least, in steps.
 _BEST = 2.6

@@ -15,7 +15,7 @@ from quantviz.schemes.formats import find_format
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.teaching.lessons.dial_lines import FORMATS_PAGE, against
-from quantviz.teaching.lessons.dials import Marks, MarksPicture, Series, Tensor
+from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Series, Tensor
 
 _STEPS = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 #: The step of training whose gradients get a loss scale, and the scales as powers of two.
@@ -66,6 +66,9 @@ def loss_scale(weights: Tensor) -> Series:
     """Return late gradients times each loss scale, 2 to the power of the stop, in both formats."""
     late = gradients(weights[0])[_STEPS.index(_LATE)]
     numbers = [_lost(late, power) for power in _POWERS]
+    wrong = np.array([each["wrong_e4m3"] for each in numbers])
+    best = float(np.median(np.array(_POWERS)[wrong == wrong.min()]))
+    numbers = [{**each, "best_power": best} for each in numbers]
     lines = {"wrong_e4m3": "first", "wrong_e5m2": "second"}
     costs = against("loss_scale.costs", np.array(_POWERS, float), numbers, lines)
     picture = _combs("loss_scale", tuple(late * 2.0**power for power in _POWERS))

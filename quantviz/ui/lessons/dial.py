@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from quantviz.figures.numbers import short_number
-from quantviz.teaching.lessons.dials import DIALS, DialState, MarksPicture, Series
+from quantviz.teaching.lessons.dial_series import MarksPicture
+from quantviz.teaching.lessons.dials import DIALS, DialState
 from quantviz.ui.components.dial import Plot, show_dial
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import errors
@@ -21,8 +22,11 @@ def show_lesson_dial(now: Now, state: DialState, take: Callable[[str], None]) ->
     """Show the dial of a step at the stop in hand; `take` gets the stop at which the hand lets go."""
     series = state.series
     shown = now.step.show - now.covered
-    told = "dial.numbers" in shown
-    words = {stop: _sentence(state.dial, series, at) if told else "" for at, stop in enumerate(series.stops)}
+    words = dict.fromkeys(series.stops, "")
+    if "dial.numbers" in shown:
+        for stop, numbers in zip(series.stops, series.numbers, strict=True):
+            told = {name: short_number(value) for name, value in numbers.items()}
+            words[stop] = say(f"lessons.dials.{state.dial}.said", **told)
     plots = tuple(
         _plot(picture) for part, picture in zip(_PICTURES, series.pictures, strict=False) if part in shown
     )
@@ -37,11 +41,6 @@ def show_lesson_dial(now: Now, state: DialState, take: Callable[[str], None]) ->
         {stop: stop for stop in series.stops},
         presses=DIALS[state.dial].presses,
     )
-
-
-def _sentence(dial: str, series: Series, at: int) -> str:
-    numbers = {name: short_number(value) for name, value in series.numbers[at].items()}
-    return say(f"lessons.dials.{dial}.said", **numbers)
 
 
 def _plot(picture: MarksPicture) -> Plot:
@@ -64,6 +63,7 @@ def _plot(picture: MarksPicture) -> Plot:
                 "dashed": marks.dashed,
                 "hollow": marks.hollow,
                 "labels": marks.labels,
+                "base": marks.base,
                 "count": marks.x.shape[-1],
             }
             for marks in picture.marks

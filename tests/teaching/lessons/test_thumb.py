@@ -28,6 +28,8 @@ DRAGS = [
 ]
 #: Pixels between the ends of a slider on pages of these widths.
 SLIDERS = {390: 226, 1366: 240}
+#: Pixels between the ends of a dial's track.
+DIAL_TRACKS = {390: 346, 1366: 654}
 
 
 # ---- how fine a drag is -----------------------------------------------------------------------------
@@ -37,6 +39,9 @@ def windows(step, question, around):
     """The pixels to either side of a drag's goal that count as it, by the page's width."""
     scenes = step.scenes()
     lo, hi = axis_of(scenes[HERE], step.move)
+    if "dial" in question.solution:
+        stops = len(scenes[HERE].state.series.stops)
+        return {width: pixels / (stops - 1) / 2 for width, pixels in DIAL_TRACKS.items()}
     of_slider = {"bits": "formats", "size": "sizes"}
     for name in question.solution.keys() & of_slider.keys():
         stops = len(getattr(hand_choices(scenes[HERE].state), of_slider[name]).values)

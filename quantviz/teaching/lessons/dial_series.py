@@ -1,0 +1,94 @@
+"""What a dial of a lesson has at its stops: numbers, and pictures that are made of marks.
+
+The browser gets all stops at once (`quantviz/browser/dial/marks.js`), so that a hand is answered in the same
+frame, with the core's own numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from quantviz.lab.layer_sources import OwnLayer
+from quantviz.lab.layer_state import AS_IT_IS, LayerState, SchemePair
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources import Source
+
+Numbers: TypeAlias = npt.NDArray[np.float64]
+#: A tensor and its scheme.
+Tensor: TypeAlias = tuple[Source, Scheme]
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """One layer of a picture: marks at places, the same at all stops or others at each."""
+
+    #: The kind of mark: a "line" through the places, a disc at each ("dots"), bars up from `base` ("bars") or
+    #: to the right of it ("rows"), or "words".
+    draw: str
+    #: Places in the picture's frame, (places,) or (stops, places); a line is broken at nan.
+    x: Numbers
+    y: Numbers
+    #: One of the names that `show_dial` has colours for.
+    color: str = "first"
+    #: The width of a line and the radius of a disc in pixels, the thickness of a bar in the frame's unit.
+    size: float = 2.0
+    dashed: bool = False
+    #: Whether discs are rings.
+    hollow: bool = False
+    #: The words at the places.
+    labels: tuple[str, ...] = ()
+    #: Where bars begin.
+    base: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class MarksPicture:
+    """A picture of marks in a frame."""
+
+    #: The key of its caption and its description under `[lessons.dials]`.
+    words: str
+    #: The ends of both axes: left, right, bottom, top.
+    frame: tuple[float, float, float, float]
+    #: From back to front.
+    marks: tuple[Marks, ...]
+    #: The keys of names of its parts under `[lessons.dials]`, each with its colour.
+    names: tuple[tuple[str, str], ...] = ()
+    #: Whether both axes have one unit.
+    equal: bool = False
+    #: CSS pixels.
+    height: int = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Everything that the hand on a dial goes through, one of each at every stop."""
+
+    #: The stops as answers and links have them, such as "0.5".
+    stops: tuple[str, ...]
+    #: The numbers of formulas, and of the dial's sentence, by their names.
+    numbers: tuple[Mapping[str, float], ...]
+    #: The pictures `dial.picture` and `dial.beside` of a step.
+    pictures: tuple[MarksPicture, ...]
+    #: The page's script, and the link's parameters with which it shows the same.
+    app: Callable[[str], tuple[str, Mapping[str, str]]]
+
+
+def layer_address(
+    weights: Tensor, inputs: Tensor, method: str, *, plain_weights: bool = False
+) -> Callable[[str], tuple[str, Mapping[str, str]]]:
+    """Return the function from a stop to the page of layers with this layer under a method.
+
+    Args:
+        weights: The weights.
+        inputs: The inputs.
+        method: The chain of methods, with `{}` for the stop.
+        plain_weights: Whether the weights stay as they are.
+    """
+    pair = SchemePair(AS_IT_IS if plain_weights else str(weights[1]), str(inputs[1]))
+    layer = OwnLayer(weights[0], inputs[0])
+    return lambda at: ("pages/explore/layers.py", LayerState(layer, pair, method.format(at)).written())
