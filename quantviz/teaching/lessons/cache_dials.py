@@ -22,8 +22,8 @@ _TOKENS = tuple(2**power for power in range(9, 18))
 
 
 def cut(keys: Tensor, values: Tensor, queries: Tensor) -> Series:
-    """Return attention at each shape of a block of keys or values, from all channels of a token to all tokens of
-    a channel. The number of scales stays.
+    """Return attention at each shape of a block of keys or values, from the channels of a token to the tokens
+    of a channel. The number of scales stays.
     """
     return _cut("kv_cut", (keys, values, queries), {"key_error": "first", "value_error": "second"})
 

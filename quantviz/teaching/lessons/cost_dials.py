@@ -92,9 +92,19 @@ def budget(_: Tensor) -> Series:
     layers = []
     for color, kept in (("clipping", False), ("first", True)):
         shown = np.array(fields) == kept
-        layers.append(Marks("dots", np.where(shown, across.flatten(), np.nan), np.where(shown, up.flatten(), np.nan), color, 7))
+        layers.append(
+            Marks(
+                "dots",
+                np.where(shown, across.flatten(), np.nan),
+                np.where(shown, up.flatten(), np.nan),
+                color,
+                7,
+            )
+        )
     names = (("budget.right", "first"), ("budget.wrong", "clipping"))
-    picture = MarksPicture("budget.field", (-0.6, 9.6, -0.6, 9.6), tuple(layers), names, equal=True, height=220)
+    picture = MarksPicture(
+        "budget.field", (-0.6, 9.6, -0.6, 9.6), tuple(layers), names, equal=True, height=220
+    )
     lines = against("budget.sums", np.array(_BITS, float), numbers, {"sums_right": "first"})
     app = {str(bits): {"f": "model:adder", "bits": str(bits)} for bits in _BITS}
     return Series(tuple(app), tuple(numbers), (picture, lines), lambda at: (MODEL_PAGE, app[at]))

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from quantviz.figures.numbers import number
 from quantviz.lab.state import opening
-from quantviz.tensors.views import View
 from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Tensor
+from quantviz.tensors.views import View
 
 MODEL_PAGE = "pages/explore/checkpoints.py"
 FORMATS_PAGE = "pages/learn/formats.py"
@@ -61,6 +61,8 @@ def against(
 def in_lab(tensor: Tensor) -> Callable[[str], tuple[str, Mapping[str, str]]]:
     """Return the Lab with a tensor, for every stop."""
     source, scheme = tensor
-    state = opening().replace(source=source, scheme=scheme, view=View.of(source.shape), cell=(0,) * len(source.shape))
+    state = opening().replace(
+        source=source, scheme=scheme, view=View.of(source.shape), cell=(0,) * len(source.shape)
+    )
     link = state.written()
     return lambda _: (_LAB_PAGE, link)

@@ -22,8 +22,8 @@ from quantviz.teaching.lessons.dial_series import Series, Tensor
 class Dial:
     """A kind of dial."""
 
-    #: Its function, which returns a `Series` of the step's tensor, of those beside it, and of the place of the
-    #: hand where stops depend on it.
+    #: Its function, which returns a `Series` of the step's tensor, of those beside it, and of the place of
+    #: the hand where stops depend on it.
     maker: str
     #: The names of its numbers, besides `dial`, the number of a stop.
     numbers: tuple[str, ...]

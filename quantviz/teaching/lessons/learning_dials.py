@@ -1,129 +1,108 @@
-"""Dials on learning while weights are rounded: one weight on a staircase, lost updates, a small layer."""
+"""Dials on learning while weights are rounded: one weight on a staircase, its swing, and lost updates."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 import torch
 
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.scheme import Scheme
-from quantviz.sources import Source
 from quantviz.teaching.lessons.dial_lines import in_lab
-from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Series, Tensor
+from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Numbers, Series, Tensor
 
 #: The weight at which the loss (ŵ − best)² is least, in steps.
 _BEST = 2.6
-#: The factor of the slope in `stairs`, and the updates that a learner can press for.
-_RATE = 0.1
-_PRESSED = 12
-_RATES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
-_UPDATES = 200
+#: The learning rate of `stairs`, and the updates up to which its buttons lead.
+_RATE, _PRESSED = 0.1, 12
+_RATES, _UPDATES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8), 200
 #: Sizes of an update in steps, and the number of them.
-_SIZES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9)
-_COUNT = 100
+_SIZES, _COUNT = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9), 100
 
 
-def learned(start: Source, scheme: Scheme, rates: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield w and ŵ before each update of the loss (ŵ − best)², for each rate: straight through, the slope at ŵ
-    is taken for that at w.
+def _rounded(values: Numbers, scheme: Scheme) -> Numbers:
+    return quantize(torch.from_numpy(values).float()[None], scheme).x_hat[0].double().numpy()
+
+
+def learned(weight: Tensor, rates: tuple[float, ...], updates: int) -> tuple[Numbers, Numbers]:
+    """Return w and ŵ before and after each update of the loss (ŵ − best)², (rates, updates + 1) each.
+
+    Straight through, the slope at ŵ is taken for that at w.
     """
-    w = start.tensor().flatten()[0].expand(len(rates)).double()
-    while True:
-        w_hat = quantize(w[None].float(), scheme).x_hat[0].double()
-        yield w, w_hat
-        w = w - rates * 2 * (w_hat - _BEST)
+    ways = [np.full(len(rates), float(weight[0].tensor().flatten()[0]))]
+    hats = [_rounded(ways[0], weight[1])]
+    for _ in range(updates):
+        ways.append(ways[-1] - np.array(rates) * 2 * (hats[-1] - _BEST))
+        hats.append(_rounded(ways[-1], weight[1]))
+    return np.stack(ways, 1), np.stack(hats, 1)
 
 
 def stairs(weight: Tensor, at: str) -> Series:
-    """Return one weight after some updates by the true slope, which is 0, and straight through."""
+    """Return one weight after some updates straight through, and by the true slope, which is 0."""
     now = int(at)
     stops = sorted({0, now, *(min(now + more, _PRESSED) for more in (1, 3) if now < _PRESSED)})
-    path = [each for _, each in zip(range(stops[-1] + 1), learned(*weight, torch.tensor([_RATE])), strict=False)]
-    start = path[0]
-    numbers = [
+    (way,), (hat,) = learned(weight, (_RATE,), stops[-1])
+    loss = (hat - _BEST) ** 2
+    numbers = tuple(
         {
             "updates": stop,
-            "w_true": float(start[0]),
-            "loss_true": float((start[1] - _BEST) ** 2),
-            "w_straight": float(path[stop][0]),
-            "rounded_straight": float(path[stop][1]),
-            "loss_straight": float((path[stop][1] - _BEST) ** 2),
+            "w_straight": float(way[stop]),
+            "rounded_straight": float(hat[stop]),
+            "loss_straight": float(loss[stop]),
+            "loss_true": float(loss[0]),
         }
         for stop in stops
-    ]
-    x = torch.linspace(-0.6, 4.4, 500)
-    hill = (x.double() - _BEST) ** 2
-    stair = (quantize(x[None], weight[1]).x_hat[0].double() - _BEST) ** 2
-
-    def ball(name: str) -> tuple[np.ndarray, np.ndarray]:
-        return tuple(np.array([[each[f"{part}_{name}"]] for each in numbers]) for part in ("w", "loss"))
-
-    def picture(name: str, color: str) -> MarksPicture:
-        marks = (
-            Marks("line", x.numpy(), hill.numpy(), "line", 1.5, dashed=True),
-            Marks("line", x.numpy(), stair.numpy(), "text", 1.5),
-            Marks("dots", *ball(name), color, 8),
-        )
-        return MarksPicture(f"learn.{name}", (-0.6, 4.4, -0.4, 7.2), marks, height=170)
-
-    pictures = (picture("straight", "first"), picture("true", "second"))
-    return Series(tuple(map(str, stops)), tuple(numbers), pictures, in_lab(weight))
+    )
+    x = np.linspace(-0.6, 4.4, 500)
+    lines = (
+        Marks("line", x, (x - _BEST) ** 2, "line", 1.5, dashed=True),
+        Marks("line", x, (_rounded(x, weight[1]) - _BEST) ** 2, "text", 1.5),
+    )
+    pictures = []
+    for name, places, color in (("straight", stops, "first"), ("true", [0] * len(stops), "second")):
+        ball = Marks("dots", way[places, None], loss[places, None], color, 8)
+        pictures.append(MarksPicture(f"learn.{name}", (-0.6, 4.4, -0.4, 7.2), (*lines, ball), height=170))
+    return Series(tuple(map(str, stops)), numbers, tuple(pictures), in_lab(weight))
 
 
 def rates(weight: Tensor) -> Series:
     """Return a weight's way straight through at each learning rate."""
-    pairs = zip(range(_UPDATES), learned(*weight, torch.tensor(_RATES)), strict=False)
-    ws, hats = (torch.stack(each, 1).numpy() for each in zip(*(pair for _, pair in pairs), strict=True))
-    late = slice(_UPDATES // 2, None)
-    numbers = [
+    ways, hats = learned(weight, _RATES, _UPDATES)
+    late = slice(-_UPDATES // 2, None)
+    numbers = tuple(
         {
-            "swing": float(np.ptp(w[late])),
+            "swing": float(np.ptp(way[late])),
             "upper_share": float((hat[late] > _BEST).mean()),
             "mean_rounded": float(hat[late].mean()),
         }
-        for w, hat in zip(ws, hats, strict=True)
-    ]
-    when = np.arange(_UPDATES, dtype=float)
-    ends = np.array([0.0, _UPDATES])
-    picture = MarksPicture(
-        "rate.way",
-        (0, _UPDATES, -0.1, 3.8),
-        (
-            *(Marks("line", ends, np.full(2, tooth), "line", 1) for tooth in (0.0, 1.0, 2.0, 3.0)),
-            Marks("line", ends, np.full(2, _BEST), "accent", 1, dashed=True),
-            Marks("line", when, ws, "first", 1.5),
-        ),
-        (("rate.best", "accent"), ("rate.weight", "first")),
+        for way, hat in zip(ways, hats, strict=True)
     )
-    return Series(tuple(map(str, _RATES)), tuple(numbers), (picture,), in_lab(weight))
+    ends = np.array([0.0, _UPDATES])
+    marks = [Marks("line", ends, np.full(2, tooth), "line", 1) for tooth in (0.0, 1.0, 2.0, 3.0)]
+    marks.append(Marks("line", ends, np.full(2, _BEST), "accent", 1, dashed=True))
+    marks.append(Marks("line", np.arange(_UPDATES + 1.0), ways, "first", 1.5))
+    names = (("rate.best", "accent"), ("rate.weight", "first"))
+    picture = MarksPicture("rate.way", (0, _UPDATES, -0.1, 3.8), tuple(marks), names)
+    return Series(tuple(map(str, _RATES)), numbers, (picture,), in_lab(weight))
 
 
 def lost(weight: Tensor) -> Series:
     """Return a weight of few bits after equal updates, rounded after each to nearest and by chance."""
-    sizes = torch.tensor(_SIZES)
-    ways: dict[str, list[torch.Tensor]] = {"nearest": [], "chance": []}
-    for name, way in ways.items():
-        w = torch.zeros(1, len(sizes))
-        for seed in range(_COUNT + 1):
-            way.append(w[0])
-            own = f"course(ties=stochastic,seed={seed})" if name == "chance" else "course"
-            w = quantize(w + sizes, weight[1].replace(convention=own)).x_hat
-    by_size = {name: torch.stack(way, 1).numpy() for name, way in ways.items()}
-    numbers = [
-        {"wanted": _COUNT * size, **{f"{name}_moved": float(way[at, -1]) for name, way in by_size.items()}}
+    sizes, when = np.array(_SIZES), np.arange(_COUNT + 1.0)
+    ways = {}
+    for name, convention in (("nearest", "course"), ("chance", "course(ties=stochastic,seed={})")):
+        w = [np.zeros(len(sizes))]
+        for update in range(_COUNT):
+            w.append(_rounded(w[-1] + sizes, weight[1].replace(convention=convention.format(update))))
+        ways[name] = np.stack(w, 1)
+    numbers = tuple(
+        {"wanted": _COUNT * size, **{f"{name}_moved": float(way[at, -1]) for name, way in ways.items()}}
         for at, size in enumerate(_SIZES)
-    ]
-    when = np.arange(_COUNT + 1, dtype=float)
-    picture = MarksPicture(
-        "lost.ways",
-        (0, _COUNT, -2, 1.02 * _COUNT),
-        (
-            Marks("line", when, np.outer(_SIZES, when), "line", 2, dashed=True),
-            Marks("line", when, by_size["nearest"], "second", 3),
-            Marks("line", when, by_size["chance"], "first", 1.5),
-        ),
-        (("lost.wanted", "muted"), ("lost.nearest", "second"), ("lost.chance", "first")),
     )
-    return Series(tuple(map(str, _SIZES)), tuple(numbers), (picture,), in_lab(weight))
+    marks = (
+        Marks("line", when, np.outer(sizes, when), "muted", 2, dashed=True),
+        Marks("line", when, ways["nearest"], "second", 3),
+        Marks("line", when, ways["chance"], "first", 1.5),
+    )
+    names = (("lost.wanted", "muted"), ("lost.nearest", "second"), ("lost.chance", "first"))
+    picture = MarksPicture("lost.ways", (0, _COUNT, -2, 1.02 * _COUNT), marks, names)
+    return Series(tuple(map(str, _SIZES)), numbers, (picture,), in_lab(weight))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+import math
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from quantviz.quantization.format_facts import finite_values
@@ -15,7 +14,7 @@ from quantviz.schemes.formats import find_format
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.teaching.lessons.dial_lines import FORMATS_PAGE, against
-from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Series, Tensor
+from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Numbers, Series, Tensor
 
 _STEPS = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 #: The step of training whose gradients get a loss scale, and the scales as powers of two.
@@ -27,8 +26,7 @@ _BATCH, _OUTPUTS, _RATE = 1024, 32, 2.0
 _LEAST, _MOST = -30, 20
 
 
-@lru_cache(maxsize=4)
-def gradients(start: Source) -> tuple[npt.NDArray[np.float64], ...]:
+def gradients(start: Source) -> tuple[Numbers, ...]:
     """Return the gradients of a network's hidden units after each of `_STEPS` steps of its training.
 
     It learns the outputs of another network of its shape by gradient descent on the mean squared error.
@@ -75,10 +73,10 @@ def loss_scale(weights: Tensor) -> Series:
     return Series(tuple(map(str, _POWERS)), tuple(numbers), (picture, costs), _app)
 
 
-def _lost(found: npt.NDArray[np.float64], power: int) -> dict[str, float]:
+def _lost(found: Numbers, power: int) -> dict[str, float]:
     """Return the shares, in per cent, of values times a power of two that become 0 and that are clipped."""
     x = torch.from_numpy(found * 2.0**power).float()[None]
-    shares = {}
+    shares: dict[str, float] = {}
     for name, form in _FORMATS.items():
         result = quantize(x, Scheme(form, calibration=Given(1.0, 0)))
         zeroed, clipped = (100 * float(each.float().mean()) for each in (result.x_hat == 0, result.clipped))
@@ -86,18 +84,18 @@ def _lost(found: npt.NDArray[np.float64], power: int) -> dict[str, float]:
     return shares
 
 
-def _combs(words: str, every: tuple[npt.NDArray[np.float64], ...]) -> MarksPicture:
+def _combs(words: str, every: tuple[Numbers, ...]) -> MarksPicture:
     """Return the histogram of magnitudes at each stop, above the reach of both formats."""
     edges = np.arange(_LEAST, _MOST + 1)
     heights = np.stack([np.histogram(np.log2(np.abs(each)), edges)[0] / len(each) for each in every])
-    reaches = []
-    for at, (name, color) in enumerate(zip(_FORMATS.values(), ("first", "second"), strict=True)):
-        values = finite_values(find_format(name))
-        ends = np.log2([min(value for value in values if value > 0) / 2, values[-1]])
-        reaches.append(Marks("line", ends, np.full(2, -0.04 * (at + 1)), color, 5))
-    bars = Marks("bars", edges[:-1] + 0.5, heights, "muted", 0.8)
-    names = tuple((f"{words}.{name}", color) for name, color in zip(_FORMATS, ("first", "second"), strict=True))
-    return MarksPicture(f"{words}.combs", (_LEAST, _MOST, -0.12, 1.05 * heights.max()), (bars, *reaches), names)
+    marks, names = [Marks("bars", edges[:-1] + 0.5, heights, "muted", 0.8)], []
+    for at, (name, color) in enumerate((("e4m3", "first"), ("e5m2", "second"))):
+        values = np.array(finite_values(find_format(_FORMATS[name])))
+        ends = np.array([math.log2(values[values > 0].min() / 2), math.log2(values.max())])
+        marks.append(Marks("line", ends, np.full(2, -0.04 * (at + 1)), color, 5))
+        names.append((f"{words}.{name}", color))
+    frame = (_LEAST, _MOST, -0.12, 1.05 * float(heights.max()))
+    return MarksPicture(f"{words}.combs", frame, tuple(marks), tuple(names))
 
 
 def _app(_: str) -> tuple[str, dict[str, str]]:
