@@ -35,7 +35,10 @@ export class Dial {
     this.send = send;
     // The answer to a stop before the newest one, as where a key is pressed again, moves nothing back.
     const isOld =
-      this.sent !== null && this.sent !== data.now && String(data.stops) === String(this.data?.stops);
+      !data.presses &&
+      this.sent !== null &&
+      this.sent !== data.now &&
+      String(data.stops) === String(this.data?.stops);
     if (!isOld) this.sent = null;
     if (JSON.stringify(data) !== JSON.stringify(this.data)) this.build(data);
     this.go(isOld ? this.sent : data.now);
@@ -267,7 +270,7 @@ function paintDecay({ plot, now, context, width, height, colors }) {
 
 // A button for each value, where values are pressed.
 function buttons({ presses, stops }) {
-  const each = stops.map((stop, at) => `<button type="button" value="${at}">${stop}</button>`);
+  const each = stops.map((stop, at) => stop && `<button type="button" value="${at}">${stop}</button>`);
   return presses ? `<div class="qv-dial-buttons">${each.join("")}</div>` : "";
 }
 

@@ -76,6 +76,8 @@ class Series:
     pictures: tuple[MarksPicture, ...]
     #: The page's script, and the link's parameters with which it shows the same.
     app: Callable[[str], tuple[str, Mapping[str, str]]]
+    #: The words of the stops' buttons, "" for one without; none where the stops name themselves.
+    labels: tuple[str, ...] = ()
 
 
 def layer_address(

@@ -1,4 +1,4 @@
-"""The dial of rotation: the axes of a tensor's channels are turned, and values are rounded on the new ones."""
+"""The dial of rotation: the axes of a tensor's channels turn, and its values are rounded on the new ones."""
 
 from __future__ import annotations
 

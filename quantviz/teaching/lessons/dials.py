@@ -52,6 +52,16 @@ DIALS: Mapping[str, Dial] = MappingProxyType(
             ),
             ("weights",),
         ),
+        "gptq": Dial(
+            f"{_HERE}.dial_rounding.series",
+            (
+                *("rounded", "wrong_ways", "gptq_error", "gptq_weight_error", "nearest_error"),
+                *("nearest_weight_error", "loudest_order", "wrong_order", "together"),
+                *("one_of_pair", "other_of_pair"),
+            ),
+            ("inputs",),
+            presses=True,
+        ),
         "kv_cut": Dial(f"{_HERE}.cache_dials.cut", _ATTENTION, ("values", "queries")),
         "kv_mean": Dial(f"{_HERE}.cache_dials.mean", _ATTENTION, ("values", "queries")),
         "kv_length": Dial(
@@ -100,6 +110,8 @@ class DialState(LabState):
 
     def nearest(self, value: float) -> DialState:
         """Return the state at the stop next to a number."""
+        if DIALS[self.dial].presses:
+            return replace(self, at=f"{value:.0f}")
         stops = self.series.stops
         return replace(self, at=min(stops, key=lambda stop: abs(float(stop) - value)))
 

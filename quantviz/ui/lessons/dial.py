@@ -38,7 +38,7 @@ def show_lesson_dial(now: Now, state: DialState, take: Callable[[str], None]) ->
         state.at,
         plots,
         errors.safely(take),
-        {stop: stop for stop in series.stops},
+        dict(zip(series.stops, series.labels or series.stops, strict=True)),
         presses=DIALS[state.dial].presses,
     )
 
