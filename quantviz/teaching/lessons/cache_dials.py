@@ -53,7 +53,7 @@ def _cut(dial: str, tensors: tuple[Tensor, ...], lines: Mapping[str, str]) -> Se
         (0, size, 0, len(k)),
         (
             Marks("dots", loud[:, 1] + 0.5, loud[:, 0] + 0.5, "first"),
-            Marks("line", borders[..., 0], borders[..., 1], "text", 1),
+            Marks("line", borders[..., 0], borders[..., 1], "muted", 0.75),
         ),
     )
     costs = against(f"{dial}.costs", np.log2(every), numbers, lines, log=True)
@@ -92,7 +92,7 @@ def length(keys: Tensor) -> Series:
     ]
     names = ("weights_16", "weights_rounded", "cache_16", "cache_rounded")
     sizes = np.array([[each[name] for name in names] for each in numbers])
-    colors = ("line", "line", "first", "second")
+    colors = ("muted", "third", "first", "second")
     marks = tuple(
         Marks("rows", sizes[:, at : at + 1], np.full(1, -at), color, 0.7) for at, color in enumerate(colors)
     )

@@ -21,7 +21,7 @@ _STEPS = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 _LATE = 64
 _POWERS = tuple(range(0, 31, 2))
 _FORMATS = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
-_BATCH, _OUTPUTS, _RATE = 1024, 32, 2.0
+_BATCH, _OUTPUTS, _RATE = 256, 32, 2.0
 #: The ends of the axis of magnitudes, as powers of two.
 _LEAST, _MOST = -30, 20
 
@@ -86,7 +86,7 @@ def _lost(found: Numbers, power: int) -> dict[str, float]:
 
 def _combs(words: str, every: tuple[Numbers, ...]) -> MarksPicture:
     """Return the histogram of magnitudes at each stop, above the reach of both formats."""
-    edges = np.arange(_LEAST, _MOST + 1)
+    edges = np.arange(_LEAST, _MOST + 1.0)
     heights = np.stack([np.histogram(np.log2(np.abs(each)), edges)[0] / len(each) for each in every])
     marks, names = [Marks("bars", edges[:-1] + 0.5, heights, "muted", 0.8)], []
     for at, (name, color) in enumerate((("e4m3", "first"), ("e5m2", "second"))):
