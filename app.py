@@ -94,8 +94,9 @@ def show_page() -> None:
     with unseen:  # scripts without a picture
         tab.run_scripts(page.url_path)
         follow_letters()
-    with unseen if page.url_path in WITH_DOOR else st.sidebar:
-        show_anywhere()
+    if page is not home:  # it has it among its doors
+        with unseen if page.url_path in WITH_DOOR else st.sidebar:
+            show_anywhere()
     if (files := brought()) is not None:
         from quantviz.ui.drop.taking import take_brought
 

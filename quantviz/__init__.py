@@ -68,6 +68,8 @@ if TYPE_CHECKING:
     from quantviz.models.running import RunResult as RunResult
     from quantviz.models.runs import RunComparison as RunComparison
     from quantviz.models.runs import compare_runs as compare_runs
+    from quantviz.quantization.batch_ranges import BatchRanges as BatchRanges
+    from quantviz.quantization.batch_ranges import ranges_over_batches as ranges_over_batches
     from quantviz.quantization.explanation import Explanation as Explanation
     from quantviz.quantization.explanation import Step as Step
     from quantviz.quantization.explanation import explain as explain
@@ -145,6 +147,7 @@ _HOMES = {
     "schemes.arithmetic": ("Offer", "ScaleSpec"),
     "schemes.conventions": ("CONVENTIONS", "Convention"),
     "errors": ("Note", "QuantVizError"),
+    "quantization.batch_ranges": ("BatchRanges", "ranges_over_batches"),
     "quantization.explanation": ("Explanation", "Step", "explain"),
     "export.allocations": ("export_allocation",),
     "export.report": ("report",),

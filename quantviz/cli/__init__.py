@@ -31,6 +31,7 @@ VERBS: Mapping[str, str] = MappingProxyType(
         "layer": "Print what rounding does to the outputs of a layer.",
         "layers": "Print the output error of every layer of a capture.",
         "attention": "Print what rounding keys and values does to attention.",
+        "ranges": "Print how a range grows with the batches it is taken from.",
         "explain": "Print every step of the arithmetic of one cell.",
         "link": "Print the Lab's address of a tensor, or read one.",
         "figure": "Draw a tensor, its codes and its error into a file.",

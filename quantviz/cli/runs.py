@@ -10,6 +10,7 @@ import click
 
 from quantviz.cli.output import FOUND, Bound, Output, language, put, say, summarized, with_output, write
 from quantviz.cli.reporting import ProgressLine, takes_progress
+from quantviz.errors import QuantVizError
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
@@ -39,6 +40,17 @@ _FOR_PEOPLE = ("tensor", "op", "status", "sqnr_db", "cosine", "max_error", "kl",
     multiple=True,
     metavar="END",
     help="End of the names of tensors with logits, for KL; * is any text. Default: logits and lm_head.",
+)
+@click.option(
+    "--tokens",
+    metavar="FILE",
+    help="File with the tokens that the model read, (batch, tokens): logits then have a perplexity.",
+)
+@click.option(
+    "--skip",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Positions at the start of each row of tokens that do not count for it. Default: half of them.",
 )
 @click.option("--junit", "junit_file", type=click.Path(), metavar="FILE", help="Write what failed as JUnit.")
 @takes_progress
@@ -70,6 +82,8 @@ class _RunsArguments:
     fail_under: float | None
     allow_missing: bool
     logits: tuple[str, ...]
+    tokens: str | None
+    skip: int | None
     junit_file: str | None
     progress: bool
     output: Output
@@ -77,12 +91,21 @@ class _RunsArguments:
 
 def _compared(request: _RunsArguments) -> RunComparison:
     from quantviz.models.runs import LOGITS, compare_runs
+    from quantviz.sources.files import open_tensors
 
+    tokens = None
+    if request.tokens is not None:
+        with open_tensors(request.tokens) as catalog:
+            if len(catalog.names) != 1:
+                raise QuantVizError("runs.tokens", got=", ".join(catalog.names))
+            tokens = catalog.load(catalog.names[0])
     with ProgressLine(request.progress) as line:
         return compare_runs(
             request.reference,
             request.runs,
             logits=request.logits or LOGITS,
+            tokens=tokens,
+            skip=request.skip,
             report=lambda done, count: line.show(
                 lambda: text("cli.progress", language(), done=done, all=count)
             ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from quantviz.export.html_page import breakable, fixed, html_page, shortly
@@ -28,6 +29,8 @@ _NOT_COMPARED = 200
 _WORST_DB = 0.0
 _FINE_DB = 40.0
 _FULL = 60
+#: Numbers of logits; perplexities are there where tokens were given.
+_OF_LOGITS = ("kl", "kl_median", "kl_99", "kl_max", "perplexity", "reference_perplexity")
 #: Columns of words.
 _OF_WORDS = ("tensor", "op", "run", "shape", "reason")
 
@@ -58,6 +61,7 @@ def runs_html(
         return [(say(f"runs_report.column.{name}"), "" if name in _OF_WORDS else "number") for name in names]
 
     tensors = list(_tensors(comparison, language))
+    of_logits, logits = _logits(comparison)
     not_compared = [row for row in comparison.rows(language) if row["status"] != "compared"]
     return html_page(
         "runs",
@@ -78,11 +82,8 @@ def runs_html(
         },
         chart=_chart(comparison, jumps),
         worst=list(_worst(comparison, say, text("report.sentence_gap", language))),
-        logits=[
-            (breakable(diff.name), diff.run, number(diff.kl, 4), f"{100 * diff.same_top:.4g} %")
-            for diff in comparison.differences
-            if not math.isnan(diff.kl)
-        ],
+        logits=logits,
+        logits_headings=headings("tensor", "run", *of_logits, "same_top"),
         by_op=[
             [
                 (op.op or "–", op.tensors, fixed(op.sqnr_db, exact="="), shortly(op.max_error))
@@ -98,6 +99,23 @@ def runs_html(
         ],
         not_compared_left_out=len(not_compared) - _NOT_COMPARED,
     )
+
+
+def _logits(comparison: RunComparison) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return the names of numbers that some tensor of logits has, and a row for each such tensor."""
+    differences = [diff for diff in comparison.differences if not math.isnan(diff.logits.kl)]
+    numbers = [asdict(diff.logits) for diff in differences]
+    names = [name for name in _OF_LOGITS if any(not math.isnan(row[name]) for row in numbers)]
+    rows = [
+        (
+            breakable(diff.name),
+            diff.run,
+            *(number(row[name], 4) for name in names),
+            f"{100 * row['same_top']:.4g} %",
+        )
+        for diff, row in zip(differences, numbers, strict=True)
+    ]
+    return names, rows
 
 
 def _chart(comparison: RunComparison, jumps: Mapping[str, TensorDifference]) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from quantviz.schemes.recipes import as_scheme
 
 #: A remedy leaves at most this share of the error: 0.5 dB less.
 _MOST_LEFT = 10**-0.05
-#: Values of X beyond which none is measured, and of W beyond which only some outputs are.
+#: Values of X beyond which none is measured, and of W and of Y beyond which only some outputs are.
 _INPUTS_AT_ONCE = 2**22
 _WEIGHTS_AT_ONCE = 2**18
+_OUTPUTS_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def first_remedy(result: LayerResult, pair: SchemePair) -> LayerRemedy | None:
     if cause == "inputs" and loud:
         cause = "channel"
     schemes = pair.schemes()
-    some = some_outputs(result.weights.stored, schemes[0] or as_scheme("int8_per_row"), _WEIGHTS_AT_ONCE)
+    most = min(_WEIGHTS_AT_ONCE, width * (_OUTPUTS_AT_ONCE // tokens))
+    some = some_outputs(result.weights.stored, schemes[0] or as_scheme("int8_per_row"), most)
     if some is None:
         return None
     measured = partial(layer, some, result.inputs.stored, static=result.static, seed=result.seed)

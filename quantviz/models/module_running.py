@@ -28,9 +28,9 @@ from quantviz.layers.methods.chain import as_chain
 from quantviz.layers.operands import input_operand, weight_operand
 from quantviz.models.capturing import tensors_in
 from quantviz.models.character_model import CHARACTER, SEED_TEXT
+from quantviz.models.logit_rows import LogitDifference, LogitRows
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes, check_names
 from quantviz.models.quantizing import QuantizedLinear, mean_bits, rounded_by
-from quantviz.models.run_difference import divergence_of_rows
 from quantviz.models.running import LayerNumbers, RunResult, relative_error, run_built_in
 from quantviz.public_calls import check_fields, checked_fields, public, public_class
 from quantviz.schemes.scheme import Scheme
@@ -54,10 +54,8 @@ class ModuleRun:
     original_loss: float | None
     #: ‖error‖² / ‖output‖² of the model's outputs, over all batches.
     rel_out: float
-    #: The outputs taken for logits: mean KL divergence in bits a row of the last axis, and the share of rows
-    #: with the same first choice; NaN where the last axis has one value.
-    kl: float
-    same_top: float
+    #: The outputs taken for logits, by rows of the last axis; NaN where that has one value.
+    logits: LogitDifference
     #: Mean bits of a weight of the layers, with scales.
     bits: float
     #: Remarks for the user, such as the names of the layers that stayed as they are.
@@ -65,6 +63,16 @@ class ModuleRun:
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @property
+    def kl(self) -> float:
+        """Return the mean KL divergence of a row of the outputs, in bits."""
+        return self.logits.kl
+
+    @property
+    def same_top(self) -> float:
+        """Return the share of rows of the outputs with the same first choice."""
+        return self.logits.same_top
 
     def __repr__(self) -> str:
         loss = "" if self.loss is None else f"loss {self.original_loss:.4g} → {self.loss:.4g}, "
@@ -79,6 +87,9 @@ class ModuleRun:
                 ("loss of the original", self.original_loss),
                 ("output error", f"{self.rel_out:.4g}"),
                 ("KL divergence, bits a row", f"{self.kl:.4g}"),
+                ("its median", f"{self.logits.kl_median:.4g}"),
+                ("its 99th percentile", f"{self.logits.kl_99:.4g}"),
+                ("its maximum", f"{self.logits.kl_max:.4g}"),
                 ("same first choice", f"{self.same_top:.4g}"),
                 ("bits a weight", f"{self.bits:.3g}"),
                 *(("note", note) for note in self.notes),
@@ -148,7 +159,7 @@ def run_module(
         sums.mean_loss(1),
         sums.mean_loss(0),
         sums.rel_out,
-        *sums.of_logits(),
+        sums.logits.difference(),
         mean_bits(rounded.values()),
         (*seen.notes, *notes),
     )
@@ -267,8 +278,7 @@ class _OutputSums:
 
     def __init__(self) -> None:
         self._squares = [0.0, 0.0]
-        #: KL in nats, rows with the same first choice, rows.
-        self._logits = [0.0, 0, 0]
+        self.logits = LogitRows()
         self._losses: list[tuple[float, float]] = []
 
     def add(self, before: Any, after: Any, number: int) -> None:
@@ -278,8 +288,7 @@ class _OutputSums:
         self._squares[0] += float((y - x).square().sum())
         self._squares[1] += float(x.square().sum())
         if x.shape[-1] > 1:
-            for place, more in enumerate(divergence_of_rows(x, y)):
-                self._logits[place] += more
+            self.logits.add(x, y)
 
     def add_losses(self, before: float, after: float) -> None:
         self._losses.append((before, after))
@@ -296,11 +305,6 @@ class _OutputSums:
         if error == 0:
             return 0.0
         return error / signal if signal else math.inf
-
-    def of_logits(self) -> tuple[float, float]:
-        """Return the mean KL divergence in bits, and the share of rows with the same first choice."""
-        kl, same, rows = self._logits
-        return (kl / rows / math.log(2), same / rows) if rows else (math.nan, math.nan)
 
 
 def _first(output: Any, number: int) -> torch.Tensor:

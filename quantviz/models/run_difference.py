@@ -11,6 +11,7 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import metrics_of
 from quantviz.evaluation.moments import Moments, number_of
+from quantviz.models.logit_rows import NO_LOGITS, LogitDifference, LogitRows
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files import Catalog
@@ -43,10 +44,8 @@ class TensorDifference(Picklable):
     #: The largest |run − reference|, and its place.
     max_error: float = math.nan
     max_error_at: Shape = ()
-    #: The mean over rows of KL(softmax(reference) ‖ softmax(run)), in bits, and the share of rows whose
-    #: largest logit is the same.
-    kl: float = math.nan
-    same_top: float = math.nan
+    #: Its rows as logits; NaN where they are none.
+    logits: LogitDifference = NO_LOGITS
     #: Numbers of values that are NaN or Inf: alike in both, which are left out; and in one of them alone.
     left_out: int = 0
     not_finite: int = 0
@@ -78,8 +77,7 @@ class _PartSums:
     largest: tuple[float, Shape]
     left_out: int
     not_finite: int
-    #: Σ KL in nats, rows with the same largest logit, and rows.
-    rows: tuple[float, int, int]
+    rows: LogitDifference
 
 
 def difference(
@@ -89,6 +87,7 @@ def difference(
     *,
     labels: tuple[str, str],
     logits: bool,
+    targets: torch.Tensor | None = None,
     beside: str = "",
 ) -> TensorDifference:
     """Return the difference of a tensor of the same shape in two files.
@@ -99,12 +98,15 @@ def difference(
         name: The tensor's name in the reference.
         labels: Its operation, and the label of the run.
         logits: Whether its last axis is that of logits.
+        targets: The tokens that follow each row of logits, negative where none is scored.
         beside: The tensor's name in the run, if it has another.
     """
     op, run = labels
     shape = tuple(reference.info(name).shape)
+    if logits and targets is not None:
+        _check_targets(targets, shape)
     try:
-        sums = _summed(((reference, name), (other, beside or name)), shape, logits)
+        sums = _summed(((reference, name), (other, beside or name)), shape, logits, targets)
     except QuantVizError as problem:
         problem = problem.again()
         return TensorDifference(name, op, run, "not_read", shape, shape, problem=problem, beside=beside)
@@ -121,7 +123,6 @@ def difference(
             beside=beside,
         )
     metrics = metrics_of(sums.moments, math.nan, _METRICS)
-    kl, same, rows = sums.rows
     return TensorDifference(
         name,
         op,
@@ -134,14 +135,22 @@ def difference(
         float(np.clip(metrics["cosine"], -1.0, 1.0)),
         metrics["max_abs_error"],
         sums.largest[1],
-        kl / rows / math.log(2) if rows else math.nan,
-        same / rows if rows else math.nan,
+        sums.rows,
         left_out=sums.left_out,
         beside=beside,
     )
 
 
-def _summed(tensors: tuple[tuple[Catalog, str], ...], shape: Shape, logits: bool) -> _PartSums:
+def _check_targets(targets: torch.Tensor, logits: Shape) -> None:
+    if tuple(targets.shape) != logits[:-1]:
+        raise QuantVizError("runs.tokens_shape", got=tuple(targets.shape), wanted=logits[:-1])
+    if int(targets.max()) >= logits[-1]:
+        raise QuantVizError("runs.unknown_token", got=int(targets.max()), count=logits[-1])
+
+
+def _summed(
+    tensors: tuple[tuple[Catalog, str], ...], shape: Shape, logits: bool, targets: torch.Tensor | None
+) -> _PartSums:
     """Return the sums of the reference's tensor and the run's, each a file and a name in it."""
     most = max(_ELEMENTS_PER_READ, shape[-1] if shape else 1)
     logits = logits and len(shape) > 0 and shape[-1] > 1
@@ -149,16 +158,11 @@ def _summed(tensors: tuple[tuple[Catalog, str], ...], shape: Shape, logits: bool
     largest: tuple[float, Shape] = (-1.0, ())
     left_out = 0
     not_finite = 0
-    kl = 0.0
-    same = 0
-    rows = 0
+    rows = LogitRows()
     for window in pieces(tuple(slice(0, length, 1) for length in shape), most):
         x, y = (each.read(name, window).tensor.double() for each, name in tensors)
         if logits:
-            more, tops, count = divergence_of_rows(x, y)
-            kl += more
-            same += tops
-            rows += count
+            rows.add(x, y, None if targets is None else targets[window[:-1]])
         error = y - x
         cells = x.numel()
         if not bool(torch.isfinite(error).all()):
@@ -177,7 +181,7 @@ def _summed(tensors: tuple[tuple[Catalog, str], ...], shape: Shape, logits: bool
         found = _moments(x.flatten(), y.flatten(), size, cells)
         moments = found if moments is None else moments.join(found)
     assert moments is not None
-    return _PartSums(moments, largest, left_out, not_finite, (kl, same, rows))
+    return _PartSums(moments, largest, left_out, not_finite, rows.difference())
 
 
 def _finite(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, tuple[int, int]]:
@@ -198,20 +202,3 @@ def _moments(x: torch.Tensor, y: torch.Tensor, size: torch.Tensor, count: int) -
         e2=size @ size,
         max_error=size.max() if len(size) else number_of(-math.inf),
     )
-
-
-def divergence_of_rows(x: torch.Tensor, y: torch.Tensor) -> tuple[float, int, int]:
-    """Return the sum over rows of KL(softmax(x) ‖ softmax(y)) in nats, rows of the same largest logit, and
-    the number of rows; rows with NaN are left out.
-
-    >>> divergence_of_rows(torch.tensor([[0.0, 0.0]]).double(), torch.tensor([[0.0, 0.0]]).double())
-    (0.0, 1, 1)
-    """
-    p = torch.log_softmax(x, -1)
-    q = torch.log_softmax(y, -1)
-    known = ~(p.isnan() | q.isnan()).any(-1)
-    # A logit of −Inf has no part in its row.
-    each = torch.where(p > -math.inf, p.exp() * (p - q), 0.0).sum(-1)[known]
-    same = (x.argmax(-1) == y.argmax(-1))[known]
-    # Rounding can leave a little less than 0.
-    return float(each.clamp_min(0).sum()), int(same.sum()), same.numel()

@@ -6,11 +6,14 @@ import fnmatch
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import Any
 
+import torch
+
 from quantviz.errors import QuantVizError, known_language
+from quantviz.models.logit_rows import next_tokens
 from quantviz.models.run_difference import STATUSES, TensorDifference, difference
 from quantviz.models.run_file import CapturedRun, RunTensor, run_in
 from quantviz.pickling import Picklable
@@ -27,7 +30,7 @@ _FOLDED = ("batchnorm", "elu", "clip", "tanh", "sigmoid", "swish", "silu", "mish
 #: Names that a sentence lists.
 _NAMED = 3
 #: Columns of the records.
-_COLUMNS = ("sqnr_db", "cosine", "kl", "same_top", "max_error", "max_error_at", "left_out", "not_finite")
+_COLUMNS = ("sqnr_db", "cosine", "max_error", "max_error_at", "left_out", "not_finite")
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,7 @@ class RunComparison(Picklable):
                 "status": diff.status,
                 "shape": list(diff.shape or diff.run_shape),
                 **{name: getattr(diff, name) for name in _COLUMNS},
+                **asdict(diff.logits),
                 "reason": _reason(diff, language),
             }
             for diff in self.differences
@@ -206,14 +210,7 @@ class RunComparison(Picklable):
         if first_jump is None and first is not None:
             yield say("runs.no_jump", run=label, least=f"{JUMP_DB:g}")
         for diff in self.compared(label):
-            if not math.isnan(diff.kl):
-                yield say(
-                    "runs.logits",
-                    run=label,
-                    tensor=diff.name,
-                    kl=f"{diff.kl:.4g}".replace("e-0", "e-").replace("-", "−"),
-                    same=f"{100 * diff.same_top:.4g} %",
-                )
+            yield from _of_logits(diff, say)
         fused = [f"{diff.name} ↔ {diff.beside}" for diff in self.of(label) if diff.beside]
         if fused:
             yield say("runs.fused", run=label, count=len(fused), names=_some(fused))
@@ -233,6 +230,8 @@ def compare_runs(
     runs: str | PurePath | Sequence[str | PurePath],
     *,
     logits: Sequence[str] = LOGITS,
+    tokens: Any = None,
+    skip: int | None = None,
     report: Callable[[int, int], None] | None = None,
 ) -> RunComparison:
     """Compare runs of a model with a reference run: each tensor with the one of its name and shape.
@@ -241,19 +240,19 @@ def compare_runs(
     name of the first. If the activations, norms and sums that follow are missing in it, its tensor is
     compared with the one of these operations that it is nearest to.
 
-    Values are read a part at a time. Values that are NaN or Inf alike in both are left out and counted; a
-    tensor with one in only one of the two has no numbers.
+    Values that are NaN or Inf alike in both are left out and counted; one in one of them alone: no numbers.
 
     Args:
         reference: The file of the reference, as `capture` writes it; or any other file of tensors, which has
             no order of execution.
         runs: The file of a run, or several.
         logits: Ends of the names of tensors with logits in their last axis, with * for any text.
+        tokens: The tokens that the model read, (batch, tokens) or (tokens,): logits then have a perplexity.
+        skip: The positions of each row of tokens that it leaves out; None: half, as llama.cpp does.
         report: Called with the number of tensors that are done, and of all.
 
     Raises:
-        QuantVizError: A file cannot be read, or no tensor of a run has the name and the shape of one of the
-            reference.
+        QuantVizError: A file cannot be read; no tensor of a run is one of the reference; wrong tokens.
 
     >>> import tempfile, torch
     >>> from quantviz.models.capturing import capture
@@ -265,26 +264,27 @@ def compare_runs(
     >>> found.labels, [each.status for each in found.differences]
     (('b',), ['compared', 'compared'])
     """
-    paths = [runs] if isinstance(runs, str | PurePath) else list(runs)
+    paths = tuple(map(str, [runs] if isinstance(runs, str | PurePath) else runs))
     if not paths:
         raise QuantVizError("runs.no_runs")
-    labels = _labels([str(reference), *map(str, paths)])
-    differences: list[TensorDifference] = []
+    targets = None if tokens is None else next_tokens(tokens, skip)
+    labels = _labels([str(reference), *paths])
     with open_tensors(reference) as catalog:
         tensors = run_in(catalog, str(reference))
+        differences: list[TensorDifference] = []
         for number, (label, path) in enumerate(zip(labels[1:], paths, strict=True)):
             with open_tensors(path) as other:
-                pair = _RunPair(catalog, tensors, other, run_in(other, str(path)), label, logits)
-                for done, diff in enumerate(pair.differences()):
-                    differences.append(diff)
+                pair = _RunPair(catalog, tensors, other, run_in(other, path), label, logits, targets)
+                of_run = []
+                for done, diff in enumerate(pair.differences(), 1):
+                    of_run.append(diff)
                     if report is not None:
-                        report(number * len(tensors) + min(done + 1, len(tensors)), len(paths) * len(tensors))
-                alike = ("compared", "not_finite", "not_read")
-                if not any(diff.status in alike for diff in differences if diff.run == label):
-                    raise QuantVizError("runs.nothing_alike", run=str(path), reference=str(reference))
-    return RunComparison(
-        labels[0], str(reference), labels[1:], tuple(map(str, paths)), tuple(differences), tensors.is_ordered
-    )
+                        report(number * len(tensors) + min(done, len(tensors)), len(paths) * len(tensors))
+            if not any(diff.status in ("compared", "not_finite", "not_read") for diff in of_run):
+                raise QuantVizError("runs.nothing_alike", run=path, reference=str(reference))
+            differences += of_run
+    of_runs = labels[1:], paths, tuple(differences)
+    return RunComparison(labels[0], str(reference), *of_runs, tensors.is_ordered)
 
 
 @dataclass(frozen=True)
@@ -297,6 +297,8 @@ class _RunPair:
     of_other: CapturedRun
     label: str
     logits: Sequence[str]
+    #: The tokens that follow each row of logits; None if they are not known.
+    targets: torch.Tensor | None
 
     def differences(self) -> Iterator[TensorDifference]:
         """Yield the difference of each tensor of the reference, then the tensors of the run alone."""
@@ -359,8 +361,25 @@ class _RunPair:
             tensor.name,
             labels=(tensor.op, self.label),
             logits=any(fnmatch.fnmatchcase(tensor.name, f"*{end}") for end in self.logits),
+            targets=self.targets,
             beside="" if tensor.name == other.name else other.name,
         )
+
+
+def _of_logits(diff: TensorDifference, say: Callable[..., str]) -> Iterator[str]:
+    """Yield the sentences on a tensor's rows as logits."""
+    logits = diff.logits
+    if not math.isnan(logits.kl):
+        numbers = {name: f"{getattr(logits, name):.4g}" for name in ("kl", "kl_median", "kl_99", "kl_max")}
+        bits = {
+            name: number.replace("e-0", "e-").replace("-", "−").replace("inf", "∞")
+            for name, number in numbers.items()
+        }
+        same = f"{100 * logits.same_top:.4g} %"
+        yield say("runs.logits", run=diff.run, tensor=diff.name, same=same, **bits)
+    if not math.isnan(logits.perplexity):
+        run, reference = (f"{value:.5g}" for value in (logits.perplexity, logits.reference_perplexity))
+        yield say("runs.perplexity", run=diff.run, tensor=diff.name, perplexity=run, reference=reference)
 
 
 def _some(names: Sequence[str]) -> str:

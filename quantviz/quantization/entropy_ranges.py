@@ -4,6 +4,7 @@ and of onnxruntime.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -99,19 +100,12 @@ def entropy_onnxruntime(calibration: EntropyONNXRuntime, blocks: BlockValues, co
     """Return the window around 0 at which the divergence is least, within the values."""
     bins = calibration.bins
     cells = calibration.quantized_bins
-    middle = bins // 2
-    windows = [(middle - half, min(middle + half + 1, bins)) for half in range(cells // 2, middle + 1)]
 
     def answer(part: BlockSource) -> tuple[torch.Tensor, torch.Tensor]:
         (lo, hi), largest = ends_of(part), largest_of(part)
         edges = edges_of_numpy(-largest, largest, bins)
-        if len(windows) == 1:
-            at = np.zeros(len(lo), np.int64)
-        else:
-            counts = counted(part, edges)
-            at = np.argmin([_divergence(counts, *window, cells) for window in windows], axis=0)
+        begin, end = least_window(lambda: counted(part, edges), bins, cells)
         rows = np.arange(len(lo))
-        begin, end = np.array(windows)[at].T
         left = np.maximum(edges[rows, begin], lo)
         right = np.minimum(edges[rows, end], hi)
         usable = np.isfinite(edges).all(1)
@@ -121,6 +115,24 @@ def entropy_onnxruntime(calibration: EntropyONNXRuntime, blocks: BlockValues, co
         )
 
     return range_of(blocks, answer, bins)
+
+
+def least_window(counts: Callable[[], Array], bins: int, cells: int) -> tuple[Array, Array]:
+    """Return begin and end of onnxruntime's window of least divergence in each histogram.
+
+    Args:
+        counts: Returns the histograms (k, bins); not asked for where there is one window alone.
+        bins: The number of bins.
+        cells: The number of cells that a window is merged into.
+    """
+    middle = bins // 2
+    windows = [(middle - half, min(middle + half + 1, bins)) for half in range(cells // 2, middle + 1)]
+    at: Array = np.zeros(1, np.int64)
+    if len(windows) > 1:
+        of_all = counts()
+        at = np.asarray(np.argmin([_divergence(of_all, *window, cells) for window in windows], axis=0))
+    begin, end = np.array(windows)[at].T
+    return begin, end
 
 
 def _divergence(counts: Array, begin: int, end: int, cells: int) -> Array:

@@ -40,14 +40,14 @@ def percentile_onnxruntime(
         lo, hi = ends_of(part)
         if symmetric:
             edges = edges_of_numpy(*magnitude_ends(part), bins)
-            right = _at_share(counted(part, edges, of_magnitudes=True), edges, calibration.p / 100)
+            right = bin_at_share(counted(part, edges, of_magnitudes=True), edges, calibration.p / 100)
             left = -right
         else:
             largest = np.maximum(np.abs(lo), np.abs(hi))
             edges = edges_of_numpy(-largest, largest, bins)
             cut = (100 - calibration.p) / 200
             counts = counted(part, edges)
-            left, right = (_at_share(counts, edges, share) for share in (cut, 1 - cut))
+            left, right = (bin_at_share(counts, edges, share) for share in (cut, 1 - cut))
         return _as_answer(np.maximum(left, lo), np.minimum(right, hi), lo, hi)
 
     return range_of(blocks, answer, bins)
@@ -61,7 +61,7 @@ def percentile_modelopt(calibration: PercentileModelopt, blocks: BlockValues, co
         largest = largest_of(part)
         edges = edges_of_torch(largest, bins)
         counts = counted_from_zero(part, largest, bins)
-        clip = _at_share(counts, edges, calibration.p / 100)
+        clip = bin_at_share(counts, edges, calibration.p / 100)
         return _as_answer(-clip, clip, -largest, largest)
 
     return range_of(blocks, answer, bins)
@@ -79,7 +79,7 @@ def mse_torch(calibration: MSETorch, blocks: BlockValues, context: Context) -> R
         counts = counts_of(part, bins, lambda x, low, high: (x - low) * bins / (high - low), *limits)
         # For values near the ends of float32, errors overflow or are NaN, which must not end the search.
         with np.errstate(all="ignore"):
-            first, last = _Quantiles(counts, lo, hi, cells).search()
+            first, last = Quantiles(counts, lo, hi, cells).search()
             width = (hi - lo) / np.float32(bins)
             first = first.astype(np.float32)
             beyond = (last + 1).astype(np.float32)
@@ -198,7 +198,7 @@ def _within(places: torch.Tensor, bins: int) -> torch.Tensor:
     return whole.clamp(0, bins - 1)
 
 
-def _at_share(counts: Array, edges: Array, share: float) -> Array:
+def bin_at_share(counts: Array, edges: Array, share: float) -> Array:
     """Return the left edge of the bin at which `share` of the values is reached."""
     total = np.maximum(counts.sum(1, keepdims=True), 1)
     reached = np.cumsum(counts / total, axis=1)
@@ -215,8 +215,8 @@ def _as_answer(left: Array, right: Array, lo: Array, hi: Array) -> tuple[torch.T
     )
 
 
-class _Quantiles:
-    """torch's search in the histograms of some blocks, which go through it side by side.
+class Quantiles:
+    """torch's search in the histograms (k, bins) of some blocks, which go through it side by side.
 
     Both quantiles begin at the ends of the values; a step moves the one that passes more bins inwards by
     1e-5, and once the modelled error of the bins between them rises, the search is over. Steps that move no

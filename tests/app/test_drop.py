@@ -180,6 +180,16 @@ def test_one_weight_goes_to_the_lab_and_never_its_bias_first(asked):
     assert not asked
 
 
+def test_a_scan_that_is_refused_says_so_on_the_model_s_page(monkeypatch):
+    def refuse(*asked):
+        raise qv.QuantVizError("checkpoint.not_offered", file="the net")
+
+    monkeypatch.setattr(choices, "start_scan", refuse)
+    at = bring(opened(LESSONS, lang="en"), "drop_anywhere", {"net.pt": state_dict(WEIGHTS)})
+    assert address(healthy(at))["f"] == "model:upload"
+    assert "the net" in " ".join(plain(each.value) for each in at.warning)
+
+
 def test_a_pickled_model_is_refused_with_the_line_that_saves_it(net):
     at = bring(opened("pages/learn/bugs.py", lang="en"), "drop_anywhere", {"whole.pt": state_dict(net)})
     assert ".state_dict()" in plain(at.warning[0].value)

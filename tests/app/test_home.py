@@ -89,7 +89,7 @@ def test_a_file_at_the_door_opens_in_the_lab_with_all_its_tensors():
     first, second = at_the_root(), at_the_root()
     data = io.BytesIO()
     np.savez(data, first=np.eye(3, dtype=np.float32), second=np.ones(4, np.float32))
-    bring(first, "home_file", {"two.npz": data.getvalue()})
+    bring(first, "drop_anywhere", {"two.npz": data.getvalue()})
     assert not is_home(healthy(first))
     assert first.session_state["lab_state"].now.source.shape == (3, 3)
     # The Lab's own controls go on with the file: its other tensor is there to be chosen.
@@ -101,13 +101,13 @@ def test_a_file_at_the_door_opens_in_the_lab_with_all_its_tensors():
     # A picture is opened as a picture.
     data = io.BytesIO()
     Image.new("L", (6, 4), 90).save(data, "PNG")
-    at = bring(at_the_root(), "home_file", {"grey.PNG": data.getvalue()})
+    at = bring(at_the_root(), "drop_anywhere", {"grey.PNG": data.getvalue()})
     assert at.session_state["lab_state"].now.source.shape == (4, 6)
     assert value_of(at, "kind") == "image"
 
 
 def test_a_file_that_is_no_tensor_is_refused_at_the_door():
-    at = bring(at_the_root(lang="en"), "home_file", {"notes.txt": b"hello"})
+    at = bring(at_the_root(lang="en"), "drop_anywhere", {"notes.txt": b"hello"})
     assert is_home(at)
     assert not at.exception
     assert "notes" in told(at, "error")

@@ -482,6 +482,22 @@ def test_a_method_that_takes_long_works_in_another_process(monkeypatch):
     assert "Choose another method" in told(at.run(), "error")
 
 
+def test_a_page_may_wait_for_several_layers_one_after_the_other(monkeypatch):
+    worked = []
+
+    def far(key, work, on_share=None, products=0.0):
+        worked.append(key)
+        return work()
+
+    monkeypatch.setattr(state, "heavily", far)
+    monkeypatch.setattr(state, "HEAVY_PRODUCTS", 2**10)
+    # Nothing is kept: each that a picture asks for is worked out anew.
+    monkeypatch.setattr(state, "kept_fact", lambda key, make, **more: make())
+    healthy(page("loud_weight", t="compare"))
+    layers = [key for key in worked if key.startswith("layer ")]
+    assert len(layers) > len(set(layers)) > 3
+
+
 def test_smoothquant_leads_to_a_layer_that_it_makes_worse():
     worse, problems = LayerState.read({**WORSE, "m": "smoothquant"})
     assert not problems

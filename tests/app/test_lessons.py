@@ -23,6 +23,7 @@ from quantviz.lab.moves import hand_choices
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.teaching.lessons import all_steps, known_by, lessons, term_home
+from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
 from quantviz.teaching.lessons.model import (
@@ -119,6 +120,8 @@ def dragged_answers(question, scenes):
     tried += [{"kind": "cell", "cell": list(start.cell), "value": share * hi} for share in (0.11, 0.93)]
     tried += [{"kind": "format", "id": name} for name in hand_choices(start).formats.values]
     tried += [{"kind": "group", "size": size} for size in hand_choices(start).sizes.values]
+    stops = start.series.stops if isinstance(start, DialState) else ()
+    tried += [{"kind": "dial", "at": stop} for stop in stops]
     for message in tried:
         with contextlib.suppress(QuantVizError):
             yield drag_answer(start, moved_by(start, message, question.moves))
@@ -192,6 +195,16 @@ def not_told(at, step, scenes, opened=frozenset()):
         if values.size >= 4 and np.unique(values).size >= 2:
             for dtype in (values.dtype, np.float32, np.float64):
                 assert values.astype(dtype).tobytes() not in sent, part
+
+    if isinstance(scenes[HERE].state, DialState):
+        series, dial = scenes[HERE].state.series, scenes[HERE].state.dial
+        keys = {"dial.numbers": f"{dial}.said", "dial.picture": series.pictures[0].words}
+        keys["dial.beside"] = series.pictures[1].words
+        for part, key in keys.items():
+            # Up to the first number.
+            said = [catalogue(each)[f"lessons.dials.{key}"].split("{")[0] for each in languages()]
+            forms = {form.encode() for each in said for form in (each, json.dumps(each)[1:-1])}
+            assert any(form in sent for form in forms) == (part in step.show - hidden), part
 
     def no_number(*forms):
         # 255 or 3 may stand there for another reason; 3.579 may not.

@@ -44,12 +44,22 @@ def test_a_model_dropped_beside_all_controls_is_scanned(new_page, serve):
     page.wait_for_url("**/formats?**")
 
 
-@pytest.mark.parametrize("way", ["paste", "drop"])
+@pytest.mark.parametrize("way", ["type", "paste", "drop"])
 def test_an_address_reaches_the_server_from_the_front_door(new_page, serve, way):
     page = new_page()
     page.goto(f"{serve(ROOT / 'app.py')}/?lang=en")
     page.locator(".st-key-drop_anywhere input[type=text]").wait_for(state="attached")
     page.wait_for_function("window.__quantvizDrop && document.querySelector('h1')")
+    if way == "type":
+        page.get_by_placeholder("or paste a hub address").fill("https://hub.invalid/org/model")
+        page.keyboard.press("Enter")
+    else:
+        bring_address(page, way)
+    # No hub is listed, which the server says.
+    page.locator("[data-testid=stAlert]").get_by_text("QUANTVIZ_HUBS").wait_for()
+
+
+def bring_address(page, way):
     page.evaluate(
         """(way) => {
             const data = new DataTransfer();
@@ -61,8 +71,6 @@ def test_an_address_reaches_the_server_from_the_front_door(new_page, serve, way)
         }""",
         way,
     )
-    # No hub is listed, which the server says.
-    page.locator("[data-testid=stAlert]").get_by_text("QUANTVIZ_HUBS").wait_for()
 
 
 @pytest.mark.parametrize("path", ["lessons?l=range_to_grid&p=3", "teacher?"])

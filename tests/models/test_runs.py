@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
 
 import quantviz as qv
+from quantviz.cli import quantviz as command
 from quantviz.models import run_difference
 from quantviz.models.run_file import RunWriter
 from quantviz.models.worst_part import worst_part
@@ -233,12 +235,53 @@ def test_the_numbers_are_those_of_all_values_whatever_the_parts(tmp_path, monkey
         assert (each.max_error, each.max_error_at) == (float(error.abs().max()), place)
     logits = found.of("y")[1]
     p, q = (each["logits"].double().log_softmax(-1) for each in (x, y))
-    assert logits.kl == pytest.approx(float((p.exp() * (p - q)).sum(-1).mean()) / math.log(2), abs=1e-12)
-    assert logits.same_top == float((p.argmax(-1) == q.argmax(-1)).float().mean())
-    assert math.isnan(found.of("y")[0].kl)
+    kl = (p.exp() * (p - q)).sum(-1) / math.log(2)
+    assert logits.logits.kl == pytest.approx(float(kl.mean()), abs=1e-12)
+    assert logits.logits.kl_median == pytest.approx(float(kl.quantile(0.5)), abs=1e-12)
+    assert logits.logits.kl_99 == pytest.approx(float(kl.quantile(0.99)), abs=1e-12)
+    assert logits.logits.kl_max == pytest.approx(float(kl.max()), abs=1e-12)
+    assert logits.logits.same_top == float((p.argmax(-1) == q.argmax(-1)).float().mean())
+    assert math.isnan(found.of("y")[0].logits.kl)
     assert len(pickle.loads(pickle.dumps(found)).differences) == 2
     other = qv.compare_runs(tmp_path / "x.safetensors", [tmp_path / "y.safetensors"], logits=["a"])
-    assert [math.isnan(each.kl) for each in other.of("y")] == [False, True]
+    assert [math.isnan(each.logits.kl) for each in other.of("y")] == [False, True]
+
+
+def test_the_perplexity_is_that_of_the_second_half_of_each_row(tmp_path, monkeypatch):
+    """llama.cpp: exp of the mean −ln p of the next token, from the middle of a context."""
+    monkeypatch.setattr(run_difference, "_ELEMENTS_PER_READ", 22)
+    x = {"logits": drawn(3, 8, 11)}
+    y = {"logits": x["logits"] + 0.3 * drawn(3, 8, 11, seed=9)}
+    files = [write_run(tmp_path / f"{k}.safetensors", run) for k, run in enumerate((x, y))]
+    tokens = torch.randint(0, 11, (3, 8), generator=torch.Generator().manual_seed(4))
+
+    def perplexity(run, first):
+        scored, wanted = run["logits"].double()[:, first:-1], tokens[:, first + 1 :]
+        return math.exp(torch.nn.functional.cross_entropy(scored.flatten(0, 1), wanted.flatten()))
+
+    for skip, first in ((None, 4), (0, 0), (6, 6)):
+        found = qv.compare_runs(*files, tokens=tokens, skip=skip)
+        logits = found.of("1")[0].logits
+        assert logits.perplexity == pytest.approx(perplexity(y, first), rel=1e-12)
+        assert logits.reference_perplexity == pytest.approx(perplexity(x, first), rel=1e-12)
+        assert any(f"{logits.perplexity:.5g}" in sentence for sentence in found.messages())
+    np.save(tmp_path / "read.npy", tokens.numpy())
+    answer = CliRunner().invoke(
+        command,
+        ["runs", *map(str, files), "--tokens", str(tmp_path / "read.npy"), "-o", str(tmp_path / "a.html")],
+    )
+    assert answer.exit_code == 0, answer.output
+    assert f"{perplexity(y, 4):.4g}" in (tmp_path / "a.html").read_text("utf-8")
+    for wrong, skip in (
+        (tokens[:2], None),
+        (tokens + 5, None),
+        (tokens - 1, None),
+        (tokens / 2, None),
+        (tokens, 7),
+        ("x", 0),
+    ):
+        with pytest.raises(qv.QuantVizError):
+            qv.compare_runs(*files, tokens=wrong, skip=skip)
 
 
 def test_no_tensor_is_dropped(tmp_path):
@@ -362,7 +405,7 @@ def test_a_row_of_logits_with_nan_in_both_leaves_the_others_their_kl(tmp_path):
     x[0, 2] = y[0, 2] = math.nan
     files = [write_run(tmp_path / f"{k}.safetensors", {"logits": each}) for k, each in enumerate((x, y))]
     found = qv.compare_runs(*files).of("1")[0]
-    assert found.kl == pytest.approx(float(expected.sum(-1).mean()) / math.log(2), rel=1e-9)
+    assert found.logits.kl == pytest.approx(float(expected.sum(-1).mean()) / math.log(2), rel=1e-9)
     assert (found.status, found.left_out) == ("compared", 1)
 
 
@@ -467,7 +510,7 @@ def test_a_quantized_onnx_model_is_compared_by_the_names_of_its_values(qdq, tmp_
     assert stored(paths[1])[0]["act"].min() == 0
     assert stored(paths[1])[0]["act_QuantizeLinear_Input"].min() < 0
     assert all(15 < each.sqnr_db < 60 for each in found.compared("int8"))
-    assert 0 < found.compared("int8")[-1].kl < 0.1
+    assert 0 < found.compared("int8")[-1].logits.kl < 0.1
 
 
 def test_an_onnx_model_that_cannot_run_gets_a_sentence(qdq, tmp_path, monkeypatch):

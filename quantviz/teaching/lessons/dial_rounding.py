@@ -1,4 +1,4 @@
-"""The dial of GPTQ: the weights of one row are rounded one by one, and those that are left move to make up."""
+"""The dial of GPTQ: weights of one row are rounded one by one, and those that are left move to make up."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def series(weights: Tensor, inputs: Tensor, at: str) -> Series:
         stops,
         tuple({**shared, **each.numbers()} for each in sweep),
         (_comb(sweep), _ellipse(sweep)),
-        layer_address(weights, inputs, "gptq"),
+        layer_address(weights, inputs, "gptq", ("weights",)),
         ("", *(f"{name} ✓" if name in done else name for name in names)),
     )
 
@@ -84,7 +84,7 @@ class _Swept:
 
 
 def _of_row(task: MethodTask, names: tuple[str, ...]) -> dict[str, float]:
-    """Return the numbers that hold at every stop: orders that solve questions, and the pair of the ellipse."""
+    """Return the numbers that all stops share: orders that solve questions, and the pair of the ellipse."""
     one, other = _pair(task.hessian)
     loud = task.hessian.diagonal()
     falling = loud.argsort(descending=True, stable=True).tolist()
@@ -124,7 +124,7 @@ def _comb(sweep: list[_Swept]) -> MarksPicture:
         return np.where(these, places, np.nan)
 
     return MarksPicture(
-        "gptq.comb",
+        "sliding.comb",
         (-reach - 0.5 * scale, reach, 0.3, count + 0.7),
         (
             Marks("line", np.repeat(teeth, 3), np.tile(edges, len(teeth)), "line", 1),
@@ -132,10 +132,10 @@ def _comb(sweep: list[_Swept]) -> MarksPicture:
             Marks("dots", start, lines[0], "muted", 5, hollow=True),
             Marks("dots", where(~rounded), lines, "first", 5),
             Marks("dots", where(rounded & ~wrong), lines, "accent", 7),
-            Marks("dots", where(wrong), lines, "clipping", 7),
+            Marks("dots", where(wrong), lines, "red", 7),
             Marks("words", np.full(count, -reach - 0.2 * scale), lines[0], "text", labels=tuple("12345678")),
         ),
-        (("gptq.left", "first"), ("gptq.rounded", "accent"), ("gptq.wrong", "clipping")),
+        (("sliding.left", "first"), ("sliding.rounded", "accent"), ("sliding.wrong", "red")),
         height=230,
     )
 
@@ -159,7 +159,7 @@ def _ellipse(sweep: list[_Swept]) -> MarksPicture:
     ends = [np.array([at - reach, at + reach, np.nan]) for at in start]
     here = np.stack([each.values[pair] for each in sweep])
     return MarksPicture(
-        "gptq.ellipse",
+        "sliding.ellipse",
         (start[0] - reach, start[0] + reach, start[1] - reach, start[1] + reach),
         (
             Marks("line", np.repeat(teeth[0], 3), np.tile(ends[1], len(teeth[0])), "line", 1),
@@ -168,8 +168,16 @@ def _ellipse(sweep: list[_Swept]) -> MarksPicture:
             Marks("dots", start[:1], start[1:], "muted", 5, hollow=True),
             Marks("dots", nearest[:1], nearest[1:], "text", 5, hollow=True),
             Marks("dots", here[:, :1], here[:, 1:], "accent", 6),
+            # The weights' names, at the far ends of their axes.
+            Marks(
+                "words",
+                start[0] + 0.94 * reach * np.array([1.0, -1.0]),
+                start[1] + 0.94 * reach * np.array([-1.0, 1.0]),
+                "muted",
+                labels=tuple(str(place + 1) for place in pair),
+            ),
         ),
-        (("gptq.equal", "second"), ("gptq.nearest", "text"), ("gptq.here", "accent")),
+        (("sliding.equal", "second"), ("sliding.nearest", "text"), ("sliding.here", "accent")),
         equal=True,
         height=230,
     )

@@ -1,4 +1,4 @@
-"""What a dial of a lesson has at its stops: numbers, and pictures that are made of marks.
+"""The stops of a lesson's dial: their numbers, and their pictures, which are made of marks.
 
 The browser gets all stops at once (`quantviz/browser/dial/marks.js`), so that a hand is answered in the same
 frame, with the core's own numbers.
@@ -81,7 +81,7 @@ class Series:
 
 
 def layer_address(
-    weights: Tensor, inputs: Tensor, method: str, *, plain_weights: bool = False
+    weights: Tensor, inputs: Tensor, method: str, rounded: tuple[str, ...] = ("weights", "inputs")
 ) -> Callable[[str], tuple[str, Mapping[str, str]]]:
     """Return the function from a stop to the page of layers with this layer under a method.
 
@@ -89,8 +89,10 @@ def layer_address(
         weights: The weights.
         inputs: The inputs.
         method: The chain of methods, with `{}` for the stop.
-        plain_weights: Whether the weights stay as they are.
+        rounded: The sides that are rounded; the others stay as they are.
     """
-    pair = SchemePair(AS_IT_IS if plain_weights else str(weights[1]), str(inputs[1]))
+    pair = SchemePair(AS_IT_IS, AS_IT_IS)
+    for side in rounded:
+        pair = pair.with_side(side, str(weights[1] if side == "weights" else inputs[1]))
     layer = OwnLayer(weights[0], inputs[0])
     return lambda at: ("pages/explore/layers.py", LayerState(layer, pair, method.format(at)).written())

@@ -58,14 +58,14 @@ def _skyline(inputs: Numbers, weights: Numbers) -> MarksPicture:
     tall_inputs, tall_weights = (np.sqrt(side / side.max()) for side in (inputs, weights))
     frame = (-0.7, len(places) - 0.3, -1.0, 1.0)
     return MarksPicture(
-        "smoothquant.skyline",
+        "smoothing.skyline",
         frame,
         (
             Marks("bars", places, tall_inputs, "second", 0.8),
             Marks("bars", places, -tall_weights, "first", 0.8),
             Marks("line", np.array(frame[:2]), np.zeros(2), "muted", 1),
         ),
-        (("smoothquant.inputs", "second"), ("smoothquant.weights", "first")),
+        (("smoothing.inputs", "second"), ("smoothing.weights", "first")),
         height=230,
     )
 
@@ -79,8 +79,8 @@ def _errors(alphas: Numbers, outputs: Numbers, weights: Numbers) -> MarksPicture
     for line, color in zip(lines, ("accent", "first"), strict=True):
         marks += [Marks("line", alphas, line, color), Marks("dots", alphas[:, None], line[:, None], color, 6)]
     return MarksPicture(
-        "smoothquant.errors",
+        "smoothing.errors",
         (-0.03, 1.03, low - room, high + room),
         tuple(marks),
-        (("smoothquant.output_error", "accent"), ("smoothquant.weight_error", "first")),
+        (("smoothing.output_error", "accent"), ("smoothing.weight_error", "first")),
     )

@@ -46,7 +46,7 @@ def series(inputs: Tensor, weights: Tensor) -> Series:
         tuple(f"{angle:g}" for angle in _ANGLES),
         numbers,
         (_cloud(results), _falling(sqnr)),
-        layer_address(weights, inputs, "rotation(angle={})", plain_weights=True),
+        layer_address(weights, inputs, "rotation(angle={})", ("inputs",)),
     )
 
 
@@ -68,7 +68,7 @@ def _cloud(results: list[QuantResult]) -> MarksPicture:
     grid = np.repeat(levels, 3, axis=1)
     thick = 1.6 * reach / _BINS
     return MarksPicture(
-        "rotation.cloud",
+        "turning.cloud",
         (-reach, reach, -reach, reach),
         (
             Marks("line", grid, np.broadcast_to(line, grid.shape), "line", 1),
@@ -77,7 +77,7 @@ def _cloud(results: list[QuantResult]) -> MarksPicture:
             Marks("rows", bars[1], np.broadcast_to(middles, up.shape), "third", thick, base=-reach),
             Marks("dots", x, y, "accent", 2.2),
         ),
-        (("rotation.first", "second"), ("rotation.second", "third")),
+        (("turning.first", "second"), ("turning.second", "third")),
         equal=True,
         height=330,
     )
@@ -93,12 +93,14 @@ def _teeth(result: QuantResult, reach: float) -> Numbers:
 
 def _falling(sqnr: Numbers) -> MarksPicture:
     """Return the SQNR over the angle, with a disc at the present one."""
-    room = 0.1 * (sqnr.max() - sqnr.min() or 1.0)
+    room = 0.15 * (sqnr.max() - sqnr.min() or 1.0)
+    ends = np.array([sqnr.min() - room / 2, sqnr.max() + room / 2])
     return MarksPicture(
-        "rotation.sqnr",
+        "turning.sqnr",
         (-1, FULL_ANGLE + 1, float(sqnr.min() - room), float(sqnr.max() + room)),
         (
             Marks("line", _ANGLES, sqnr, "first"),
             Marks("dots", _ANGLES[:, None], sqnr[:, None], "accent", 6),
+            Marks("words", np.full(2, 3.0), ends, "muted", labels=tuple(f"{end:.1f} dB" for end in ends)),
         ),
     )

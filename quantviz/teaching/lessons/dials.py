@@ -39,12 +39,12 @@ _ATTENTION = ("key_error", "centred_error", "value_error")
 _GRADIENT = ("zeroed_e4m3", "zeroed_e5m2", "clipped_e4m3", "clipped_e5m2", "wrong_e4m3", "wrong_e5m2")
 DIALS: Mapping[str, Dial] = MappingProxyType(
     {
-        "smoothquant": Dial(
+        "smoothing": Dial(
             f"{_HERE}.dial_smoothing.series",
             ("output_error", "weight_error", "plain_error", "best_alpha", "loudest_input", "loudest_weight"),
             ("inputs",),
         ),
-        "rotation": Dial(
+        "turning": Dial(
             f"{_HERE}.dial_turning.series",
             (
                 *("squares", "peak", "turned_mse", "turned_sqnr", "turned_step", "gain_db"),
@@ -52,7 +52,7 @@ DIALS: Mapping[str, Dial] = MappingProxyType(
             ),
             ("weights",),
         ),
-        "gptq": Dial(
+        "sliding": Dial(
             f"{_HERE}.dial_rounding.series",
             (
                 *("rounded", "wrong_ways", "gptq_error", "gptq_weight_error", "nearest_error"),

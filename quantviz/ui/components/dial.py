@@ -60,10 +60,11 @@ def show_dial(
         "plots": {str(at): dict(plot.header) for at, plot in enumerate(plots)},
         "language": language(),
         "colors": {
-            **colours.named("text", "muted", "line", "accent", "font", "lit", "surface", "clipping"),
+            **colours.named("text", "muted", "line", "accent", "font", "lit", "surface"),
             "first": colours.schemes[0],
             "second": colours.schemes[1],
             "third": colours.schemes[2],
+            "red": colours.errors[-1],
         },
     }
     arrays = {

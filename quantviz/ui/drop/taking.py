@@ -57,8 +57,12 @@ def _turn_to_model(chosen: str, *, scans: bool) -> None:
     state = CheckpointsState(chosen, recipes=FIRST_LOOK if scans else ())
     OWNER.open(state)
     turn_to(_MODEL, state.written())
-    if scans:
+    if not scans:
+        return
+    try:
         begin_scan(state)
+    except QuantVizError as problem:  # said where the model is, not on the page that is left
+        errors.show_above(problem)
 
 
 def _turn_to_lab() -> None:

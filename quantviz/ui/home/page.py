@@ -13,7 +13,7 @@ import streamlit as st
 from quantviz.figures.theme import THEMES
 from quantviz.lab.state import LabState, has_state
 from quantviz.ui.components.component import component, last_message
-from quantviz.ui.components.drop_zone import show_uploader
+from quantviz.ui.components.drop_zone import show_anywhere
 from quantviz.ui.components.lesson_place import PLACE
 from quantviz.ui.components.page_header import show_language
 from quantviz.ui.home.play import play_data
@@ -30,7 +30,6 @@ LESSONS = "pages/learn/lessons.py"
 TEACHER = "pages/learn/teacher.py"
 _PLAY = "quantviz_home"
 _CONTINUE = "quantviz_continue"
-_DROPPED = "home_file"
 
 
 def show_page() -> None:
@@ -78,9 +77,8 @@ def _show_doors() -> None:
     with st.container(key="home_learn"):
         st.page_link(LESSONS, label=_door("learn"), width="stretch")
     with st.container(key="home_explore"):
-        label = f"{_door('explore')} **{say('home.doors.explore.drop')}**"
-        st.page_link(MODEL, label=label, width="stretch")
-        show_uploader(_DROPPED, say("home.drop"))
+        st.page_link(MODEL, label=_door("explore"), width="stretch")
+        show_anywhere()
     with st.container(key="home_teach"):
         st.page_link(TEACHER, label=_door("teach"), width="stretch")
     _show_continue()

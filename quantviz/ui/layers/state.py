@@ -31,11 +31,12 @@ if TYPE_CHECKING:
     from quantviz.layers.parts import Cells
 
 T = TypeVar("T")
-_FOUND = "layers_found"
+_FOUND, _SHOWN = "layers_found", "layers_works_shown"
 #: Outputs of a layer that are all kept.
 _MOST_KEPT = 2**20
-#: Bytes of a value of an operand: as it is, its code, its quantized value, its error, whether it is clipped.
-_VALUE_BYTES = 4 + 4 + 4 + 4 + 1
+#: Bytes of a value of an operand that is held quantized: as it is, its code, its quantized value, its error,
+#: whether it is clipped, and what a method makes of it.
+_VALUE_BYTES = 4 + 4 + 4 + 4 + 1 + 9
 #: Pixels of the picture along an axis: a part of it has half a laptop's screen.
 MOST_PIXELS = 112
 
@@ -68,9 +69,13 @@ class SeenLayer:
     @property
     def nbytes(self) -> int:
         """Return about the bytes that it takes: its operands as they are and quantized, and its outputs."""
-        tokens, inputs, outputs = self.result.shape
+        tokens, _, outputs = self.result.shape
         kept = 6 * 8 * tokens * outputs if self.cells is not None else 0
-        return _VALUE_BYTES * inputs * (tokens + outputs) + kept
+        for side in (self.result.weights, self.result.inputs):
+            # A large operand that only its scheme rounds is decoded anew where it is read.
+            held = side.effective is not None or (side.study is not None and side.study.result is not None)
+            kept += side.stored.count * (_VALUE_BYTES if held else 4)
+        return kept
 
     @property
     def unchanged(self) -> Captured:
@@ -141,10 +146,6 @@ class SeenLayer:
             cells=self.cells,
         )
         return self.found(f"picture {lines} {shown}", work)
-
-    def at_once(self, what: str, work: Callable[[LayerResult], T]) -> T:
-        """Return the cached result of a function of the layer that is quick for any; `what` names it."""
-        return _kept(self.source, f"{what} of {self.key}", partial(work, self.result))
 
     def found(self, what: str, work: Callable[[LayerResult], T]) -> T:
         """Return the cached result of a function of the layer, which can be pickled; `what` names it.
@@ -220,7 +221,9 @@ def _at_work(
     if on_share is not None:
         return heavily(key, work, on_share, products)
     words = say("layers.method.working", name=method_name(chain))
-    place, bar = show_progress(f"layers_working_{chain}", _cancel, chain)
+    # A run may show more than one: of each pair of schemes, and of a layer too large to be kept.
+    shown = st.session_state[_SHOWN] = st.session_state.get(_SHOWN, 0) + 1
+    place, bar = show_progress(f"layers_working_{shown}", _cancel, chain)
     bar.progress(0.0, plain(words))
     try:
         return heavily(key, work, lambda share: bar.progress(share, plain(words)), products)

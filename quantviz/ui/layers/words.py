@@ -118,7 +118,7 @@ def show_remedy(seen: SeenLayer, state: LayerState) -> None:
 
     if state.method != NEAREST:
         return
-    found = seen.at_once("remedy", lambda result: first_remedy(result, state.pair))
+    found = seen.found("remedy", partial(first_remedy, pair=state.pair))
     if found is None:
         return
     cause = say(f"layers.remedy.{found.cause}", channel=found.channel, times=short_number(found.times))

@@ -25,14 +25,14 @@ def show_lesson_dial(now: Now, state: DialState, take: Callable[[str], None]) ->
     words = dict.fromkeys(series.stops, "")
     if "dial.numbers" in shown:
         for stop, numbers in zip(series.stops, series.numbers, strict=True):
-            told = {name: short_number(value) for name, value in numbers.items()}
+            told = {name: short_number(value, 4 if value >= 1000 else 3) for name, value in numbers.items()}
             words[stop] = say(f"lessons.dials.{state.dial}.said", **told)
     plots = tuple(
         _plot(picture) for part, picture in zip(_PICTURES, series.pictures, strict=False) if part in shown
     )
     title = say(f"lessons.dials.{state.dial}.title")
     show_dial(
-        f"lesson_dial_{now.place.lesson}_{now.place.step}_{now.attempt}",
+        "lesson_dial",
         title,
         words,
         state.at,

@@ -137,7 +137,9 @@ class Shared:
         self._kept[key] = _CacheEntry(value, size, seconds, self._floor + seconds / size, self._clock())
         room = self.most_bytes - sum(kept.bytes for kept in self._kept.values())
         while room < 0:
-            least = min(self._kept, key=lambda each: self._kept[each].worth)
+            # The run that has made the last one may ask for it again.
+            others = (each for each in self._kept if each != key)
+            least = min(others, key=lambda each: self._kept[each].worth)
             self._floor = self._kept[least].worth
             room += self._kept.pop(least).bytes
 

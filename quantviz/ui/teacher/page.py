@@ -262,9 +262,9 @@ def _show_link(choice: TeacherState, app: str) -> None:
     opened = link(choice, app)
     show_code(opened)
     with st.container(key="teacher_actions", horizontal=True, gap="small", vertical_alignment="center"):
+        copy_button("copy_class_link", say("lab.share"), say("lab.copied"), text=opened)
         show_button(say("teacher.project"), "teacher_project", _project, help=say("teacher.project_help"))
         st.link_button(say("teacher.preview"), opened, help=say("teacher.preview_help"))
-        copy_button("copy_class_link", say("lab.share"), say("lab.copied"), text=opened)
     st.code(opened, language=None, wrap_lines=True)
 
 

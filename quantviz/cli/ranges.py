@@ -1,0 +1,60 @@
+"""`quantviz ranges`: the range of an activation after each batch, as an engine's observer keeps it."""
+
+from __future__ import annotations
+
+import click
+
+from quantviz.cli.output import Output, say, with_output, write
+from quantviz.cli.tensors import name_in, takes_tensor
+
+#: Batches that are read, at most.
+_MOST_BATCHES = 10_000
+_COLUMNS = ("batches", "lo", "hi", "scale", "least_scale", "most_scale")
+
+
+@click.command(short_help="Print how a range grows with the batches it is taken from.")
+@takes_tensor
+@click.option(
+    "--batch", type=click.IntRange(1), default=1, metavar="N", help="Rows of the first axis in a batch."
+)
+@click.option(
+    "--observer",
+    default="min_max",
+    metavar="NAME",
+    help="min_max; of torch: moving_average, histogram; of onnxruntime: mean, percentile, entropy.",
+)
+@click.option("-s", "--scheme", default="int8,asymmetric,per_tensor,min_max,course", metavar="SCHEME")
+@click.option("--orders", default=20, metavar="N", help="Orders of the batches that are tried.")
+@with_output()
+def ranges(
+    file: str, tensor: str | None, batch: int, observer: str, scheme: str, orders: int, output: Output
+) -> None:
+    """Print how a range grows with the batches it is taken from.
+
+    FILE is a run as qv.capture writes it, or another file of tensors; the batches are parts of the first axis
+    of TENSOR. A row for each number of batches goes to stdout: the range, the scale, and the smallest and the
+    largest scale over orders of the batches. The batches after which the scale is settled go to stderr.
+    """
+
+    from quantviz.checkpoints.model.opening import open_near
+    from quantviz.quantization.batch_ranges import ranges_over_batches
+    from quantviz.sources.stores.addresses import shown
+
+    catalog = click.get_current_context().with_resource(open_near(file, tensor))
+    name = name_in(catalog, shown(file), tensor)
+    rows, *others = catalog.info(name).shape or (1,)
+    starts = range(0, rows, batch)[:_MOST_BATCHES]
+    whole = (slice(None),) * len(others)
+    batches = [catalog.read(name, (slice(start, start + batch), *whole)).tensor for start in starts]
+    found = ranges_over_batches(batches, observer, scheme, orders=orders)
+    columns = {
+        name: getattr(found, name).tolist() for name in ("lo", "hi", "scale", "least_scale", "most_scale")
+    }
+    write(
+        output,
+        [
+            {"batches": count + 1, **{name: values[count] for name, values in columns.items()}}
+            for count in range(len(batches))
+        ],
+    )
+    say("cli.ranges.settled", count=found.settled, all=len(batches), orders=orders)

@@ -1,0 +1,119 @@
+"""Ranges over batches, beside the observers of torch and onnxruntime on the same batches."""
+
+import contextlib
+import io
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from onnxruntime.quantization.calibrate import HistogramCollector
+from torch.ao.quantization.observer import HistogramObserver, MinMaxObserver, MovingAverageMinMaxObserver
+
+import quantviz as qv
+from quantviz.cli import quantviz as command
+from quantviz.quantization.batch_ranges import OBSERVERS
+
+SYMMETRIC = "int8,symmetric,per_tensor,min_max,course"
+ASYMMETRIC = "int8,asymmetric,per_tensor,min_max,course"
+
+
+def drawn(seed, batches=9):
+    """Batches whose ranges grow, shrink, and at times lie on one side of 0."""
+    draw = torch.Generator().manual_seed(seed)
+    widths = torch.rand(batches, generator=draw) * 3 + 0.2
+    shifts = torch.randn(batches, generator=draw)
+    return [torch.randn(40, 17, generator=draw) * w + s for w, s in zip(widths, shifts, strict=True)]
+
+
+CASES = {
+    "drawn": drawn(1),
+    "others": drawn(2),
+    "positive": [x.abs() for x in drawn(3)],
+    "first of one value": [torch.full((5,), 2.5), *drawn(4, 4)],
+    "first of zeros": [torch.zeros(5), *drawn(5, 4)],
+    "wider by far": [x * 7.0**k for k, x in enumerate(drawn(6, 4))],
+    "one value": [torch.tensor([float(k)]) for k in (3, 3, 4, -1)],
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("name", "observer"),
+    [
+        ("min_max", MinMaxObserver),
+        ("moving_average", MovingAverageMinMaxObserver),
+        ("histogram", HistogramObserver),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_the_ranges_are_torch_s(case, name, observer):
+    found = qv.ranges_over_batches(CASES[case], name, ASYMMETRIC, orders=1)
+    theirs = observer()
+    for count, batch in enumerate(CASES[case]):
+        theirs(batch)
+        ends = theirs._non_linear_param_search() if name == "histogram" else (theirs.min_val, theirs.max_val)
+        assert (found.lo[count].item(), found.hi[count].item()) == tuple(map(float, ends)), count
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("scheme", [SYMMETRIC, ASYMMETRIC])
+@pytest.mark.parametrize("name", ["percentile", "entropy"])
+def test_the_ranges_are_onnxruntime_s(case, scheme, name):
+    theirs = HistogramCollector(
+        name, scheme == SYMMETRIC, 2048 if name == "percentile" else 128, 128, 99.999, ""
+    )
+    ends = []
+    with contextlib.redirect_stdout(io.StringIO()):
+        for batch in CASES[case]:
+            theirs.collect({"x": batch.numpy()})
+            # Its search takes seconds, and with more bins minutes.
+            if name == "entropy" and len(theirs.get_histogram_dict()["x"][0]) > 800:
+                break
+            low, high, *_ = theirs.compute_collection_result()["x"]
+            ends.append((float(low), float(high)))
+    assert ends
+    found = qv.ranges_over_batches(CASES[case][: len(ends)], name, scheme, orders=1)
+    assert list(zip(found.lo.tolist(), found.hi.tolist(), strict=True)) == ends
+
+
+def test_the_scale_is_that_of_the_range_and_its_spread_that_of_other_orders():
+    batches = drawn(7)
+    found = qv.ranges_over_batches(batches, "moving_average", ASYMMETRIC, orders=6, seed=3)
+    for lo, hi, scale in zip(found.lo, found.hi, found.scale, strict=True):
+        ends = torch.stack([lo, hi]).float().unsqueeze(0)
+        assert qv.quantize(ends, qv.Scheme.parse(ASYMMETRIC)).qparams.scale.item() == scale.item()
+    assert bool((found.least_scale <= found.scale).all() & (found.scale <= found.most_scale).all())
+    assert found.most_scale[0] > found.least_scale[0]
+    whole = qv.ranges_over_batches(batches, "min_max", ASYMMETRIC, orders=6)
+    assert whole.least_scale[-1] == whole.most_scale[-1] == whole.scale[-1]
+    assert whole.settled > 1
+    means = qv.ranges_over_batches(batches, "mean", ASYMMETRIC, orders=1)
+    # onnxruntime's ReduceMin has an array of one value for each batch.
+    assert means.lo[-1].item() == np.nanmean([[x.numpy().min()] for x in batches], axis=0)[0]
+
+
+def test_what_cannot_be_observed_is_refused():
+    batches = drawn(8, 2)
+    for wrong in (
+        {"batches": []},
+        {"batches": [torch.empty(0)]},
+        {"batches": [torch.tensor([float("nan")])]},
+        {"observer": "median"},
+        {"scheme": "int8_per_row"},
+        {"scheme": "fp8_e4m3_per_tensor"},
+        {"orders": 0},
+        {"observer": "entropy", "batches": CASES["wider by far"]},
+    ):
+        with pytest.raises(qv.QuantVizError):
+            qv.ranges_over_batches(**{"batches": batches, **wrong})
+
+
+@pytest.mark.parametrize("observer", OBSERVERS)
+def test_the_command_prints_a_row_for_each_batch(tmp_path, observer):
+    np.save(tmp_path / "x.npy", torch.cat(drawn(9, 3)).numpy())
+    asked = ["ranges", str(tmp_path / "x.npy"), "--batch", "40", "--observer", observer, "--format", "json"]
+    answer = CliRunner().invoke(command, asked)
+    assert answer.exit_code == 0, answer.output
+    assert answer.stdout.count('"least_scale"') == 3
+    assert "3 batches" in answer.stderr
