@@ -64,8 +64,9 @@ def loss_scale(weights: Tensor) -> Series:
     """Return late gradients times each loss scale, 2 to the power of the stop, in both formats."""
     late = gradients(weights[0])[_STEPS.index(_LATE)]
     numbers = [_lost(late, power) for power in _POWERS]
-    wrong = np.array([each["wrong_e4m3"] for each in numbers])
-    best = float(np.median(np.array(_POWERS)[wrong == wrong.min()]))
+    least = min(each["wrong_e4m3"] for each in numbers)
+    places = [power for power, each in zip(_POWERS, numbers, strict=True) if each["wrong_e4m3"] == least]
+    best = float(places[len(places) // 2])
     numbers = [{**each, "best_power": best} for each in numbers]
     lines = {"wrong_e4m3": "first", "wrong_e5m2": "second"}
     costs = against("loss_scale.costs", np.array(_POWERS, float), numbers, lines)
