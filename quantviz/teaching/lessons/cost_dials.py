@@ -77,6 +77,8 @@ def texts(weights: Tensor) -> Series:
                 "nearest_error": nearest,
             }
         )
+    halving = next(at for at, own in zip(_TOKENS, numbers, strict=True) if own["other_error"] <= nearest / 2)
+    numbers = [{**own, "halving": halving} for own in numbers]
     lines = {"seen_error": "second", "other_error": "first", "nearest_error": "muted"}
     picture = against("texts.errors", np.log2(_TOKENS), numbers, lines, log=True)
     link = {"f": f"model:{CHARACTER}", "method": "gptq"}

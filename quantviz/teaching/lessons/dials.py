@@ -77,7 +77,7 @@ DIALS: Mapping[str, Dial] = MappingProxyType(
         "gradient": Dial(f"{_HERE}.training_dials.step", _GRADIENT),
         "loss_scale": Dial(f"{_HERE}.training_dials.loss_scale", (*_GRADIENT, "best_power")),
         "packing": Dial(f"{_HERE}.cost_dials.packing", ("time_16", "time_packed", "codes_a_word")),
-        "texts": Dial(f"{_HERE}.cost_dials.texts", ("seen_error", "other_error", "nearest_error")),
+        "texts": Dial(f"{_HERE}.cost_dials.texts", ("seen_error", "other_error", "nearest_error", "halving")),
         "budget": Dial(f"{_HERE}.cost_dials.budget", ("sums_right", "adder_bits")),
     }
 )
