@@ -241,8 +241,7 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
         "letters": {"size": Number(1, 200)},
         "desk_component": {"found": Record({"code": Text(4), "key": Text(100)}), "ended": Flag()},
         "wall_component": {"moved": Whole(1)},
-        "controls_component": {"chosen": _CHOICES},
-        "choices_component": {"missing": Flag(), "opened": Text(40)},
+        "controls_component": {"chosen": _CHOICES, "opened": Text(80)},
         "ruler_component": {"moved": _HANDLE},
         "formats_bridge": {"code": Whole(), "width": _WIDTH},
         "multiplication_bridge": {

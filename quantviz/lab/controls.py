@@ -75,26 +75,23 @@ def _with_format(state: LabState, name: str) -> Scheme:
     return scheme.with_format(min(of_name, key=scheme.number_format.distance).id)
 
 
-def _bits(state: LabState) -> tuple[int, ...]:
-    fmt = state.scheme.number_format
-    if fmt.family != "integer":
-        return ()
-    return tuple(
-        number_format.bits
-        for number_format in offered_formats(state.scheme.arithmetic.offer)
-        if _are_alike(number_format, fmt)
-    )
+def family(state: LabState) -> dict[str, NumberFormat]:
+    """Return the formats that are alike but for their bits, the fewest first, by the choice of each: the bits
+    of an integer, the id of others.
+    """
+    now = state.scheme.number_format
+    alike = {
+        fmt.id: fmt
+        for fmt in (*offered_formats(state.scheme.arithmetic.offer), now)
+        if (fmt.family, fmt.signed) == (now.family, now.signed)
+    }
+    ordered = sorted(alike.values(), key=lambda fmt: (fmt.bits, fmt.id))
+    return {bits_choice(fmt): fmt for fmt in ordered}
 
 
-def _with_bits(state: LabState, bits: int) -> Scheme:
-    current = state.scheme.number_format
-    alike = (fmt for fmt in FORMATS.values() if fmt.bits == bits and _are_alike(fmt, current))
-    return state.scheme.with_format(next(alike).id)
-
-
-def _are_alike(one: NumberFormat, other: NumberFormat) -> bool:
-    """Return whether two formats are integers with or without a sign, both of them."""
-    return one.family == other.family == "integer" and one.signed == other.signed
+def bits_choice(fmt: NumberFormat) -> str:
+    """Return the choice of bits that stands for a format."""
+    return str(fmt.bits) if fmt.family == "integer" else fmt.id
 
 
 def possible_modes(scheme: Scheme) -> tuple[str, ...]:
@@ -329,7 +326,9 @@ def _size_control(key: str) -> SchemeControl:
 CONTROLS: Mapping[str, SchemeControl] = MappingProxyType(
     {
         "format": SchemeControl(_formats, _with_format, ("format",)),
-        "bits": SchemeControl(_bits, _with_bits, ("format",)),
+        "bits": SchemeControl(
+            family, lambda state, bits: state.scheme.with_format(family(state)[bits].id), ("format",)
+        ),
         "mode": SchemeControl(
             lambda state: possible_modes(state.scheme),
             lambda state, mode: state.scheme.with_mode(mode),

@@ -25,13 +25,13 @@ WIDGETS = (
 )
 #: What no lesson speaks of: the app's own, what becomes of NaN, and a hub's or a folder's files.
 NOT_TAUGHT = (
-    "all_settings",
     "drop_anywhere",
     "language_choice",
     "nonfinite",
     "revision",
     "undo",
     "redo",
+    "settings",
 )
 #: The address of each state, and a control that only it has.
 STATES = {

@@ -43,6 +43,7 @@ from quantviz.ui.lessons import moving, picture, second_look
 from quantviz.ui.shell import errors
 from tests.helpers.controls import choose, controls, value_of, words_of
 from tests.helpers.lessons import right_answer
+from tests.helpers.messages import components, events_of, send
 from tests.helpers.sample import sample_of
 from tests.helpers.session import APP, address, hint, keys_of
 
@@ -326,6 +327,19 @@ def test_what_is_typed_wrongly_is_said_beside_it_and_nothing_is_lost():
         assert said in at.error[0].value
         assert value_of(at, TYPED) == text
     assert typed(at, "（１０+2.5)/ ３，５ + 1e-2").success
+
+
+def test_a_dial_that_is_let_go_brings_the_question_and_leads_to_its_page():
+    at = opened(l="loud_activations", p="2")
+    assert not commits(at)
+    (dial,) = (place for place, name in components(at).items() if name.startswith("quantviz_dial"))
+    send(at, events_of(dial, json.dumps([{"event": "stop", "value": 6}])))
+    assert len(commits(healthy(at))) == 2
+    step, scenes = step_at("loud_activations", 2)
+    answered(at, "loud_activations", 1, 0, step.questions[0], "falls", scenes)
+    assert at.success
+    healthy(at.button(key="lesson_to_app").click().run())
+    assert address(at)["m"] == "smoothquant(alpha=0.3)"
 
 
 def test_progress_is_kept_over_pages_and_languages():

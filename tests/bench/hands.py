@@ -329,17 +329,16 @@ def rest(page: Page) -> None:
     page.wait_for_selector("canvas.qv-painting", state="detached")
     page.wait_for_selector(IDLE)
     page.wait_for_function(
-        "window.__quantviz.controls.scheme === window.__quantviz.hands.get('panels').data.scheme"
+        "window.__quantviz.answers.scheme === window.__quantviz.hands.get('panels').data.scheme"
     )
     page.wait_for_timeout(300)
 
 
 def controls_page(browser: Browser, app: str, slowed: int, touch: bool) -> Page:
     page = lab_page(browser, app, opening(), PHONE if slowed > 1 else LAPTOP, touch)
-    page.wait_for_function("window.__quantviz?.controls && window.__quantviz.hands.get('panels')")
+    page.wait_for_function("window.__quantviz?.answers && window.__quantviz.hands.get('panels')")
     if slowed > 1:
-        page.locator(".st-key-all_settings label").click()
-        page.wait_for_selector(".st-key-scheme_sheet .st-key-scheme")
+        page.locator("[data-field=settings] button").click()
     rest(page)
     slow(page, slowed)
     return page
@@ -525,7 +524,7 @@ CELL_AT = """() => {
 def change(page: Page, name: str, small: bool) -> None:
     selector, words = CHANGES[name]
     if name == "bits" and small:
-        page.locator(".qv-phone-bits").press("ArrowLeft")
+        page.locator("[data-field=bits] input").press("ArrowLeft")
     elif name == "cell":
         page.mouse.click(*page.evaluate(CELL_AT))
     elif name == "drag":
@@ -548,14 +547,14 @@ def change(page: Page, name: str, small: bool) -> None:
 
 def prepare(page: Page, name: str, small: bool) -> None:
     """Open what the change stands in: a phone's sheet or its sidebar, the expander of the range, a list."""
-    sheet = page.locator(".st-key-scheme_sheet")
+    sheet = page.locator("html[data-qv-open]")
     expand = "[data-testid=stExpandSidebarButton]"
     if small and (page.locator(expand).count() == 0) != (name in IN_SIDEBAR):
         way = expand if name in IN_SIDEBAR else "[data-testid=stSidebarCollapseButton]"
         page.locator(f"{way}, {way} button").last.click(force=True)
         page.wait_for_timeout(600)
     if small and name not in IN_SIDEBAR and bool(sheet.count()) != (name in ON_SHEET):
-        page.locator(".st-key-all_settings label").click()
+        page.locator("[data-field=settings] button").click()
         sheet.wait_for(state="attached" if name in ON_SHEET else "detached")
     if name in IN_RANGE and not page.locator("[data-field=calibration]").is_visible():
         page.locator(".st-key-range_expander summary").click(force=True)

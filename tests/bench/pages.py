@@ -491,7 +491,7 @@ CLICKS: dict[str, tuple[str | None, dict[str, str], str, str, tuple[Any, Any]]] 
     "layers, scheme of the inputs": (
         "pages/explore/layers.py",
         {"l": "builtin(name=loud_input)"},
-        "selectbox",
+        "drawn",
         "layers_inputs",
         ("int8_per_row", "int8_per_column"),
     ),

@@ -96,7 +96,7 @@ WITH_NAN = Typed((*np.linspace(-1, 1, 62).round(3), np.nan, np.inf), (8, 8))
 NEAR = 4
 TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 #: Whether a hand is found by its chart: while it waits for its sentence, with nothing to show; then; and once
-#: it was taken off the page while a choice waited for the server. And the errors meanwhile.
+#: it was taken off the page. And the errors meanwhile.
 WAITING_FOR_ITS_SENTENCE = """async () => {
   const {hands} = window.__quantviz;
   const failed = [];
@@ -113,18 +113,16 @@ WAITING_FOR_ITS_SENTENCE = """async () => {
   sentence.firstElementChild.dataset.stale = "false";
   await new Promise(requestAnimationFrame);
   found.push(hands.get("panels") === hand);
-  Object.assign(hand.pageChoice, {scheme: "another", newest: first.data, asked: 1});
   hand.close();
-  hand.pageChoice.watch(1, 0);
   press();
   return [...found, hands.has("panels"), ...failed];
 }"""
 
 
 LINK_AND_MESSAGE = """() => {
-  const { bridges, controls } = window.__quantviz;
+  const { bridges, answers } = window.__quantviz;
   document.querySelector("[data-testid=stSidebarNavLink][href*=bugs]").click();
-  controls.send("opened", "format");
+  answers.send("opened", "format");
   setTimeout(() => bridges.get("panels").keep("width", 700));
 }"""
 
@@ -132,7 +130,7 @@ LINK_AND_MESSAGE = """() => {
 #: Whether the choices from the present scheme have come, the last of a run.
 ALL_CHOICES = """() => {
     const { data } = window.__quantviz.hands.get("panels") ?? {};
-    return data && window.__quantviz.controls?.scheme === data.scheme;
+    return data && window.__quantviz.answers?.scheme === data.scheme;
 }"""
 #: Has frames come late, as on a busy machine.
 LATE_FRAMES = """() => {
@@ -389,7 +387,9 @@ def try_controls(page, server, choices):
 def test_a_finger_s_choices_reach_the_server(url, new_page):
     """A click that is repeated after a touch is none for the page's buttons: each tap was lost."""
     page = opened(new_page(390, 844, touch=True), url, **{**opening().written(), "lang": "en"})
-    page.locator(".st-key-all_settings label").tap()
-    for key, words, part in (("mode", "asymmetric", "asymmetric"), ("bits", "3", "int3")):
-        page.locator(f"[data-field={key}] label", has_text=words).first.tap()
-        page.wait_for_function("part => location.search.includes(part)", arg=part)
+    page.locator("[data-field=settings] button").tap()
+    page.locator("[data-field=mode] label", has_text="asymmetric").tap()
+    page.wait_for_function("location.search.includes('asymmetric')")
+    # It stands in the middle of its slider.
+    page.locator("[data-field=bits] input").tap()
+    page.wait_for_function("location.search.includes('int5')")

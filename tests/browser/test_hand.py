@@ -228,7 +228,7 @@ def the_selected_cell_is_dragged_in_xs_panel(page):
     wait_idle(page)
     page.wait_for_function(f"({RANGES})()[0].join() === '-0.5,7.5'")
     # In the tab Blame keys do the same, and it is told who pays.
-    page.locator(".st-key-tabs").get_by_text("Blame").click()
+    page.locator(".st-key-tabs").get_by_role("radio", name="Blame").click()
     page.wait_for_selector(".qv-payers")
     wait_idle(page)
     before = LabState.read(address(page))[0]
@@ -252,7 +252,7 @@ def the_selected_cell_is_dragged_in_xs_panel(page):
 def edited_cells_stay_when_the_scheme_is_dragged(page):
     edits = LabState.read(address(page))[0].source.edits
     assert edits
-    page.locator(".st-key-tabs").get_by_text("Cell").click()
+    page.locator(".st-key-tabs").get_by_role("radio", name="Cell").click()
     page.wait_for_selector("[data-handle=hi]")
     wait_idle(page)
     next(drag_end(page, -40), None)
@@ -263,7 +263,7 @@ def edited_cells_stay_when_the_scheme_is_dragged(page):
 
 def a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page):
     state, _ = LabState.read(address(page))
-    page.locator(".st-key-tabs").get_by_text("Range").click()
+    page.locator(".st-key-tabs").get_by_role("radio", name="Range").click()
     wait_idle(page)
     before = address(page).get("s")
     page.get_by_role("button", name="Use the range of least squared error", exact=True).click()
@@ -291,7 +291,7 @@ def a_range_dragged_over_several_blocks_says_that_it_sets_all(page):
 
 def every_step_opens_beside_the_picture(page):
     """It lay over the panels."""
-    page.locator(".st-key-tabs").get_by_text("Cell").click()
+    page.locator(".st-key-tabs").get_by_role("radio", name="Cell").click()
     page.wait_for_selector(".st-key-cell_steps")
     wait_idle(page)
     page.locator(".st-key-cell_steps label").click()
@@ -475,17 +475,15 @@ def test_a_locked_scheme_has_no_handles(url, new_page):
 def test_the_bits_in_a_phones_bar_follow_the_finger(url, new_page):
     page = new_page(390, 664, touch=True)
     open_lab(page, url)
-    slider = page.locator("[data-field=phone_bits] input")
-    # A code of one bit with a sign would need the other mode.
-    assert slider.get_attribute("max") == "7"
+    slider = page.locator("[data-field=bits] input")
     before = figures(page)
     slider.evaluate(
-        "(input) => { input.value = '0'; input.dispatchEvent(new Event('input', {bubbles: true})) }"
+        "(input) => { input.value = '1'; input.dispatchEvent(new Event('input', {bubbles: true})) }"
     )
     page.wait_for_selector("canvas.qv-painting")
     assert figures(page) != before
-    expect(page.locator("[data-field=phone_bits]")).to_contain_text("2 bits")
-    expect(page.locator("[data-field=phone_bits]")).to_contain_text("3 of 4 levels")
+    expect(page.locator("[data-field=bits]")).to_contain_text("2 bits")
+    expect(page.locator("[data-field=bits]")).to_contain_text("3 of 4 levels")
     # All four teeth are in view, that of −2 too, beyond all values; the one of 0 has no handle.
     expect(page.locator("[data-handle^='tooth']")).to_have_count(3)
     slider.evaluate("(input) => input.dispatchEvent(new Event('change'))")

@@ -529,16 +529,18 @@ def a_closed_bridge_leaves_no_switch(page):
 
 
 def its_bar_opens_all_settings_and_a_number_explains_itself(page, shot):
-    assert page.locator(".st-key-scheme:visible, .st-key-cell_inputs:visible").count() == 0
-    page.locator(".st-key-all_settings p").tap()
-    page.wait_for_selector(".st-key-scheme:visible")
+    assert page.locator("[data-field=mode]:visible, .st-key-cell_inputs:visible").count() == 0
+    settings = page.locator("[data-field=settings] button")
+    settings.tap()
+    page.wait_for_selector("[data-field=mode]:visible")
     shot(page, "all_settings")
-    choose_bits(page, 8)
+    page.locator("[data-field=mode] label", has_text="asymmetric").tap()
+    wait_address(page, "s", "int4,asymmetric,per_tensor,min_max,course")
     page.locator("[data-field=cell_row] input").fill("5")
     page.keyboard.press("Tab")
     wait_address(page, "c", "5.3")
-    page.locator(".st-key-all_settings p").tap()
-    page.wait_for_selector(".st-key-scheme", state="hidden")
+    settings.tap()
+    page.wait_for_selector("[data-field=mode]", state="hidden")
     page.locator(".qv-number-sqnr .qv-term").focus()
     assert "10·log₁₀" in page.locator(".qv-number-sqnr .qv-meaning:visible").inner_text()
 
@@ -599,7 +601,7 @@ def test_every_size_theme_and_language(new_page, url, shot, size, theme, languag
     sideways = "main => main.scrollWidth - main.clientWidth"
     assert page.locator("[data-testid=stMain]").evaluate(sideways) <= 0
     wide = ("title", "scheme", "numbers", "panels", "stage")
-    narrow = ("title", "panels", "numbers", "sentence", "ruler", "phone_bar")
+    narrow = ("title", "panels", "numbers", "sentence", "ruler", "scheme")
     places = [box(page, f".st-key-{part}") for part in (wide if width >= 1366 else narrow)]
     assert all(place.height > 20 and place.bottom <= height for place in places), places
     assert places == sorted(places, key=lambda place: place.top)

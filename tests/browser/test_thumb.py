@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from quantviz.schemes.formats import FORMATS
 from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons.dials import DIALS, DialState
 from quantviz.teaching.lessons.finger import AXES, NEAR, axis_of
 from quantviz.teaching.lessons.formulas import SOLUTION, quantities
 from quantviz.teaching.lessons.model import HERE, DragQuestion
@@ -96,6 +97,29 @@ def nearly(step, question):
     return None
 
 
+def turned(page, state, goal):
+    """Turn a dial to a goal with a finger: along its track, or by its buttons one after the other."""
+    stops = state.series.stops
+    if DIALS[state.dial].presses:
+        for name in goal.at:
+            page.locator(".qv-dial-buttons button").nth(int(name) - 1).tap()
+            wait_idle(page)
+        return
+    track = page.locator(".qv-dial .qv-track")
+    track.evaluate("each => each.scrollIntoView({ block: 'center' })")
+    place, act = box(track), fingers(page)
+    y = (place.top + place.bottom) / 2
+    # The disc's middle is 10 px inside of the track's ends.
+    room = (place.right - place.left - 20) / (len(stops) - 1)
+    x, to = (place.left + 10 + room * stops.index(each.at) for each in (state, goal))
+    act("start", x, y)
+    for part in range(1, 9):
+        act("move", x + (to - x) * part / 8, y)
+        page.evaluate(TWO_FRAMES)
+    act("end", to, y)
+    wait_idle(page)
+
+
 def commit(page):
     page.locator(".st-key-commit button").tap()
     wait_idle(page)
@@ -103,8 +127,14 @@ def commit(page):
 
 def a_thumb_answers(page, url, name, i, step, question):
     page.goto(f"{url}/lessons?l={name}&p={i}&lang=en")
-    page.locator(".st-key-lesson_step [data-handle]").first.wait_for()
+    page.locator(".st-key-lesson_step :is([data-handle], .qv-dial)").first.wait_for()
     wait_idle(page)
+    start = step.scenes()[HERE].state
+    if isinstance(start, DialState):
+        turned(page, start, question.truth(step.scenes()))
+        commit(page)
+        expect(page.locator("[class*=st-key-told_]").first).to_contain_text("Right")
+        return
     mark = page.locator("[data-handle=mark]")
     if mark.count():
         mark.tap()

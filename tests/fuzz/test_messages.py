@@ -78,7 +78,6 @@ SCRIPTS = {
     "quantviz_cells": "panels_bridge",
     "quantviz_bridge": "panels_bridge",
     "quantviz_hand": "hand_component",
-    "quantviz_choices": "choices_component",
     "quantviz_controls": "controls_component",
     "quantviz_curve": "curve_component",
     "quantviz_ruler": "ruler_component",

@@ -168,7 +168,7 @@ def choice_of(page, key, words=None):
     if not control.locator("select").count():
         return control.locator("label").filter(has=page.get_by_text(words, exact=True))
     control.locator("select").focus()
-    page.wait_for_function("key => window.__quantviz.controls.names[key]", arg=key)
+    page.wait_for_function("key => window.__quantviz.answers.names[key]", arg=key)
     return control.locator("select")
 
 

@@ -6,7 +6,7 @@ from tests.helpers.messages import events_of, send
 
 #: What is left out of a control's data.
 USUAL = {
-    **dict.fromkeys(("label", "help", "value", "icon", "example"), ""),
+    **dict.fromkeys(("label", "help", "value", "icon", "phone", "example"), ""),
     **{"choices": [], "limits": [], "disabled": False, "wrong": False},
 }
 
@@ -28,8 +28,7 @@ def controls(at):
     shown = {}
     for bar in bars(at).values():
         for each in bar["controls"]:
-            # A phone has some of them twice: the first has all choices.
-            shown.setdefault(each["field"], {**USUAL, **each})
+            shown[each["field"]] = {**USUAL, **each}
     return shown
 
 

@@ -2,12 +2,15 @@
 // know of it changes none of them.
 
 import { SHARED } from "../page/component.js";
+import { answeringHand, hearAnswers, touched } from "./answers.js";
 import { giveUp, hear, isAhead, tell } from "./outbox.js";
 import { KINDS } from "./kinds.js";
 
 // Milliseconds between two looks at a server, and looks at one at rest after which it has refused a choice.
 const BETWEEN_LOOKS = 100;
 const AT_REST = 30;
+// Where some controls are of another kind.
+const PHONE = matchMedia("(max-width: 640px)");
 
 // What the server leaves out.
 const USUAL = {
@@ -15,6 +18,7 @@ const USUAL = {
   help: "",
   value: "",
   icon: "",
+  phone: "",
   example: "",
   choices: [],
   limits: ["", "", "any"],
@@ -27,12 +31,14 @@ export class Bar {
     this.root = parent.appendChild(document.createElement("div"));
     this.made = new Map();
     SHARED.bars.add(this);
+    PHONE.addEventListener("change", (this.turn = () => this.draw()));
   }
 
   update(data, send) {
     const controls = data.controls.map((each) => ({ ...USUAL, ...each }));
     Object.assign(this, { data: { ...data, controls }, send });
     hear(data);
+    if (data.answers) hearAnswers(data.answers, send);
     if (!isAhead()) this.draw();
   }
 
@@ -56,14 +62,16 @@ export class Bar {
 
   // The box of a control: its name, which explains itself, and the control.
   drawn(control) {
-    const { field, kind, label, help } = control;
+    const { field, label, help } = control;
+    const kind = (PHONE.matches && control.phone) || control.kind;
     let one = this.made.get(field);
     if (one?.kind !== kind) {
       one?.box.remove();
       const say = (form) => this.choose(field, form);
-      const slide = (form, ends) => SHARED.slide?.(field, form, ends);
+      const slide = (form) => answeringHand()?.pageChoice.slide(field, form, form === this.valueOf(field));
       one = { kind, control: new KINDS[kind](say, slide), ...boxOf(field, kind) };
       one.box.append(...one.control.parts);
+      for (const event of ["focusin", "pointerdown"]) one.box.addEventListener(event, touched);
       this.made.set(field, one);
     }
     const id = `qv-${this.data.key}-${field}`;
@@ -82,11 +90,16 @@ export class Bar {
     }
   }
 
+  // What the server knows.
+  valueOf(field) {
+    return this.data.controls.find((each) => each.field === field).value;
+  }
+
   choose(field, form) {
     // It can be undone before the server has heard of it.
     for (const undo of document.querySelectorAll("[data-field=undo] button")) undo.disabled = false;
-    tell(this.data.owner, field, form, this.send);
-    SHARED.answer?.(field, form);
+    const number = tell(this.data.owner, field, form, this.send);
+    answeringHand()?.pageChoice.answer(field, form, number);
     this.wait();
   }
 
@@ -100,11 +113,13 @@ export class Bar {
       if (left > 0) return this.wait(left);
       giveUp();
       this.draw();
+      answeringHand()?.pageChoice.leave();
     }, BETWEEN_LOOKS);
   }
 
   close() {
     clearTimeout(this.timer);
+    PHONE.removeEventListener("change", this.turn);
     SHARED.bars.delete(this);
     this.root.remove();
   }
@@ -114,7 +129,7 @@ function boxOf(field, kind) {
   const box = document.createElement("div");
   box.className = `qv-control qv-${kind}`;
   Object.assign(box.dataset, { field, kind });
-  if (kind === "button") return { box, name: null };
+  if (kind === "button" || kind === "fold") return { box, name: null };
   const name = box.appendChild(document.createElement("span"));
   name.innerHTML = `<label></label><span class="qv-meaning" role="tooltip"></span>`;
   return { box, name };

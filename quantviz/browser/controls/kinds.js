@@ -56,6 +56,14 @@ class Row {
   }
 }
 
+// A row of what a slider can stand at, of which it shows the first line.
+class Steps extends Row {
+  write(control) {
+    const short = ([form, words, ...reason]) => [form, words.split("\n")[0], ...reason];
+    super.write({ ...control, choices: control.choices.map(short) });
+  }
+}
+
 // Several of its choices, in the order in which they were chosen.
 class Many {
   constructor(say) {
@@ -172,6 +180,27 @@ class Button {
   }
 }
 
+// A button that unfolds the controls beside it.
+class Fold {
+  constructor() {
+    this.input = make("button", { type: "button" });
+    this.input.addEventListener("click", () => {
+      document.documentElement.toggleAttribute("data-qv-open");
+      this.tell();
+    });
+    this.parts = [this.input];
+  }
+
+  tell() {
+    this.input.setAttribute("aria-expanded", document.documentElement.hasAttribute("data-qv-open"));
+  }
+
+  write({ label }) {
+    write(this.input, { textContent: label });
+    this.tell();
+  }
+}
+
 class Field {
   constructor(say) {
     this.input = make("input", {
@@ -200,7 +229,7 @@ class NumberField extends Field {
   }
 }
 
-// A slider between two words on what it stands at, which are the lines of a choice's words.
+// A slider between two words on what it stands at, which are the last lines of a choice's words.
 class Slider {
   constructor(say, slide) {
     this.input = make("input", { type: "range", min: "0", step: "1" });
@@ -210,12 +239,12 @@ class Slider {
     this.input.addEventListener("input", () => {
       this.held = true;
       this.tell();
-      slide(this.form, false);
+      slide(this.form);
     });
-    this.input.addEventListener("change", () => {
-      this.held = false;
-      if (!slide(this.form, true)) say(this.form);
-    });
+    // One that came back to where it began says nothing.
+    for (const end of ["change", "pointerup", "pointercancel"])
+      this.input.addEventListener(end, () => (this.held = false));
+    this.input.addEventListener("change", () => say(this.form));
   }
 
   get form() {
@@ -234,7 +263,7 @@ class Slider {
   tell() {
     const { value, max } = this.input;
     this.input.style.setProperty("--at", Number(value) / Math.max(Number(max), 1));
-    const [first, last = ""] = this.choices[Number(value)][1].split("\n");
+    const [first, last = ""] = this.choices[Number(value)][1].split("\n").slice(-2);
     write(this.first, { textContent: first });
     write(this.last, { textContent: last });
     this.input.setAttribute("aria-valuetext", last ? `${first}, ${last}` : first);
@@ -244,11 +273,13 @@ class Slider {
 export const KINDS = {
   list: List,
   row: Row,
+  steps: Steps,
   many: Many,
   find: Find,
   picks: Picks,
   switch: Switch,
   button: Button,
+  fold: Fold,
   text: Field,
   digits: NumberField,
   range: Slider,

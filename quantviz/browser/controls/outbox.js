@@ -18,11 +18,12 @@ export function isAhead() {
   return outbox.pending.length > 0;
 }
 
-// Send a choice of a field of an `owner`, in the form that links have.
+// Send a choice of a field of an `owner`, in the form that links have; returns its number.
 export function tell(owner, field, form, send) {
   outbox.pending.push([++outbox.last, owner, field, form]);
   // What the page shows of it is painted first.
   oncePainted(() => isAhead() && send("chosen", outbox.pending));
+  return outbox.last;
 }
 
 // Give up what the server does not take.

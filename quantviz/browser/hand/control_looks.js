@@ -9,14 +9,12 @@ const TOLD = "summary strong, [data-testid=stAlertContainer] p";
 // Digits of the numbers of a range.
 const RANGE_DIGITS = 6;
 
-// Have the controls show a scheme as they will once the server has answered.
-export function showOnControls(scheme) {
-  const { values, told, format } = SHARED.known?.schemes.get(scheme) ?? {};
-  if (!values) return;
-  const shown = { phone_bits: format };
-  SHARED.controls.fields.forEach((field, at) => (shown[field] = values[at]));
-  for (const bar of SHARED.bars) bar.preview(shown);
-  for (const [key, words] of Object.entries(told)) tell(document.querySelector(`.st-key-${key}`), words);
+// Have the controls show a scheme as they will once the server has answered; nothing without its variant.
+export function showOnControls(variant) {
+  if (!variant) return;
+  for (const bar of SHARED.bars) bar.preview(variant.values);
+  for (const [key, words] of Object.entries(variant.told))
+    tell(document.querySelector(`.st-key-${key}`), words);
 }
 
 // The range in the sidebar, told while a hand sets it: `range_words` of `sidebar.py` says the same, and its
@@ -34,7 +32,7 @@ export class ToldRange {
 
   // Tell the range of a calibration that is set by hand; nothing of another.
   tell({ id, ...numbers }, writing) {
-    const line = SHARED.controls?.calibration.lines[id];
+    const line = SHARED.answers?.calibration.lines[id];
     if (!line) return;
     const places = Object.entries(numbers).map(([name, value]) => [
       name,

@@ -13,7 +13,6 @@ import {
   unpacked,
 } from "../arithmetic/quantizing.js";
 import { subjectOf } from "../panels/layout.js";
-import { NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
 import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
@@ -30,8 +29,6 @@ import { reasonOf, Status } from "./status.js";
 import { writeTexts } from "./texts.js";
 import { dimWaiting, showTurnedStage, whenSentenceIsThere } from "./words.js";
 
-// Handles on a slider.
-const OF_SLIDERS = { bits: true, group: true };
 // The metrics that the line of numbers shows, and those in its second lines.
 const METRICS = ["mse", "sqnr_db", "zeroed_share", "clipped_share", "rmse", "rmse_steps", "clipping_mse"];
 // Milliseconds to wait for the server's panels before the canvas gives way to the old ones.
@@ -63,6 +60,7 @@ export class Hand {
     const turns = data.tab !== this.data?.tab;
     this.sentence = turns ? whenSentenceIsThere(() => this.update(data, send)) : null;
     if (this.sentence) return;
+    this.newest = data;
     if (data.tried) this.hearOf(data.tried);
     if (this.moving || this.pageChoice.isAhead(data)) return (this.waiting = data);
     this.waiting = null;
@@ -134,8 +132,7 @@ export class Hand {
 
   move(message) {
     // A mark moves nothing: the ruler draws it where the hand is.
-    // While the server has not said what it leads to, a slider beside what a control has chosen waits.
-    if (message.kind === "mark" || (this.data.stops && message.kind in OF_SLIDERS)) return;
+    if (message.kind === "mark") return;
     this.begin();
     const choice = chosenBy(message, this.before, this.data, this.start);
     const shown = this.computed(choice);
@@ -291,11 +288,9 @@ export class Hand {
     // Of a large tensor the ends of the block are there too, but are no dots.
     const places = data.far ? Int32Array.of(data.selected) : shown.places;
     const values = Float32Array.from(places, (place) => shown.x[place]);
-    // In the Lab the scheme's row has bits and sizes; a phone's bottom bar has the bits alone.
-    const narrow = this.ruler.width < NARROW && data.phone_bar;
     const slider = (list, label) => {
-      const labels = data.stops?.[label] ?? list.map((each) => data.variants[each][label]);
-      if (labels.length < 2 || (data.phone_bar && !narrow)) return null;
+      const labels = list.map((each) => data.variants[each][label]);
+      if (labels.length < 2) return null;
       return { at: Math.max(labels.indexOf(data.variants[choice.variant][label]), 0), labels };
     };
     const picture = {
@@ -313,13 +308,13 @@ export class Hand {
       range: this.showsRange() ? this.rangeOf(shown) : null,
       symmetric: data.symmetric,
       // In the Lab the comb has one place in every tab, and the curve stands on it.
-      standing: data.phone_bar,
+      standing: data.standing,
       pays: Boolean(data.pays),
       outlier: data.outlier,
       handles: {
         ...data.handles,
-        bits: narrow ? null : slider(data.bits, "bits_label"),
-        group: narrow && !data.variants[data.current].size ? null : slider(data.groups, "group_label"),
+        bits: slider(data.bits, "bits_label"),
+        group: slider(data.groups, "group_label"),
       },
       mark: markOf(data),
       snap: data.snap,
@@ -381,7 +376,7 @@ export class Hand {
   close() {
     this.sentence?.disconnect();
     this.cellDrag?.close();
-    this.pageChoice.close();
+    this.pageChoice.forget();
     this.payers.close();
     this.ruler?.close();
     if (!this.data) return;

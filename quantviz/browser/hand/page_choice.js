@@ -1,18 +1,13 @@
 // What a person has chosen on the page, shown before the server has answered: a scheme by a control, a cell
 // in the panels.
 
-import { makeQuantizer, quantizeTensor } from "../arithmetic/quantizing.js";
+import { makeQuantizer, quantizeTensor, unpacked } from "../arithmetic/quantizing.js";
 import { SHARED } from "../page/component.js";
 import { pixelAt } from "../panels/cells.js";
 import { unchanged } from "./choice.js";
 import { showOnControls } from "./control_looks.js";
 import { writePlace } from "./words.js";
 
-// Looks at a server at rest after which it is not going to answer any more: once it has worked, and where it
-// was never seen to begin; and the milliseconds between two looks.
-const AT_REST = 10;
-const NEVER_BEGUN = 200;
-const BETWEEN_LOOKS = 50;
 // The most cells that are quantized once beforehand, which has the browser compile what it takes.
 const MOST_TRIED = 4096;
 
@@ -22,38 +17,49 @@ export class PageChoice {
     this.forget();
   }
 
-  // The scheme and the cell that were chosen, until the server has answered; `from` is the scheme before one
-  // that has no name here.
+  // The number of the last choice that is shown, whose control it is and what that one shows; and the cell
+  // that was chosen. Nothing that the server said before it has heard of them counts.
   forget() {
-    this.scheme = this.selected = this.from = null;
-  }
-
-  // Nothing is chosen any more on a hand that was taken off the page.
-  close() {
-    this.forget();
-    this.asked = null;
+    this.number = 0;
+    this.field = this.variant = this.selected = null;
   }
 
   get waits() {
-    return this.scheme !== null || this.selected !== null;
+    return this.number > 0 || this.selected !== null;
   }
 
-  // Show all that follows a hand under `scheme`, whose variant has its program; the server is going to say
-  // the same. What is refused here is left to the server. Returns whether it is shown.
-  make(scheme, variant) {
+  // Show what the choice of a number leads to, where that is known: the server is going to say the same.
+  answer(field, form, number) {
     const { hand } = this;
-    if (hand.moving || hand.data.far) return this.leave();
-    const data = dataUnder(scheme, variant, hand.data);
-    if (!this.show(data, this.quantizerOf(scheme, variant))) return false;
-    showOnControls(scheme);
-    return true;
+    const { calibration, names, scheme: from, schemes } = SHARED.answers;
+    if (["cell_row", "cell_col"].includes(field)) return selectPlace(hand.bridge);
+    const name = field.replace("range_", "");
+    if (name in calibration.numbers && name !== field) return this.calibrate(field, name, form, number);
+    const scheme = names[field]?.[form];
+    // The choices are those beside a scheme that the server knows: after one of them only those of the same
+    // control still hold.
+    const variant = (hand.data.scheme === from || this.field === field) && schemes[scheme];
+    if (!variant || hand.moving || hand.data.far) return this.leave();
+    if (scheme !== hand.data.scheme)
+      this.show(dataUnder(scheme, variant, hand.data), this.quantizerOf(scheme), { field, number, variant });
+    else if (this.waits) this.number = number;
   }
 
-  // The same with other numbers of the present calibration, by its fields: `{ lo, hi }`, `{ scale,
-  // zero_point }` or `{ p }`. The server alone has a name for their scheme.
-  calibrate(id, numbers) {
+  // A slider on its way: the server does not hear of it until it stands.
+  slide(field, form, isBack) {
+    if (isBack) this.leave();
+    else this.answer(field, form, Infinity);
+  }
+
+  // The same scheme with another number of its calibration, for which the server alone has a name.
+  calibrate(field, name, form, number) {
     const { hand } = this;
-    if (hand.moving || hand.data.far || this.waits) return this.leave();
+    const { id, numbers } = SHARED.answers.calibration;
+    const typed = parseFloat(form);
+    if (Number.isNaN(typed) || typed === numbers[name] || this.waits || hand.moving || hand.data.far)
+      return this.leave();
+    // The next number that is typed is another one beside this.
+    numbers[name] = typed;
     const { current, variants, scheme } = hand.data;
     const { arithmetic, layout } = hand.partsOf(current);
     const own = id === "percentile" ? { arithmetic: atPercentile(arithmetic, numbers.p), layout } : null;
@@ -63,13 +69,15 @@ export class PageChoice {
       variants: [...variants, variants[current]],
       current: variants.length,
     };
-    this.from = scheme;
-    if (!this.show(data, own ?? { arithmetic, layout }, own ? null : { id, ...numbers })) return;
+    const calibration = { id, ...numbers };
+    if (!this.show(data, own ?? { arithmetic, layout }, { field, number }, own ? null : calibration)) return;
     hand.told.begin();
-    hand.told.tell({ id, ...numbers }, data.settings.writing);
+    hand.told.tell(calibration, data.settings.writing);
   }
 
-  show(data, quantizer, calibration = null) {
+  // Show all that follows a hand with other data. What is refused here is left to the server. Returns whether
+  // it is shown.
+  show(data, quantizer, choice, calibration = null) {
     const { hand } = this;
     const before = { data: hand.data, choice: hand.choice, shown: hand.shown };
     hand.data = data;
@@ -78,30 +86,41 @@ export class PageChoice {
     hand.shown = hand.computed(hand.choice);
     if (hand.shown.refused) {
       Object.assign(hand, before);
-      return this.leave();
+      this.leave();
+      return false;
     }
-    this.scheme = data.scheme;
+    Object.assign(this, choice);
     hand.painted = performance.now();
     // What is chosen is there at once: nothing glides.
     hand.present(false);
     hand.showPanels(true);
-    this.await();
+    showOnControls(this.variant);
     return true;
   }
 
-  // What a scheme quantizes with, made once for as long as the browser keeps the scheme.
-  quantizerOf(scheme, { program, layout }) {
-    const { quantizers } = SHARED.known;
-    if (!quantizers.has(scheme)) quantizers.set(scheme, makeQuantizer(program, layout));
+  // What a scheme quantizes with, made once for as long as the tensor stays.
+  quantizerOf(scheme) {
+    const { quantizers, schemes } = SHARED.answers;
+    const { program, layout } = schemes[scheme];
+    if (!quantizers.has(scheme))
+      quantizers.set(scheme, makeQuantizer(unpacked(SHARED.answers)[program], layout));
     return quantizers.get(scheme);
   }
 
-  // Make what a scheme quantizes with before it is chosen.
-  prepare(scheme, variant) {
+  // Make what schemes quantize with while the browser rests: a press need not wait for it.
+  prepare() {
     const { far, x } = this.hand.data;
-    if (far || SHARED.known.quantizers.has(scheme)) return;
-    const { arithmetic, layout } = this.quantizerOf(scheme, variant);
-    if (x.length <= MOST_TRIED) quantizeTensor(arithmetic, x, layout);
+    const { quantizers, schemes } = SHARED.answers;
+    const left = far ? [] : Object.keys(schemes).filter((scheme) => !quantizers.has(scheme));
+    const go = (idle) => {
+      while (left.length && schemes === SHARED.answers.schemes && idle.timeRemaining() > 1) {
+        const { arithmetic, layout } = this.quantizerOf(left.pop());
+        if (x.length <= MOST_TRIED) quantizeTensor(arithmetic, x, layout);
+      }
+      if (left.length && schemes === SHARED.answers.schemes) requestIdleCallback(go);
+    };
+    // Safari has no such call.
+    if (left.length) window.requestIdleCallback?.(go);
   }
 
   // Show all that follows a hand of another cell of the Lab's matrix.
@@ -109,7 +128,7 @@ export class PageChoice {
     const { hand } = this;
     const { data, bridge } = hand;
     const { row_edges: rows, col_edges: cols, how } = bridge?.cells ?? {};
-    const isLab = data && SHARED.controls?.chart === data.chart;
+    const isLab = data && SHARED.answers?.chart === data.chart;
     // Of a matrix that is seen in another tensor only the server knows the place.
     if (!isLab || hand.moving || data.far || how || !rows || data.shape.length !== 2) return;
     // A cell that was typed may lie beyond those in view.
@@ -123,46 +142,35 @@ export class PageChoice {
     this.selected = selected;
     writePlace([row, col], data.words.place);
     hand.present(false);
-    this.await();
   }
 
-  // Whether the server has not heard of the choice when it sent `data`.
-  isAhead(data) {
-    this.newest = data;
-    if (this.scheme === data.scheme || (this.from && this.from !== data.scheme)) this.scheme = null;
-    if (this.selected === data.selected) this.selected = null;
+  // Whether the server had not heard of the choice when it sent `data`.
+  isAhead({ taken, selected }) {
+    if (this.number <= taken) this.number = 0;
+    if (this.selected === selected) this.selected = null;
+    const { waits, variant } = this;
     // What the server has sent with it shows its own scheme.
-    if (this.scheme) requestAnimationFrame(() => this.scheme && showOnControls(this.scheme));
-    return this.waits;
+    if (waits) requestAnimationFrame(() => this.variant === variant && showOnControls(variant));
+    else this.forget();
+    return waits;
   }
 
-  // Show what the server said last, and whatever it says next: what the page has chosen is not known here. It
-  // says nothing where that is what it said last.
+  // Show what the server said last, and whatever it says next: what the page has chosen is not known here, or
+  // was refused.
   leave() {
+    if (!this.waits) return;
+    if (this.number && !this.variant) this.hand.told.takeBack();
     this.forget();
-    const { hand } = this;
-    const known = hand.waiting ?? this.newest;
-    if (known && (hand.waiting || known.scheme !== hand.data.scheme)) hand.update(known, hand.send);
-    return false;
+    this.hand.update(this.hand.newest, this.hand.send);
   }
+}
 
-  // Wait for the server's answer.
-  await() {
-    const asked = (this.asked = performance.now());
-    setTimeout(() => this.watch(asked), BETWEEN_LOOKS);
-  }
-
-  // Show again what the server knows, where it has come to rest without the choice: it was refused.
-  watch(asked, looks = NEVER_BEGUN) {
-    if (!this.waits || this.asked !== asked) return;
-    const app = document.querySelector("[data-testid=stApp]");
-    const left = app?.dataset.testScriptState === "notRunning" ? looks - 1 : AT_REST;
-    if (left > 0) return setTimeout(() => this.watch(asked, left), BETWEEN_LOOKS);
-    if (this.from) this.hand.told.takeBack();
-    this.forget();
-    showOnControls(this.newest.scheme);
-    this.hand.update(this.newest, this.hand.send);
-  }
+// Select the cell whose row and column stand in their fields; none where one is empty.
+function selectPlace(bridge) {
+  const fields = ["row", "col"].map(
+    (name) => document.querySelector(`[data-field=cell_${name}] input`)?.value,
+  );
+  if (fields.every(Boolean)) bridge?.select(fields.map(Number));
 }
 
 // Arithmetic that asks for another percentile, and for as much at the other end.
@@ -180,7 +188,6 @@ function dataUnder(scheme, variant, data) {
     ...data,
     scheme,
     symmetric,
-    stops: variant.stops,
     variants: [...data.variants, variant],
     current: data.variants.length,
     found: null,

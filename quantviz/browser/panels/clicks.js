@@ -118,6 +118,8 @@ export function showSelected(bridge, cell, wait) {
   // If no answer comes, the mark returns to the cell that the server knows.
   bridge.later("pending", wait + 4000, () => {
     mark(bridge, null);
+    const choice = SHARED.hands.get(bridge.chart)?.pageChoice;
+    if (choice && choice.selected !== null) choice.leave();
   });
 }
 

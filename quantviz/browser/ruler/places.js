@@ -74,22 +74,19 @@ export function bandsOf(width, picture, wall = false, windowHeight = 0, room = 0
   };
 }
 
-// The bands where the comb is in one place whatever stands on it. On a phone a slider has a row of its own.
+// The bands where the comb is in one place whatever stands on it.
 function standingBands(picture, narrow, high) {
-  const sliders = slidersHeight(picture, narrow);
   const [usual, comb] = narrow ? STANDING_NARROW : STANDING_BANDS;
-  const from = narrow ? sliders : 0;
-  const tips = from + usual + (high ? HIGHER : 0);
-  const top = picture.pays && !narrow ? PAYS : from;
+  const tips = usual + (high ? HIGHER : 0);
   return {
     narrow,
     standing: true,
-    sliders,
-    top,
+    sliders: 0,
+    top: picture.pays && !narrow ? PAYS : 0,
     tips,
     line: tips + 13,
     foot: tips + comb,
-    curve: from,
+    curve: 0,
     base: tips + 13,
     height: tips + comb,
     ...smallSizes(narrow),

@@ -23,7 +23,8 @@ def series(inputs: Tensor, weights: Tensor) -> Series:
     """Return the inputs rounded on axes that are turned by every angle up to a Hadamard matrix."""
     source, scheme = inputs
     x = source.tensor().double()
-    results = [quantize((x @ turned_by(x.shape[1], angle)).float(), scheme) for angle in _ANGLES.tolist()]
+    turned = [x @ turned_by(x.shape[1], angle) for angle in _ANGLES.tolist()]
+    results = [quantize(values.float(), scheme) for values in turned]
     sqnr = np.array([METRICS["sqnr_db"](result) for result in results])
     gains = sqnr - sqnr[0]
     far = {
@@ -32,7 +33,7 @@ def series(inputs: Tensor, weights: Tensor) -> Series:
     }
     numbers = tuple(
         {
-            "squares": float(result.x.double().square().sum()),
+            "squares": float(turned[at].square().sum()),
             "peak": float(result.x.abs().max()),
             "turned_mse": float(METRICS["mse"](result)),
             "turned_sqnr": float(sqnr[at]),

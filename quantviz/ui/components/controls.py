@@ -49,12 +49,36 @@ _MARKS = (
 
 
 @dataclass(frozen=True)
+class Answers:
+    """Schemes that the choices in a page's controls lead to: the browser shows them at once."""
+
+    #: The panels' chart, and the scheme that the choices start from.
+    chart: str
+    scheme: str
+    #: The scheme of each choice, by the control's field and the choice's form; of a button's by "".
+    names: Mapping[str, Mapping[str, str]]
+    #: How the fields of long lists begin; the browser says that one is opened, and gets its choices then.
+    lists: tuple[str, ...]
+    #: The calibration: its id, its numbers that have fields on the page, and the line of a range set by hand,
+    #: by the calibration's id.
+    calibration: Mapping[str, Any]
+    #: Shape, dtype, NaN and Inf of the tensor: programs are made for these.
+    setting: str
+    #: The variant of each scheme with its program, what the controls show under it ("values") and the words
+    #: of the page's places ("told").
+    schemes: Mapping[str, Mapping[str, Any]]
+    programs: tuple[Mapping[str, Any], ...]
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Control:
     """A control as the browser draws it."""
 
     #: The field of the state, or the name of one of its owner's acts.
     field: str
-    #: One of "list", "row", "many", "find", "picks", "range", "switch", "button", "text", "digits".
+    #: One of "list", "row", "many", "find", "picks", "range", "steps", "switch", "button", "fold", "text",
+    #: "digits".
     kind: str
     label: str
     help: str = ""
@@ -65,6 +89,8 @@ class Control:
     reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
     disabled: bool = False
     icon: str = ""
+    #: Its kind on a phone, where that is another one.
+    phone: str = ""
     #: Whether what was typed last could not be read.
     wrong: bool = False
     #: The look of a text, or the words for no choice. The limits of a number with its step, "any" where it
@@ -300,9 +326,27 @@ def show_undo(owner: PageOwner[Any]) -> None:
     show_controls("undo_controls", owner, *undo_controls(owner))
 
 
-def show_controls(key: str, owner: PageOwner[Any] | None, *controls: Control, look: str = "") -> None:
+def taken() -> int:
+    """Return the number of the last choice that was taken."""
+    number: int = st.session_state.get(_TAKEN, 0)
+    return number
+
+
+def opened_list(key: str) -> str | None:
+    """Return the field of the long list, among the `answers` shown as `key`, that was opened in this run."""
+    field: str | None = last_message(key, _SCRIPT, "opened")
+    return field
+
+
+def show_controls(
+    key: str,
+    owner: PageOwner[Any] | None,
+    *controls: Control,
+    look: str = "",
+    answers: Answers | None = None,
+) -> None:
     """Show controls beside each other, in one of the style's looks: of fields of an owner's state, or ones
-    that take what is chosen.
+    that take what is chosen. And say what the page's controls answer.
     """
     takes = st.session_state.setdefault(_TAKES, {})
     place = owner.page if owner else page_shown()
@@ -313,11 +357,13 @@ def show_controls(key: str, owner: PageOwner[Any] | None, *controls: Control, lo
         "session": st.session_state.setdefault(_SESSION, secrets.token_hex(4)),
         "page": page_shown(),
         "owner": place,
-        "taken": st.session_state.get(_TAKEN, 0),
+        "taken": taken(),
         "key": key,
         "look": look,
         "controls": [each.payload() for each in controls],
     }
+    if answers:
+        data["answers"] = vars(answers)
     component("quantviz_controls", _SCRIPT, isolated=False)(
         key=key, data=pack(data, {}), on_chosen_change=errors.safely(lambda: _take(key))
     )
@@ -326,7 +372,7 @@ def show_controls(key: str, owner: PageOwner[Any] | None, *controls: Control, lo
 def _take(key: str) -> None:
     for number, page, name, form in last_message(key, _SCRIPT, "chosen") or ():
         take = st.session_state[_TAKES].get((page, name))
-        if take is None or number <= st.session_state.get(_TAKEN, 0):
+        if take is None or number <= taken():
             continue
         st.session_state[_TAKEN] = number
         errors.safely(take)(form)

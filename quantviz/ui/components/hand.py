@@ -8,9 +8,10 @@ numbers follow in the same frame. When the hand lets go, one message goes to the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,14 +21,13 @@ from quantviz.errors import QuantVizError
 from quantviz.export.files import scope_of
 from quantviz.figures.ruler_detail import RulerDetail
 from quantviz.figures.theme import THEMES
-from quantviz.lab.moves import HandChoices, hand_choices, hand_choices_of, range_counts, zero_points
+from quantviz.lab.moves import HandChoices, hand_choices, range_counts, zero_points
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import Given
-from quantviz.schemes.formats import find_format
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.edited import with_cell
-from quantviz.text import templates
+from quantviz.text import templates, text
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.hand_curve import Arrays, HandCurve
 from quantviz.ui.components.hand_words import format_words, hand_words, usual_bits
@@ -50,6 +50,7 @@ _SCRIPT = "hand_component"
 #: Shape and scheme of a larger tensor in the browser: its two ends and the selected cell, in one block.
 _THREE = (1, 3)
 _ONE_BLOCK = Scheme("int8")
+_NO_SIZES: Mapping[Scheme, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -102,24 +103,91 @@ class LessonRuler:
         """Return whether the values go along with the zero point, so that all codes stay."""
         return "held_zero" in self.moves
 
-    def payload(self) -> dict[str, Any]:
-        """Return its data for the browser."""
+    def on(self, payload: HandPayload) -> HandPayload:
+        """Return the ruler's data for the browser with what the step has of its own."""
         bell = self.detail.bell
-        return {
-            "phone_bar": False,
-            "with_range": True,
-            "panels": self.panels,
-            "holds_codes": self.holds_codes,
-            "stage": self.detail.stage,
-            "room": "tooth" in self.moves,
-            # For the grid from before.
-            "reserved": 1,
-            "rows": [asdict(row) for row in self.detail.rows],
-            "bell": {"mean": bell[0], "deviation": bell[1]} if bell else None,
-            "mark": asdict(self.mark) if self.mark else None,
-            "snap": self.snap,
-            "curve_comes": self.curve_comes,
-        }
+        return replace(
+            payload,
+            standing=False,
+            with_range=True,
+            panels=self.panels,
+            holds_codes=self.holds_codes,
+            handles=self.handles(payload.handles),
+            stage=self.detail.stage,
+            room="tooth" in self.moves,
+            reserved=1,
+            rows=[asdict(row) for row in self.detail.rows],
+            bell={"mean": bell[0], "deviation": bell[1]} if bell else None,
+            mark=asdict(self.mark) if self.mark else None,
+            snap=self.snap,
+            curve_comes=self.curve_comes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandPayload:
+    """Data of a ruler under a hand for the browser, to which each part of a page adds what it has of its own:
+    see `quantviz/browser/hand/hand.js`.
+    """
+
+    # ---- the page: panels and tiles that follow, with their words
+    chart: str
+    stamp: int
+    words: Mapping[str, Any]
+    metrics: Mapping[str, Any]
+    #: Looks and words of the ruler itself.
+    settings: Mapping[str, Any]
+    label: str = ""
+    #: The number of the last choice in the page's controls that this knows of.
+    taken: int = 0
+    tab: str = ""
+    panels: bool = True
+    baseline: Mapping[str, str] = field(default_factory=dict)
+    # ---- the tensor, flat, and its schemes
+    shape: Shape
+    selected: int
+    seen: Shape = ()
+    #: Whether the numbers are those of all that the browser has.
+    whole: bool = False
+    scheme: str = ""
+    symmetric: bool
+    #: The schemes with their programs, the present one, and the stops of the sliders among them.
+    texts: Sequence[str]
+    programs: Sequence[Mapping[str, Any]]
+    variants: Sequence[Mapping[str, Any]]
+    current: int = 0
+    bits: Sequence[int] = ()
+    groups: Sequence[int] = ()
+    #: Names of the arrays of a search, and what they are.
+    found: Mapping[str, Any] | None = None
+    # ---- the ruler
+    handles: Mapping[str, bool]
+    with_range: bool = False
+    holds_codes: bool = False
+    #: Whether the comb has one place whatever stands on it.
+    standing: bool = True
+    stage: str = "all"
+    room: bool = False
+    #: Whether a hand makes an outlier of the value, past the ends of the axis.
+    outlier: bool = False
+    #: Rows of other grids, and how many more have their room before.
+    reserved: int = 0
+    rows: Sequence[Mapping[str, Any]] = ()
+    bell: Mapping[str, float] | None = None
+    mark: Mapping[str, Any] | None = None
+    snap: Sequence[str] = ()
+    #: Words of the cost to other cells.
+    pays: Mapping[str, Any] | None = None
+    curve: Mapping[str, Any] | None = None
+    curve_comes: bool = False
+    # ---- of a large tensor
+    far: bool = False
+    figures: Mapping[str, str] | None = None
+    tried: Mapping[str, Any] | None = None
+
+    def packed(self, arrays: Arrays) -> bytes:
+        """Return the message with these parts and arrays."""
+        return pack({each.name: getattr(self, each.name) for each in fields(self)}, arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +211,8 @@ class HandRuler:
     baseline: Mapping[str, float] | None = None
     #: The open tab of the Lab's stage, with whose sentence the ruler is shown.
     tab: str = ""
+    #: The number of the last choice in the page's controls.
+    taken: int = 0
 
 
 def fits_hand(state: LabState) -> bool:
@@ -177,9 +247,8 @@ def show_hand(
         lesson: Settings of the ruler in a lesson's step.
         pays: Whether a line below the ruler shows the cost to the other cells during a drag of the value.
     """
-    component(_COMPONENT, _SCRIPT)(
-        key=key, data=pack(*_small_payload(ruler, lesson, pays)), on_release_change=on_release
-    )
+    payload, arrays = _small_payload(ruler, lesson, pays)
+    component(_COMPONENT, _SCRIPT)(key=key, data=payload.packed(arrays), on_release_change=on_release)
 
 
 def show_far_hand(
@@ -196,11 +265,11 @@ def show_far_hand(
     `why` explains the selected cell, `figures` are the numbers above the panels by their keys, and `tried`
     those under the range that `asked(key)` returned; else as `show_hand`.
     """
-    header, arrays = _large_payload(ruler, why)
+    payload, arrays = _large_payload(ruler, why)
     drag = asked(key)
-    header["figures"] = dict(figures)
-    header["tried"] = {"number": drag["number"], "figures": dict(tried)} if drag and tried else None
-    component(_COMPONENT, _SCRIPT)(key=key, data=pack(header, arrays), on_release_change=on_release)
+    answer = {"number": drag["number"], "figures": dict(tried)} if drag and tried else None
+    payload = replace(payload, figures=dict(figures), tried=answer)
+    component(_COMPONENT, _SCRIPT)(key=key, data=payload.packed(arrays), on_release_change=on_release)
 
 
 def asked(key: str) -> Mapping[str, Any] | None:
@@ -215,90 +284,74 @@ def released(key: str) -> Mapping[str, Any] | None:
     return message
 
 
-def _small_payload(ruler: HandRuler, lesson: LessonRuler | None, pays: bool) -> tuple[dict[str, Any], Arrays]:
-    """Return the header and the arrays of a tensor that the browser quantizes by itself."""
+def _small_payload(ruler: HandRuler, lesson: LessonRuler | None, pays: bool) -> tuple[HandPayload, Arrays]:
+    """Return the data and the arrays of a tensor that the browser quantizes by itself."""
     from quantviz.figures.panels_data import shown_places
 
     state = ruler.state
     result = ruler.study.result
     assert result is not None
-    choices = HandChoices.none() if ruler.locked else hand_choices(state)
-    handles = _handles(state, ruler.locked)
-    larger = enlarge_ruler()
-    if lesson:
-        choices = lesson.of(choices)
-        handles = lesson.handles(handles)
-        larger = lesson.enlarge
     seen = shown_places(state.view, state.source.shape)
-    header: dict[str, Any] = {
-        **_common(ruler),
-        "scheme": str(state.scheme),
-        "shape": state.source.shape,
-        "selected": int(np.ravel_multi_index(state.cell, state.source.shape)),
-        "seen": seen.shape,
-        # The numbers of a slice are not those of the whole tensor, which the browser has.
-        "whole": scope_of(state) == "tensor",
-        **_variants(ruler, choices),
-        "handles": handles,
-        "curve": None,
-        **(lesson.payload() if lesson else {}),
-    }
-    if pays:
-        header |= _pays(handles)
-    header["settings"] |= {"enlarge": larger or 1.0, "wall": bool(larger)}
+    # In the Lab the row of the scheme has bits and sizes.
+    choices = lesson.of(hand_choices(state)) if lesson and not ruler.locked else HandChoices.none()
     arrays = {"x": result.x.flatten().numpy(), "places": seen.astype(np.int32).ravel()}
+    curve = None
     if ruler.curve is not None and range_counts(state.scheme):
-        header["curve"], points = ruler.curve.payload()
+        curve, points = ruler.curve.payload()
         arrays |= points
+    found = None
     if grids := _searched(result):
-        header["found"] = {"id": "params" if result.range is None else "ranges", "names": list(grids)}
+        found = {"id": "params" if result.range is None else "ranges", "names": list(grids)}
         arrays |= {f"found_{name}": grid.flatten().double().numpy() for name, grid in grids.items()}
-    return header, arrays
+    payload = HandPayload(
+        **_of_page(ruler, lesson.enlarge if lesson else enlarge_ruler()),
+        **_variants(ruler, choices),
+        scheme=str(state.scheme),
+        shape=state.source.shape,
+        selected=int(np.ravel_multi_index(state.cell, state.source.shape)),
+        seen=seen.shape,
+        # The numbers of a slice are not those of the whole tensor, which the browser has.
+        whole=scope_of(state) == "tensor",
+        handles=_handles(state, ruler.locked),
+        curve=curve,
+        found=found,
+    )
+    if lesson:
+        payload = lesson.on(payload)
+    return _paying(payload) if pays else payload, arrays
 
 
 def _variants(ruler: HandRuler, choices: HandChoices) -> dict[str, Any]:
     """Return the schemes that handles go through, their programs, and their places for each handle."""
-    from quantviz.compiled.javascript import packed_together
-
     present = ruler.state.scheme
-    schemes = list(dict.fromkeys((present, *choices.formats.schemes, *choices.sizes.schemes)))
-    # Each as it is for the dtype of the tensor.
-    on_input = {each: each.on_input(ruler.study.x.dtype) for each in schemes}
-    programs = {each: program for each in schemes if (program := program_of(on_input[each]))}
-    places = {each: i for i, each in enumerate(programs)}
+    schemes = dict.fromkeys((present, *choices.formats.schemes, *choices.sizes.schemes))
     sizes = dict(zip(choices.sizes.schemes, choices.sizes.values, strict=True))
+    variants, programs = describe_variants(schemes, ruler.state.source.shape, ruler.study.x.dtype, sizes)
+    places = {each: i for i, each in enumerate(variants)}
     groups = [places[each] for each in choices.sizes.schemes if each in places]
     if groups and places[present] not in groups:
         groups.append(places[present])  # beyond the largest size are the blocks as they are
-    shape = ruler.state.source.shape
     return {
-        **packed_together(programs.values()),
-        "variants": [
-            {"program": i, **describe_variant(on_input[each], shape, sizes.get(each))}
-            for each, i in places.items()
-        ],
+        **programs,
+        "variants": list(variants.values()),
         "current": places[present],
         "bits": [places[each] for each in reversed(choices.formats.schemes) if each in places],
         "groups": groups,
     }
 
 
-def _pays(handles: Mapping[str, bool]) -> dict[str, Any]:
-    """Return the settings of a ruler on which the value alone can be dragged, with its cost to other cells:
-    the ends of the range lie where the largest one does.
+def _paying(payload: HandPayload) -> HandPayload:
+    """Return the data of a ruler on which the value alone can be dragged, with its cost to other cells: the
+    ends of the range lie where the largest one does.
     """
-    return {
-        "bits": [],
-        "groups": [],
+    return replace(
+        payload,
         # Its ends are drawn where the other tabs have them, on the same axis.
-        "with_range": handles["range"],
-        "outlier": True,
-        "handles": {name: name == "value" and free for name, free in handles.items()},
-        "pays": {
-            "hint": say("hand.pays_hint"),
-            "told": templates("hand", language())["pays"],
-        },
-    }
+        with_range=payload.handles["range"],
+        outlier=True,
+        handles={name: name == "value" and free for name, free in payload.handles.items()},
+        pays={"hint": say("hand.pays_hint"), "told": templates("hand", language())["pays"]},
+    )
 
 
 def _searched(result: QuantResult) -> NamedTensors:
@@ -326,84 +379,69 @@ def _found_in_block(study: Study, why: Explanation) -> Mapping[str, float]:
     return {name: float(grid[why.block]) for name, grid in block_values(study.qparams).items()}
 
 
-def _large_payload(ruler: HandRuler, why: Explanation) -> tuple[dict[str, Any], Arrays]:
-    """Return the header and the arrays of a large tensor: its ends and the selected cell, as one block, which
+def _large_payload(ruler: HandRuler, why: Explanation) -> tuple[HandPayload, Arrays]:
+    """Return the data and the arrays of a large tensor: its ends and the selected cell, as one block, which
     is enough for the comb that a range gives.
     """
-    from quantviz.compiled.javascript import packed_together
     from quantviz.figures.ruler_data import ruler_of_cell
 
     study = ruler.study
     scheme = study.scheme
     found = _found_in_block(study, why)
-    program = program_of(scheme)
-    assert program is not None
-    header: dict[str, Any] = {
-        **_common(ruler),
-        "far": True,
-        "whole": False,
-        "shape": _THREE,
-        "selected": 2,
-        **packed_together([program]),
-        "variants": [{"program": 0, **describe_variant(scheme, _THREE, None)}],
-        "current": 0,
-        "bits": [],
-        "groups": [],
-        "handles": {
-            **_handles(ruler.state, True),
-            "range": not ruler.locked and range_counts(scheme),
-        },
-        "curve": None,
-    }
-    if found:
-        header["found"] = {"id": "ranges" if "lo" in found else "params", "names": list(found)}
+    variants, programs = describe_variants([scheme], _THREE)
     arrays: Arrays = {
         "x": np.array([study.facts.lo, study.facts.hi, why.x], np.float32),
         "places": np.zeros(0, np.int32),
         **{f"found_{name}": np.array([value], np.float64) for name, value in found.items()},
     }
+    curve = None
     if ruler.curve is not None:
-        header["curve"], points = ruler.curve.payload(scheme.number_format.bits)
+        curve, points = ruler.curve.payload(scheme.number_format.bits)
         arrays |= points
     bars = ruler_of_cell(study, why).histogram
     if bars is not None:
         arrays |= {"bar_edges": bars.edges, "bar_counts": bars.counts}
-    return header, arrays
+    handles = _handles(ruler.state, True) | {"range": not ruler.locked and range_counts(scheme)}
+    kind = "ranges" if "lo" in found else "params"
+    payload = HandPayload(
+        **_of_page(ruler, None),
+        **programs,
+        far=True,
+        shape=_THREE,
+        selected=2,
+        variants=list(variants.values()),
+        handles=handles,
+        curve=curve,
+        found={"id": kind, "names": list(found)} if found else None,
+    )
+    return payload, arrays
 
 
-def _common(ruler: HandRuler) -> dict[str, Any]:
+def _of_page(ruler: HandRuler, larger: float | None) -> dict[str, Any]:
+    """Return the parts of the page around a ruler, which is `larger` on a projector."""
     from quantviz.compiled.javascript import write_metrics
 
+    words = templates("hand", language())
+    settings = {
+        **ruler_settings(theme(), language()),
+        "enlarge": larger or 1.0,
+        "wall": bool(larger),
+        "colours": THEMES[theme()].named("border", "font", "text", "muted", "surface"),
+        "all_blocks": words["all_blocks"],
+        # By the error key of the browser's arithmetic.
+        "refusals": dict(templates("hand.refusals", language())),
+    }
     return {
         "chart": ruler.chart,
         "stamp": ruler.stamp,
+        "taken": ruler.taken,
         "tab": ruler.tab,
         "label": ruler.label,
         "symmetric": ruler.state.scheme.mode == "symmetric",
-        "phone_bar": True,
-        "panels": True,
-        "with_range": False,
-        "holds_codes": False,
-        "stage": "all",
-        "room": False,
-        # Whether a hand makes an outlier of the value, past the ends of the axis.
-        "outlier": False,
-        "reserved": 0,
-        "rows": [],
-        "bell": None,
-        "mark": None,
-        "snap": (),
-        "pays": None,
         "words": hand_words(ruler.state),
         "baseline": {name: number_text(value) for name, value in (ruler.baseline or {}).items()},
         "metrics": write_metrics().packed(),
-        "settings": {
-            **ruler_settings(theme(), language()),
-            "colours": THEMES[theme()].named("border", "font", "text", "muted", "surface"),
-            "all_blocks": templates("hand", language())["all_blocks"],
-            # By the error key of the browser's arithmetic.
-            "refusals": dict(templates("hand.refusals", language())),
-        },
+        "settings": settings,
     }
 
 
@@ -435,25 +473,32 @@ def _editable(state: LabState) -> bool:
     return True
 
 
-def describe_variant(scheme: Scheme, shape: Shape, size: int | None) -> dict[str, Any]:
-    """Return the facts and words of a scheme for the browser beside its program; `size` is its groups'."""
-    label = say(f"granularities.{scheme.granularity.id}.short") if size is None else str(size)
+def describe_variants(
+    schemes: Iterable[Scheme], shape: Shape, dtype: str | None = None, sizes: Mapping[Scheme, int] = _NO_SIZES
+) -> tuple[dict[Scheme, dict[str, Any]], dict[str, Any]]:
+    """Return the facts and words of the schemes that a browser has the arithmetic of, for a tensor of a
+    `dtype`, and their programs; `sizes` are those of groups.
+    """
+    from quantviz.compiled.javascript import packed_together
+
+    on_input = {each: each.on_input(dtype) if dtype else each for each in schemes}
+    programs = {each: program for each in on_input if (program := program_of(on_input[each]))}
+    variants = {
+        each: {"program": at, **_variant(on_input[each], shape, sizes.get(each), language())}
+        for at, each in enumerate(programs)
+    }
+    return variants, packed_together(programs.values())
+
+
+@lru_cache(maxsize=512)
+def _variant(scheme: Scheme, shape: Shape, size: int | None, language: str) -> Mapping[str, Any]:
+    granularity = text(f"granularities.{scheme.granularity.id}.short", language)
     return {
         "size": size,
-        "group_label": label,
+        "group_label": granularity if size is None else str(size),
         "format_words": format_words(scheme),
         **_variant_facts(scheme, shape),
     }
-
-
-def slider_stops(scheme: Scheme, shape: Shape) -> dict[str, list[str]]:
-    """Return the labels of the sliders' stops under a scheme: of its bits, and of the sizes of its groups."""
-    choices = hand_choices_of(scheme, shape)
-    sizes = [str(size) for size in choices.sizes.values]
-    if sizes and scheme not in choices.sizes.schemes:
-        sizes.append(say(f"granularities.{scheme.granularity.id}.short"))
-    bits = [str(find_format(each).bits) for each in reversed(choices.formats.values)]
-    return {"bits_label": bits, "group_label": sizes}
 
 
 @lru_cache(maxsize=512)

@@ -25,7 +25,7 @@ from quantviz.ui.golf.state import (
     turn_to,
 )
 from quantviz.ui.lab.bars.engine_controls import show_convention
-from quantviz.ui.lab.bars.scheme_bar import show_phone_bar, show_scheme
+from quantviz.ui.lab.bars.scheme_bar import show_scheme
 from quantviz.ui.lab.sidebar.sidebar import show_range
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
@@ -66,6 +66,7 @@ def show_page() -> None:
     if in_room.golf_hole() == hole.id and now.tries:
         in_room.offer(round=0, vote={"answer": str((now.best or now.tries[-1]).scheme), "sure": True})
     show_board(now, tensor, plot)
+    st.html("<style>.st-key-golf_more.st-key-golf_more { visibility: visible; }</style>")
     with card:
         standings = show_scorecard(played)
     with st.container(key="golf_lower"):
@@ -102,8 +103,6 @@ def _controls() -> Any:
             price_place = st.container(key="golf_price", width="content")
             button = Control("try", "button", say("golf.try"), take=lambda _: try_scheme())
             show_controls("golf_try_it", OWNER, button, look="qv-primary")
-    if not classroom().projector:
-        show_phone_bar(state)
     return price_place
 
 

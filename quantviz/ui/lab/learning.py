@@ -29,7 +29,6 @@ TERMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "format": ("format",),
         "bits": ("bit",),
         "mode": ("symmetric", "asymmetric"),
-        "phone_bits": ("bit",),
         **dict.fromkeys(("granularity",), _ONE_SCALE),
         **dict.fromkeys(("group", "flat"), ("per_group",)),
         "block": ("block",),

@@ -23,8 +23,8 @@ from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.classroom_signs import show_prompt
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.components.tensor_cache import notes_of, stored_of, study_of
-from quantviz.ui.lab.bars.controls_at_hand import show_controls_at_hand
-from quantviz.ui.lab.bars.scheme_bar import show_phone_bar, show_scheme
+from quantviz.ui.lab.bars.answers import show_answers
+from quantviz.ui.lab.bars.scheme_bar import show_scheme
 from quantviz.ui.lab.bars.sharing import show_share
 from quantviz.ui.lab.bars.title_line import show_title, tensor_name
 from quantviz.ui.lab.learning import learn, terms_of
@@ -103,8 +103,6 @@ def show_controls(state: LabState) -> Areas:
         panels = panels.skeleton(height=height_to_come(state))
         st.session_state["lab_painted"] = True
     stage = show_stage(state)
-    if visible("scheme") and not classroom().projector:
-        show_phone_bar(state)
     warm_up()
     return Areas(share, more, numbers, bridge, panels, stage)
 
@@ -183,7 +181,7 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
         with areas.more:
             _more(state)
     if has_hand(study, state, areas.stage):
-        show_controls_at_hand(study, state)
+        show_answers(study, state)
     if visible("below"):
         show_worst(study, state)
         below_the_fold.show_histograms(study, state)

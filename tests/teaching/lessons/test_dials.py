@@ -127,7 +127,9 @@ def test_a_turn_keeps_the_squares_and_the_error_falls_by_10_db(attempt):
     for i in (1, 2, 3):
         state = state_of("turn_the_tensor", i, attempt)
         squares = [numbers(state, stop)["squares"] for stop in state.series.stops]
-        assert np.allclose(squares, squares[0], rtol=1e-6)
+        assert np.allclose(squares, squares[0], rtol=1e-12)
+    first = lessons()["turn_the_tensor"].steps[0]
+    assert first.questions[0].truth(first.scenes(attempt)) == "same"
     assert numbers(state_of("turn_the_tensor", 3, attempt), "45")["gain_db"] >= 10
     # By hand: two axes turned by 30°.
     state = state_of("turn_the_tensor", 2, attempt)

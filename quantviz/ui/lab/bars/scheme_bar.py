@@ -1,5 +1,5 @@
-"""The row above the picture: the scheme, as a recipe or in its own decisions. And the bar at the bottom of a
-phone: the two decisions that change the picture most, and the way to the rest; elsewhere the style hides it.
+"""The row above the picture: the scheme, as a recipe or in its own decisions. On a phone it is the bar at the
+bottom, with the two decisions that change the picture most, and unfolds to the rest.
 
 The scheme after a choice is that of `CONTROLS`; `errors.caught_beside` keeps the error of an impossible one.
 Choices that the convention's engine does not offer are left out or grey.
@@ -19,11 +19,12 @@ import streamlit as st
 from quantviz.lab.controls import (
     CONTROLS,
     INTEGERS,
+    bits_choice,
     choice_of,
     chosen_granularity,
+    family,
     fits,
     granularities,
-    offered_formats,
     possible_modes,
 )
 from quantviz.lab.state import LabState
@@ -43,13 +44,6 @@ from quantviz.ui.shell.words import language, plain, say, say_axis, sentences, s
 
 #: The controls that have a place of their own for errors.
 _CONTROLS_WITH_ERRORS = ("format", "bits", "mode")
-#: Key of the box that opens all settings as a sheet, on a phone.
-ALL_SETTINGS = "all_settings"
-
-
-def is_sheet_open() -> bool:
-    """Return whether a phone shows all settings."""
-    return bool(st.session_state.get(ALL_SETTINGS))
 
 
 def show_scheme(state: LabState, *, changes: bool = True) -> None:
@@ -57,11 +51,9 @@ def show_scheme(state: LabState, *, changes: bool = True) -> None:
 
     With `changes`, the further changes of a choice are shown below; the Lab's title has a place for them.
     """
-    place = "sheet" if is_sheet_open() else "row"
-    with st.container(key=f"scheme_{place}"):
-        controls = tuple(_controls(state))
-        sized = any(each.field in _SIZES for each in controls)
-        show_controls("scheme", session.OWNER, *controls, look="qv-inside qv-sized" if sized else "qv-inside")
+    controls = tuple(_controls(state))
+    sized = any(each.field in _SIZES for each in controls)
+    show_controls("scheme", session.OWNER, *controls, look="qv-inside qv-sized" if sized else "qv-inside")
     # There in every run: the parts below it keep their place, and with it a key or a finger on them.
     with st.container(key="reasons"):
         _reasons(state, changes=changes)
@@ -76,13 +68,32 @@ def _controls(state: LabState) -> Iterator[Control]:
         for name in CONTROLS["format"].choices(state)
     }
     yield scheme_control("format", "list", say("strip.format"), words, choice_of(fmt))
-    bits = {each: str(each) for each in CONTROLS["bits"].choices(state)}
-    if bits:
-        yield scheme_control("bits", "row", say("strip.bits"), bits, fmt.bits)
+    yield _bits(state)
     modes = {name: say(f"modes.{name}.name") for name in CONTROLS["mode"].choices(state)}
     yield scheme_control("mode", "row", say("strip.mode"), modes, state.scheme.mode)
     yield granularity_control(state)
     yield from _sizes(state)
+    # It unfolds the bar of a phone to all of them.
+    yield Control("settings", "fold", say("phone.all"), take=lambda _: None)
+
+
+def _bits(state: LabState) -> Control:
+    """Return the control of the bits: a row of numbers of integers, and a slider over them on a phone; of
+    other formats, which only a phone shows, a slider over those of their family.
+    """
+    alike = family(state)
+    words = {
+        each: f"{fmt.bits}\n{say('phone.bits', bits=fmt.bits)}\n{levels_words(_with(state, fmt))}"
+        for each, fmt in alike.items()
+    }
+    now = state.scheme.number_format
+    kind = "steps" if now.family == "integer" else "range"
+    control = scheme_control("bits", kind, say("strip.bits"), words, bits_choice(now))
+    return dataclasses.replace(control, disabled=control.disabled or len(alike) < 2, phone="range")
+
+
+def _with(state: LabState, fmt: NumberFormat) -> Scheme:
+    return state.scheme.with_format(fmt.id)
 
 
 def scheme_control(
@@ -129,12 +140,6 @@ def _format_help(fmt: NumberFormat) -> str:
     return f"{say('strip.format_help')}\n\n{about}{link} ·"
 
 
-def put_format(format_id: str, control: str) -> None:
-    """Take another number format; an error is shown beside the `control`."""
-    with errors.caught_beside(control):
-        session.adapt_scheme(session.state().scheme.with_format(format_id), "format")
-
-
 def _why_one_mode(scheme: Scheme) -> str:
     if scheme.number_format.kind != "integer":
         return plain(say("strip.integers_only", name=format_name(scheme.format)))
@@ -175,7 +180,7 @@ def granularity_control(state: LabState) -> Control:
         "granularity", "row", say("strip.granularity"), words, now, _granularity_help(state)
     )
     reasons = {name: why for name, each in there.items() if name != now and (why := why_not(state, each))}
-    return dataclasses.replace(control, reasons=reasons)
+    return dataclasses.replace(control, reasons=reasons, phone="list")
 
 
 def button_words(state: LabState, name: str, granularity: Granularity) -> str:
@@ -282,46 +287,3 @@ def _words_of_changes(change: Adapted, state: LabState) -> str:
     if rest:
         notes.append(say("strip.stands_in", shape=shape_text(state.source.shape), **words(*rest)))
     return sentences(*notes)
-
-
-# ---- the bar of a phone -------------------------------------------------------------------------
-
-
-def show_phone_bar(state: LabState) -> None:
-    """Show bits as a slider, the granularity, and the button that opens all settings."""
-    granularity = granularity_control(state)
-    # A list has no room for reasons: impossible choices stand in all settings, grey and with their reasons.
-    possible = {name: words for name, words in granularity.choices.items() if name not in granularity.reasons}
-    scale = dataclasses.replace(granularity, kind="list", label=say("phone.scale"), help="", choices=possible)
-    formats = {fmt.id: f"{say('phone.bits', bits=fmt.bits)}\n{_levels(state, fmt)}" for fmt in _family(state)}
-    bits = Control(
-        "phone_bits",
-        "range",
-        say("strip.bits"),
-        value=state.scheme.format,
-        choices=formats,
-        disabled=locked("scheme") or len(formats) < 2,
-        take=lambda name: put_format(name, "bits") if name in FORMATS else None,
-    )
-    with st.container(key="phone_bar"):
-        show_controls("phone_bits", session.OWNER, bits, look="qv-unnamed")
-        with st.container(key="phone_row", horizontal=True, gap="small", wrap=False):
-            show_controls("phone_scale", session.OWNER, scale, look="qv-inside")
-            # It opens the scheme's row above this bar.
-            st.checkbox(say("phone.all"), key=ALL_SETTINGS)
-
-
-def _levels(state: LabState, fmt: NumberFormat) -> str:
-    return levels_words(state.scheme.with_format(fmt.id))
-
-
-def _family(state: LabState) -> tuple[NumberFormat, ...]:
-    """Return the formats that are alike but for their bits and can have the mode, the fewest first."""
-    now = state.scheme.number_format
-    alike = {
-        fmt.id: fmt
-        for fmt in (*offered_formats(state.scheme.arithmetic.offer), now)
-        if (fmt.family, fmt.signed) == (now.family, now.signed)
-        and state.scheme.with_format(fmt.id).mode == state.scheme.mode
-    }
-    return tuple(sorted(alike.values(), key=lambda fmt: (fmt.bits, fmt.id)))

@@ -17,7 +17,7 @@ from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.cell import show_cell_inputs
 from quantviz.ui.components.controls import show_undo
 from quantviz.ui.components.lesson_place import go
-from quantviz.ui.lab.bars.scheme_bar import further_changes, is_sheet_open
+from quantviz.ui.lab.bars.scheme_bar import further_changes
 from quantviz.ui.lab.from_map import open_place
 from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.shell import origin, session
@@ -51,7 +51,7 @@ def show_title(state: LabState) -> tuple[Any, Any]:
         with st.container(key="crumbs", horizontal=True, vertical_alignment="center", gap="xxsmall"):
             _model_crumb(state)
             _crumbs(state)
-        with st.container(key="cell_sheet" if is_sheet_open() else "cell_place"):
+        with st.container(key="cell_place"):
             show_cell_inputs(state)
         _show_worst(state)
         # Further changes of a choice take the hint's place, so that nothing below moves.

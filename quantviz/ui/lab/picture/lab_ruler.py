@@ -13,6 +13,7 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import ManualRange
 from quantviz.ui.components import hand
 from quantviz.ui.components.cell import show_cell_ruler
+from quantviz.ui.components.controls import taken
 from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.components.tensor_cache import opened_files
 from quantviz.ui.lab.numbers.tiles import WORDED_METRICS, baseline_tiles, metric_texts
@@ -49,7 +50,9 @@ def show_lab_ruler(
     elif is_at_hand(study, state):
         baseline = {tile.key: tile.raw for tile in baseline_tiles(state)}
         hand.show_hand(
-            hand.HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed, baseline, tab),
+            hand.HandRuler(
+                study, state, PANELS_KEY, panels.stamp, label, curve, fixed, baseline, tab, taken()
+            ),
             key=_HAND_KEY,
             on_release=errors.safely(_let_go),
             pays=pays,

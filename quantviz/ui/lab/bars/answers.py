@@ -1,10 +1,10 @@
-"""The Lab's controls of the scheme, answered by the browser before the server is asked."""
+"""Schemes that the choices in the Lab's controls lead to: the browser shows them before the server does."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -12,19 +12,20 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.controls import (
     CONTROLS,
+    bits_choice,
     calibrations,
     choice_of,
     chosen_granularity,
-    fits,
-    granularities,
     with_calibration,
-    with_granularity,
 )
 from quantviz.lab.state import LabState
+from quantviz.schemes.calibration import Given
 from quantviz.schemes.conventions import CHOICES
+from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import current_recipe
 from quantviz.schemes.scheme import NONFINITE, Scheme
-from quantviz.ui.components.hand_choices import ReachedSchemes, opened_list, show_choices
+from quantviz.ui.components.controls import Answers, opened_list, show_controls
+from quantviz.ui.components.hand import describe_variants, is_light
 from quantviz.ui.lab.bars.engine_controls import OWN, RULES, with_rule
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.sidebar.nonfinite import NOTE, heeded, note_of
@@ -37,40 +38,52 @@ from quantviz.ui.shell.words import language
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
 
-#: Beginnings of the keys of lists of many schemes, each with a program of its own.
+_KEY = "answers"
+#: Beginnings of the fields of lists of many schemes, each with a program of its own.
 _LONG = ("format", "recipe", "convention", "calibration", "rule_")
-#: The controls that show other choices under another scheme.
-_SHOWN = ("format", "bits", "mode", "granularity", "recipe")
 
 
 @fragment
-def show_controls_at_hand(study: Study, state: LabState) -> None:
-    """Send the browser the schemes that the controls on the page lead to. It runs by itself when a long list
-    is opened.
-    """
+def show_answers(study: Study, state: LabState) -> None:
+    """Send what the controls on the page lead to. It runs by itself when a long list is opened."""
     now = session.state()
     if (now.source, now.scheme) != (state.source, state.scheme):
         return  # the whole page is about to follow
     offered = _offered(state)
-    lists = [key for key in offered if key.startswith(_LONG) and key != opened_list()]
-    blocks = _by_granularity(state)
-    names = {
-        key: _reached(key, choices, state, blocks) for key, choices in offered.items() if key not in lists
+    there = {
+        key: each for key, each in offered.items() if not key.startswith(_LONG) or key == opened_list(_KEY)
     }
-    reached = ReachedSchemes(
-        names | _steps(state),
-        _LONG if offered else (),
-        _SHOWN,
-        lambda scheme: _values_under(scheme, state),
-        lambda scheme: _words_under(scheme, state),
-        _numbers(state),
-        range_lines(state) if visible("range") else {},
+    reached = {key: _reached(key, choices, state) for key, choices in there.items()} | _steps(state)
+    schemes = dict.fromkeys(each for choices in reached.values() for each in choices.values())
+    at_once = (each for each in schemes if _is_at_once(each, study.shape))
+    known, programs = describe_variants(at_once, study.shape, study.x.dtype)
+    variants = {
+        str(each): {**variant, "values": _values_under(each, state), "told": _words_under(each, state)}
+        for each, variant in known.items()
+    }
+    calibration = {
+        "id": state.scheme.calibration.id,
+        "numbers": _numbers(state),
+        "lines": range_lines(state) if visible("range") else {},
+    }
+    answers = Answers(
+        chart=PANELS_KEY,
+        scheme=str(state.scheme),
+        names={
+            key: {form: str(each) for form, each in choices.items() if each in known}
+            for key, choices in reached.items()
+        },
+        lists=_LONG if offered else (),
+        calibration=calibration,
+        setting=f"{study.shape} {study.x.dtype} {study.nonfinite}",
+        schemes=variants,
+        **programs,
     )
-    show_choices(study, state.scheme, PANELS_KEY, reached)
+    show_controls(_KEY, None, answers=answers)
 
 
 def _offered(state: LabState) -> dict[str, Collection[Any]]:
-    """Return the choices of each control that is shown and not locked, by its key."""
+    """Return the choices of each control that is shown and not locked, by its field."""
     offered: dict[str, Collection[Any]] = {}
     if visible("scheme") and not locked("scheme"):
         offered |= {key: control.choices(state) for key, control in CONTROLS.items()}
@@ -89,24 +102,8 @@ def _numbers(state: LabState) -> dict[str, float]:
     return dataclasses.asdict(calibration) if visible("range") and not locked("range") else {}
 
 
-def _by_granularity(state: LabState) -> dict[str, Scheme]:
-    """Return the scheme of each granularity that is possible, by its name."""
-    now = chosen_granularity(state)
-    found = {}
-    for name, granularity in granularities(state).items():
-        if name != now and not fits(state, granularity):
-            continue
-        with contextlib.suppress(QuantVizError):
-            found[name] = session.reached(with_granularity(state, granularity))
-    return found
-
-
-def _reached(
-    key: str, choices: Collection[Any], state: LabState, blocks: Mapping[str, Scheme]
-) -> dict[str, Scheme]:
-    """Return the scheme of each choice by its form; `blocks` are those of granularities."""
-    if key == "granularity":
-        return dict(blocks)
+def _reached(key: str, choices: Collection[Any], state: LabState) -> dict[str, Scheme]:
+    """Return the scheme of each choice by its form."""
     found = {}
     for choice in choices:
         with contextlib.suppress(QuantVizError):
@@ -115,26 +112,6 @@ def _reached(
             else:
                 found[str(choice)] = session.reached(_scheme_after(key, choice, state))
     return found
-
-
-def _values_under(scheme: Scheme, state: LabState) -> tuple[str, ...]:
-    """Return the choices that the controls `_SHOWN` show under a scheme."""
-    fmt = scheme.number_format
-    return (
-        choice_of(fmt),
-        str(fmt.bits) if fmt.family == "integer" else "",
-        scheme.mode,
-        chosen_granularity(state.replace(scheme=scheme)) or "",
-        current_recipe(scheme, state.source.shape) or OWN,
-    )
-
-
-def _words_under(scheme: Scheme, state: LabState) -> dict[str, str]:
-    """Return the range in a line, and the note on NaN and Inf, under a scheme, by their places."""
-    there = state.replace(scheme=scheme)
-    words = {"range_expander": range_words(there)} if visible("range") else {}
-    note = note_of(there)
-    return words | ({NOTE: note.message(language())} if note else {})
 
 
 def _scheme_after(key: str, choice: Any, state: LabState) -> Scheme:
@@ -155,3 +132,29 @@ def _steps(state: LabState) -> dict[str, dict[str, Scheme]]:
         if there.replace(scheme=state.scheme, chosen=state.chosen) == state:
             found[name] = {"": there.scheme}
     return found
+
+
+def _is_at_once(scheme: Scheme, shape: Shape) -> bool:
+    """Return whether a browser quantizes with a scheme within a frame: without a search for a range."""
+    calibration = scheme.calibration
+    return (calibration.of_values or isinstance(calibration, Given)) and is_light(scheme, shape)
+
+
+def _values_under(scheme: Scheme, state: LabState) -> dict[str, str]:
+    """Return the values of the controls that follow a scheme, by their fields."""
+    fmt = scheme.number_format
+    return {
+        "format": choice_of(fmt),
+        "bits": bits_choice(fmt),
+        "mode": scheme.mode,
+        "granularity": chosen_granularity(state.replace(scheme=scheme)) or "",
+        "recipe": current_recipe(scheme, state.source.shape) or OWN,
+    }
+
+
+def _words_under(scheme: Scheme, state: LabState) -> dict[str, str]:
+    """Return the range in a line, and the note on NaN and Inf, under a scheme, by their places."""
+    there = state.replace(scheme=scheme)
+    words = {"range_expander": range_words(there)} if visible("range") else {}
+    note = note_of(there)
+    return words | ({NOTE: note.message(language())} if note else {})
