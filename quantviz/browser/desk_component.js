@@ -7,7 +7,7 @@ import { tuckAway } from "./page/component.js";
 
 const EVERY = 1500;
 const STYLE = `
-  .desk { display: grid; gap: 0.5rem; font-size: var(--qv-16); }
+  .desk { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.5rem; font-size: var(--qv-16); }
   .line { display: flex; flex-wrap: wrap; gap: 0.3rem 1rem; align-items: center; margin: 0; }
   .line b { font: 700 1.9rem/1 ui-monospace, monospace; letter-spacing: 0.06em; }
   .line span { font-size: var(--qv-20); font-variant-numeric: tabular-nums; }
@@ -84,7 +84,17 @@ class Desk {
     }
   }
 
-  async act(act, stop = null) {
+  // An act goes by the news after the one before it; pressed once more before those, it is the same one.
+  act(act, stop = null) {
+    const press = `${act} ${stop}`;
+    if (press === this.pressed) return;
+    this.pressed = press;
+    this.acting = Promise.resolve(this.acting)
+      .then(() => this.carryOut(act, stop))
+      .finally(() => press === this.pressed && (this.pressed = null));
+  }
+
+  async carryOut(act, stop) {
     const { code, key, language } = this.data;
     try {
       const message = { act, version: this.news.version, stop };

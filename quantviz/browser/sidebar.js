@@ -8,7 +8,7 @@
   // Milliseconds between two looks whether it is closed, and the number of looks.
   const [OFTEN, LOOKS] = [50, 100];
   const closed = (window.__quantvizSidebar ??= { done: innerWidth <= PHONE || innerWidth >= NARROW });
-  const CHOSEN = { click: ".st-key-lesson_contents button", change: ".st-key-drop_anywhere input" };
+  const CHOSEN = { click: ".st-key-lesson_contents button", change: "[class*=st-key-drop_] input" };
   const close = () => {
     const sidebar = document.querySelector("[data-testid=stSidebar]");
     if (!sidebar) return false;

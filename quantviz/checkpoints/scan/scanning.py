@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 import xxhash
 
@@ -49,6 +50,7 @@ from quantviz.sources.stores.addresses import is_address
 from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import has_kernels
 from quantviz.streaming.readiness import is_compiled
+from quantviz.streaming.tensor_facts import OnePassFacts
 from quantviz.tensors.lazy import InMemory
 
 if TYPE_CHECKING:
@@ -56,8 +58,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks of others at how far it is.
 _BETWEEN_RATES = 0.25
-#: Rows and columns of the tensor that a warm-up measures: enough for compiled kernels, of whole groups.
-_SIDE = 512
+#: Rows and columns of the tensor that a warm-up measures: as many as kernels of large tensors take.
+_SIDE = 1024
 
 
 @dataclass(frozen=True)
@@ -465,8 +467,10 @@ def scan_as_job(path: str, recipes: Iterable[str], engine: str, imatrix: str, re
 
 def make_ready(recipes: Iterable[str]) -> None:
     """Load the kernels of recipes, compiling those that no process has, until the job is dropped."""
-    x = torch.linspace(-1, 1, _SIDE).expand(_SIDE, _SIDE).contiguous()
-    tried = LoadedTensor(Entry("", "", "float32", (_SIDE, _SIDE), 0), values=InMemory(x))
-    for _ in measure_loaded(tried, [as_scheme(name) for name in recipes]):
-        if is_dropped():
-            return
+    x = torch.linspace(-1, 1, _SIDE).half().float().expand(_SIDE, _SIDE).contiguous()
+    OnePassFacts().take(np.empty(0, np.uint8), None, x.numpy().ravel(), 0)
+    for dtype in ("float32", *HALVES):
+        tried = LoadedTensor(Entry("", "", dtype, (_SIDE, _SIDE), 0), values=InMemory(x, dtype=dtype))
+        for _ in measure_loaded(tried, [as_scheme(name) for name in recipes]):
+            if is_dropped():
+                return

@@ -6,6 +6,7 @@ The page never measures: it starts the command in a process and shows that one's
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -56,7 +57,8 @@ def show_page() -> None:
     with actions:
         show_undo(OWNER)
         show_copy_link()
-    if OWNER.state.chosen in ("", EXAMPLE) and dropped_kind() is None:
+    # The menu has it once something of one's own is open.
+    with st.sidebar if OWNER.state.chosen not in ("", EXAMPLE) or dropped_kind() else nullcontext():
         show_drop_zone()
     choices = st.container(
         key="checkpoints_choices", horizontal=True, vertical_alignment="bottom", gap="small"
