@@ -89,6 +89,14 @@ def family(state: LabState) -> dict[str, NumberFormat]:
     return {bits_choice(fmt): fmt for fmt in ordered}
 
 
+def _of_family(now: NumberFormat, choice: str) -> str:
+    """Return the id of the format that a choice of bits stands for."""
+    if now.family != "integer":
+        return choice
+    alike = (fmt for fmt in FORMATS.values() if fmt.signed == now.signed and bits_choice(fmt) == choice)
+    return next(alike).id
+
+
 def bits_choice(fmt: NumberFormat) -> str:
     """Return the choice of bits that stands for a format."""
     return str(fmt.bits) if fmt.family == "integer" else fmt.id
@@ -327,7 +335,9 @@ CONTROLS: Mapping[str, SchemeControl] = MappingProxyType(
     {
         "format": SchemeControl(_formats, _with_format, ("format",)),
         "bits": SchemeControl(
-            family, lambda state, bits: state.scheme.with_format(family(state)[bits].id), ("format",)
+            family,
+            lambda state, bits: state.scheme.with_format(_of_family(state.scheme.number_format, bits)),
+            ("format",),
         ),
         "mode": SchemeControl(
             lambda state: possible_modes(state.scheme),

@@ -357,6 +357,7 @@ def _names() -> tuple[tuple[tuple[str, str], ...], ...]:
     return tuple((name, name) for name in ALL_RECIPES), in_words
 
 
+@functools.lru_cache(maxsize=1024)
 def current_recipe(current: Scheme, shape: Shape) -> str | None:
     """Return the id of the recipe that is the current scheme, or that has the same blocks on this shape.
 

@@ -132,11 +132,6 @@ ALL_CHOICES = """() => {
     const { data } = window.__quantviz.hands.get("panels") ?? {};
     return data && window.__quantviz.answers?.scheme === data.scheme;
 }"""
-#: Has frames come late, as on a busy machine.
-LATE_FRAMES = """() => {
-    const usual = (window.promptFrame = requestAnimationFrame);
-    window.requestAnimationFrame = (turn) => setTimeout(() => usual(turn), 400);
-}"""
 
 
 class HeldServer:
@@ -206,7 +201,6 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
     page = new_page()
     server = HeldServer(page)
     opened(page, url, **{**opening().written(), "lang": "en"})
-    a_click_counts_although_its_answer_is_painted_late(page)
     try_controls(page, server, choices)
     # In another block, and in that block.
     for row, col in ((5, 2), (5, 3)):
@@ -263,23 +257,6 @@ def test_the_server_answers_the_same_for_nan_colours_and_rules(url, new_page):
     at_once, _ = choose(page, server, "rule_ties", "cut off toward zero")
     the_server_agrees(page, at_once)
     assert "course(ties=truncate)" in at_once["scheme"]
-
-
-def a_click_counts_although_its_answer_is_painted_late(page):
-    """A button that the mouse had left before, or on which another press followed, took it for no press."""
-    page.wait_for_function(ALL_CHOICES)
-    page.evaluate(LATE_FRAMES)
-    choice_of(page, "bits", "8").click(force=True)
-    page.mouse.move(2, 2)
-    page.wait_for_function("new URLSearchParams(location.search).get('s').startsWith('int8')")
-    wait_idle(page)
-    choice_of(page, "bits", "2").click(force=True)
-    page.locator("[data-field=granularity] label:has([value=column])").click(force=True)
-    page.mouse.move(2, 2)
-    page.wait_for_function("/[?&]s=int2.*axis/.test(location.search)")
-    wait_idle(page)
-    page.wait_for_function(ALL_CHOICES)
-    page.evaluate("() => { window.requestAnimationFrame = window.promptFrame }")
 
 
 def a_number_that_is_typed_is_shown_at_once(page, server, key, number):

@@ -121,7 +121,7 @@ def turned(page, state, goal):
 
 
 def commit(page):
-    page.locator(".st-key-commit button").tap()
+    page.locator("[data-field=commit] button").tap()
     wait_idle(page)
 
 

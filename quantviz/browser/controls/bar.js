@@ -3,7 +3,7 @@
 
 import { SHARED } from "../page/component.js";
 import { answeringHand, hearAnswers, touched } from "./answers.js";
-import { giveUp, hear, isAhead, tell } from "./outbox.js";
+import { giveUp, hear, isAhead, isOnlyOf, tell } from "./outbox.js";
 import { KINDS } from "./kinds.js";
 
 // Milliseconds between two looks at a server, and looks at one at rest after which it has refused a choice.
@@ -38,7 +38,7 @@ export class Bar {
     const controls = data.controls.map((each) => ({ ...USUAL, ...each }));
     Object.assign(this, { data: { ...data, controls }, send });
     hear(data);
-    if (data.answers) hearAnswers(data.answers, send);
+    if (data.answers) hearAnswers({ ...data.answers, taken: data.taken }, send);
     if (!isAhead()) this.draw();
   }
 
@@ -68,7 +68,7 @@ export class Bar {
     if (one?.kind !== kind) {
       one?.box.remove();
       const say = (form) => this.choose(field, form);
-      const slide = (form) => answeringHand()?.pageChoice.slide(field, form, form === this.valueOf(field));
+      const slide = (form) => this.slide(field, form);
       one = { kind, control: new KINDS[kind](say, slide), ...boxOf(field, kind) };
       one.box.append(...one.control.parts);
       for (const event of ["focusin", "pointerdown"]) one.box.addEventListener(event, touched);
@@ -90,16 +90,18 @@ export class Bar {
     }
   }
 
-  // What the server knows.
-  valueOf(field) {
-    return this.data.controls.find((each) => each.field === field).value;
+  // Show what a slider on its way stands at: the server hears of it once it is let go.
+  slide(field, form) {
+    const choice = answeringHand()?.pageChoice;
+    if (form === this.data.controls.find((each) => each.field === field).value) choice?.leave();
+    else choice?.answer(field, form, Infinity, holds(field));
   }
 
   choose(field, form) {
     // It can be undone before the server has heard of it.
     for (const undo of document.querySelectorAll("[data-field=undo] button")) undo.disabled = false;
     const number = tell(this.data.owner, field, form, this.send);
-    answeringHand()?.pageChoice.answer(field, form, number);
+    answeringHand()?.pageChoice.answer(field, form, number, holds(field));
     this.wait();
   }
 
@@ -123,6 +125,12 @@ export class Bar {
     SHARED.bars.delete(this);
     this.root.remove();
   }
+}
+
+// Whether what the choices of a field lead to is known: it is beside all that an answer knew. After another
+// choice only those of the same control still hold.
+function holds(field) {
+  return isOnlyOf(field, SHARED.answers.taken);
 }
 
 function boxOf(field, kind) {

@@ -26,6 +26,11 @@ export function tell(owner, field, form, send) {
   return outbox.last;
 }
 
+// Whether all that was chosen since the answer `taken` was chosen in one field.
+export function isOnlyOf(field, taken) {
+  return outbox.pending.every(([number, , name]) => number <= taken || name === field);
+}
+
 // Give up what the server does not take.
 export function giveUp() {
   outbox.pending = [];

@@ -28,27 +28,19 @@ export class PageChoice {
     return this.number > 0 || this.selected !== null;
   }
 
-  // Show what the choice of a number leads to, where that is known: the server is going to say the same.
-  answer(field, form, number) {
+  // Show what the choice of a number leads to, where that `holds`: the server is going to say the same.
+  answer(field, form, number, holds) {
     const { hand } = this;
     const { calibration, names, scheme: from, schemes } = SHARED.answers;
     if (["cell_row", "cell_col"].includes(field)) return selectPlace(hand.bridge);
     const name = field.replace("range_", "");
     if (name in calibration.numbers && name !== field) return this.calibrate(field, name, form, number);
     const scheme = names[field]?.[form];
-    // The choices are those beside a scheme that the server knows: after one of them only those of the same
-    // control still hold.
-    const variant = (hand.data.scheme === from || this.field === field) && schemes[scheme];
+    const variant = holds && (hand.data.scheme === from || this.field === field) && schemes[scheme];
     if (!variant || hand.moving || hand.data.far) return this.leave();
     if (scheme !== hand.data.scheme)
       this.show(dataUnder(scheme, variant, hand.data), this.quantizerOf(scheme), { field, number, variant });
     else if (this.waits) this.number = number;
-  }
-
-  // A slider on its way: the server does not hear of it until it stands.
-  slide(field, form, isBack) {
-    if (isBack) this.leave();
-    else this.answer(field, form, Infinity);
   }
 
   // The same scheme with another number of its calibration, for which the server alone has a name.

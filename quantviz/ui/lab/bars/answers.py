@@ -50,9 +50,8 @@ def show_answers(study: Study, state: LabState) -> None:
     if (now.source, now.scheme) != (state.source, state.scheme):
         return  # the whole page is about to follow
     offered = _offered(state)
-    there = {
-        key: each for key, each in offered.items() if not key.startswith(_LONG) or key == opened_list(_KEY)
-    }
+    opened = opened_list(_KEY)
+    there = {key: each for key, each in offered.items() if key == opened or not key.startswith(_LONG)}
     reached = {key: _reached(key, choices, state) for key, choices in there.items()} | _steps(state)
     schemes = dict.fromkeys(each for choices in reached.values() for each in choices.values())
     at_once = (each for each in schemes if _is_at_once(each, study.shape))

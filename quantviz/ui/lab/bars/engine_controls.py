@@ -87,19 +87,23 @@ def recipe_control(state: LabState, *, more: str = "") -> Control:
         # It cannot be chosen: other controls lead to it.
         reasons={OWN: words[OWN]},
         disabled=locked("scheme"),
-        take=_set_recipe,
+        take=partial(_take_all, _RECIPE),
     )
 
 
-def _set_recipe(name: str) -> None:
-    if name not in ALL_RECIPES:
+def _take_all(control: str, name: str) -> None:
+    """Take a recipe, or an engine's arithmetic; an error is shown beside its control, by its name."""
+    if name not in (ALL_RECIPES if control == _RECIPE else CONVENTIONS):
         return
-    with errors.caught_beside(_RECIPE):
+    with errors.caught_beside(control):
         try:
-            session.choose(_RECIPE, name)
+            session.choose(control, name)
         except QuantVizError as problem:
-            named = say_recipe(name, session.state().source)
-            raise QuantVizError("recipe_does_not_fit", name=named, reason=problem) from None
+            if control == _RECIPE:
+                named = say_recipe(name, session.state().source)
+                raise QuantVizError("recipe_does_not_fit", name=named, reason=problem) from None
+            named = convention_name(CONVENTIONS[name])
+            raise QuantVizError("arithmetic_does_not_fit", name=named, reason=problem) from None
 
 
 # ---- whose arithmetic ---------------------------------------------------------------------------
@@ -117,23 +121,12 @@ def show_convention(state: LabState, look: str = "") -> None:
         convention.id,
         {name: convention_option(name) for group in CONVENTION_GROUPS.values() for name in group},
         disabled=locked("scheme"),
-        take=_set_convention,
+        take=partial(_take_all, _CONVENTION),
     )
     show_controls(_CONVENTION, session.OWNER, control, look=look)
     show_error_beside(_CONVENTION)
     limited = say("arithmetic.limited") if convention.offer.limited else ""
     st.caption(plain(sentences(purpose_words(convention), limited)))
-
-
-def _set_convention(name: str) -> None:
-    if name not in CONVENTIONS:
-        return
-    with errors.caught_beside(_CONVENTION):
-        try:
-            session.choose(_CONVENTION, name)
-        except QuantVizError as problem:
-            named = convention_name(CONVENTIONS[name])
-            raise QuantVizError("arithmetic_does_not_fit", name=named, reason=problem) from None
 
 
 # ---- its rules ----------------------------------------------------------------------------------
