@@ -30,12 +30,13 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import IO, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from quantviz.budget import Ended, TimeBudget, spending
 from quantviz.errors import QuantVizError
@@ -75,7 +76,10 @@ _ENDLESS = 2.0**62
 #: 1 GiB on, and what is smaller than 32 MiB, the most that can be named, comes from the heap.
 _KEPT = ((-1, 2**30), (-3, 2**25))
 #: Kinds of answers.
-_BEGUN, _SHARE, _FOUND, _RAISED, _LOST = "begun", "share", "found", "raised", "lost"
+_BEGUN, _SHARE, _ASKED, _FOUND, _RAISED, _LOST = "begun", "share", "asked", "found", "raised", "lost"
+_BEFORE_THE_END = (_BEGUN, _SHARE, _ASKED)
+#: Asks the server, in the process of a confined job.
+_ASK: ContextVar[Callable[[Any], Any] | None] = ContextVar("ask", default=None)
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,8 @@ class Job(Generic[T]):
     stays: bool
     #: Whether it is done ahead of others in its queue: it ends when one of those comes.
     ahead: bool
+    #: Answers what its process asks, where that is confined.
+    answers: Callable[[Any], Any]
     #: The sessions that submitted it.
     owners: set[Hashable]
     state: Literal["waits", "runs", "ended"] = "waits"
@@ -199,6 +205,11 @@ class Job(Generic[T]):
                 self.runner.finish(self, (_LOST, None))
 
 
+def no_answer(question: Any) -> Any:
+    """Refuse a question."""
+    raise QuantVizError("work.lost")
+
+
 class Jobs:
     """Runs jobs, in each queue in turns, the owner served longest ago first. Safe for many threads."""
 
@@ -223,6 +234,7 @@ class Jobs:
         owner: Hashable = None,
         stays: bool = False,
         ahead: bool = False,
+        answers: Callable[[Any], Any] = no_answer,
     ) -> Job[T]:
         """Return the job of a key: the one that waits or runs, or a new one.
 
@@ -233,6 +245,7 @@ class Jobs:
             owner: Whose work it is: owners take turns.
             stays: Whether it goes on without anybody who waits for its result.
             ahead: Whether it likewise goes on, until another one comes into its queue.
+            answers: Answers a question of confined work: see `ask`. A stranger may have written it.
 
         Raises:
             Ended: It took too long or too much memory a short while ago.
@@ -243,7 +256,7 @@ class Jobs:
                 raise ended
             job = self._jobs.get(key)
             if job is None or job.dropped:
-                job = self._jobs[key] = Job(self, work, key, cost, stays or ahead, ahead, set())
+                job = self._jobs[key] = Job(self, work, key, cost, stays or ahead, ahead, answers, set())
             job.owners.add(owner)
             self._begin()
             return cast("Job[T]", job)
@@ -374,6 +387,25 @@ os.register_at_fork(after_in_child=runner.cache_clear)
 def in_job() -> bool:
     """Return whether this process is that of a job."""
     return Path(sys.argv[0]) == Path(__file__)
+
+
+def can_ask() -> bool:
+    """Return whether this process is that of a confined job, which has no connections of its own."""
+    return _ASK.get() is not None
+
+
+def ask(question: Any) -> Any:
+    """Return the server's answer to a question of a confined job, both typed data.
+
+    Raises:
+        QuantVizError: The answer is an error.
+    """
+    asked = _ASK.get()
+    assert asked is not None
+    problem, answer = asked(question)
+    if problem is not None:
+        raise problem
+    return answer
 
 
 def _settings() -> dict[str, str]:
@@ -525,6 +557,18 @@ def _maps_memory() -> bool:
     return hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
 
 
+class _Reply(NamedTuple):
+    problem: QuantVizError | None
+    answer: Any
+
+
+def _answered(job: Job[Any], question: Any) -> tuple[QuantVizError | None, Any]:
+    try:
+        return None, job.answers(question)
+    except QuantVizError as problem:
+        return problem.again(), None
+
+
 class _Process:
     """A process, seen from the server."""
 
@@ -573,9 +617,12 @@ class _Process:
                     self.drop(job)
             assert self._process.stdout is not None
             read = _TypedData if self.confined else pickle.Unpickler
-            while (answer := _received(self._process.stdout, self._channel, read))[0] in (_BEGUN, _SHARE):
+            while (answer := _received(self._process.stdout, self._channel, read))[0] in _BEFORE_THE_END:
                 begun = True
-                _, job.done, job.whole = answer
+                if answer[0] == _ASKED:
+                    self._send(_Message(_Reply(*_answered(job, answer[1]))))
+                else:
+                    _, job.done, job.whole = answer
             return begun, *answer
         except (EOFError, ConnectionError, pickle.UnpicklingError):
             self._process.kill()
@@ -631,6 +678,7 @@ def serve(channel: int, confined: str, *modules: str) -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     arrays = socket.socket(fileno=channel) if _maps_memory() else socket.socket()
     requests: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
+    replies: queue.SimpleQueue[_Reply] = queue.SimpleQueue()
     told = 0.0
 
     def tell(kind: str, *answer: object) -> None:
@@ -642,7 +690,13 @@ def serve(channel: int, confined: str, *modules: str) -> None:
             told = time.monotonic()
             tell(_SHARE, done, whole)
 
-    threading.Thread(target=_hear, args=(requests, arrays, share), daemon=True).start()
+    def asked(question: Any) -> _Reply:
+        tell(_ASKED, question)
+        return replies.get()
+
+    if confined:
+        _ASK.set(asked)
+    threading.Thread(target=_hear, args=(requests, replies, arrays, share), daemon=True).start()
     for module in ("torch", *modules):
         importlib.import_module(module)
     # Modules stay: to look through their objects took 0.2 s after each job.
@@ -667,7 +721,10 @@ def serve(channel: int, confined: str, *modules: str) -> None:
 
 
 def _hear(
-    requests: queue.SimpleQueue[_Asked], arrays: socket.socket, share: Callable[[float, float], None]
+    requests: queue.SimpleQueue[_Asked],
+    replies: queue.SimpleQueue[_Reply],
+    arrays: socket.socket,
+    share: Callable[[float, float], None],
 ) -> None:
     budget = TimeBudget(0.0)
     while True:
@@ -682,6 +739,8 @@ def _hear(
             os._exit(1)
         if message is None:
             budget.drop()
+        elif isinstance(message, _Reply):
+            replies.put(message)
         else:
             work, cost, settings = message
             # Processor time of this work alone: earlier work uses up none of it.

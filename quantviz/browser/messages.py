@@ -223,7 +223,7 @@ _MOVE = Kinds(
 #: Move of a hand in the picture of a layer: see `quantviz/lab/layer_moves.py`.
 _LAYER_MOVE = Kinds(
     {
-        "range": Record({"lo": _FLOAT32, "hi": _FLOAT32, "channel": Whole()}),
+        "range": Record({"lo": _FLOAT32, "hi": _FLOAT32, "channel": Maybe(Whole())}),
         "channel": Record({"size": _FLOAT32, "channel": Whole()}),
         "weight": Record({"output": Whole(), "value": _FLOAT32, "channel": Whole()}),
     }

@@ -27,7 +27,7 @@ _FREE = 0.04
 
 
 @dataclass(frozen=True)
-class Place:
+class VotedPlace:
     """A place on the axis with how many have chosen it."""
 
     at: float
@@ -36,10 +36,10 @@ class Place:
 
 
 def places_figure(
-    votes: Sequence[Place],
+    votes: Sequence[VotedPlace],
     theme: str,
     *,
-    before: Sequence[Place] = (),
+    before: Sequence[VotedPlace] = (),
     truth: float | None = None,
     mistakes: Mapping[str, float] | None = None,
     values: npt.NDArray[Any] | None = None,
@@ -109,7 +109,7 @@ def _lines(marks: Mapping[str, float], truth: float | None, colours: Theme) -> d
     return {"shapes": shapes, "annotations": names}
 
 
-def _columns(votes: Sequence[Place], edges: npt.NDArray[Any], part: str) -> npt.NDArray[np.int64]:
+def _columns(votes: Sequence[VotedPlace], edges: npt.NDArray[Any], part: str) -> npt.NDArray[np.int64]:
     """Return how many votes stand in each column."""
     at = [each.at for each in votes]
     weights = [getattr(each, part) for each in votes]

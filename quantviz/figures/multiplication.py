@@ -24,10 +24,9 @@ _GAP = (0.095, 0.085)
 #: The least and the most that X takes of the width, and Y of the height.
 _LEAST = 0.36
 _MOST = 0.58
-#: A bar's place in the corner above X: its left end and its height, as shares of the corner.
-_BAR = (0.06, 0.52)
-#: CSS pixels from the bar down to the legend's word on tokens held back.
-_BELOW_BAR = 26
+#: CSS pixels from X up to the legend over its name, and the squares of its colours.
+_LEGEND = 15
+_SQUARES = 7
 #: An error that reaches at least so many times as far as its colours leaves them.
 _LEAVING = 1.1
 
@@ -86,8 +85,6 @@ def multiplication_figure(
     # it names its content: and always where it has a template, even an empty one.
     del layout["template"]
     layout["datarevision"] = zlib.crc32(b"".join(trace["z"].tobytes() for trace in traces))
-    traces[0]["showscale"] = True
-    traces[0]["colorbar"] = _bar(ends.x, place, colours)
     return UncheckedFigure({"data": traces, "layout": layout})
 
 
@@ -182,41 +179,20 @@ def _trace(picture: LayerPicture, name: str, end: float, theme: Theme) -> dict[s
     return trace
 
 
-def _bar(end: float, place: _PartLayout, theme: Theme) -> dict[str, Any]:
-    """Return the bar of the colours, in the corner above X: the numbers of its ends stand with the parts."""
-    end = end or 1.0
-    return {
-        "orientation": "h",
-        "x": place.left * _BAR[0],
-        "xanchor": "left",
-        "y": place.high + (1 - place.high) * _BAR[1],
-        "yanchor": "middle",
-        "len": place.left * (1 - 3 * _BAR[0]),
-        "thickness": 8,
-        "outlinewidth": 0,
-        "tickmode": "array",
-        "tickvals": [-end, 0, end],
-        "ticktext": ["−", "0", "+"],
-        "tickfont": {"size": 12, "color": theme.muted},
-        "xpad": 0,
-        "ypad": 0,
-    }
-
-
 def _names(picture: LayerPicture, ends: ColourEnds, place: _PartLayout, language: str, theme: Theme) -> Any:
-    """Yield each part's name above it, with the ends of its colours; the values' name in the corner."""
+    """Yield each part's name above it, with the ends of its colours, and over X's the legend."""
     shown = picture.shown
     corners = {"x": (0.0, place.low), "w": (place.right, 1.0), "y": (place.right, place.low)}
     for name, (x, y) in corners.items():
         reach = _reach(getattr(picture, name), getattr(ends, name), shown, language)
         words = text(f"layer_picture.{shown}.{name}", language)
         yield _annotation(f"<b>{words}</b> {reach}", x, y, "left", "bottom", theme.text)
-    middle = place.high + (1 - place.high) * _BAR[1]
-    words = text(f"layer_picture.{shown}.all", language)
-    yield _annotation(words, place.left * _BAR[0], middle + 0.03, "left", "bottom", theme.muted)
+    ramp = theme.errors if shown == "error" else theme.values
+    shades = (ramp[round(at * (len(ramp) - 1) / (_SQUARES - 1))] for at in range(_SQUARES))
+    squares = "".join(f'<span style="color:{shade}">■</span>' for shade in shades)
     held = f'<span style="color:{theme.accent}">▍</span>{text("layer_picture.held_back", language)}'
-    below = _annotation(held, place.left * _BAR[0], middle, "left", "top", theme.muted)
-    yield {**below, "yshift": -_BELOW_BAR}
+    legend = _annotation(f"{held}  − {squares} +", place.left, place.low, "right", "bottom", theme.muted)
+    yield {**legend, "yshift": _LEGEND}
 
 
 def _reach(part: MatrixPixels, end: float, shown: str, language: str) -> str:

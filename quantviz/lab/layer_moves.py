@@ -12,6 +12,12 @@ from quantviz.layers.changes import SMALL, Changes
 from quantviz.schemes.calibration import Given, ManualRange
 from quantviz.schemes.recipes import as_scheme
 
+#: The work of a frame in which the ceiling moves: inputs that are quantized anew, and multiplications.
+_MOST_INPUTS = 2**17
+_MOST_PRODUCTS = 2**23
+#: As `operands.HELD_BACK`, which needs torch.
+HELD_BACK = 1 / 4
+
 
 def fits_layer_hand(state: LayerState) -> bool:
     """Return whether the browser multiplies the state's layer by itself: a small one that no method rounds,
@@ -20,18 +26,31 @@ def fits_layer_hand(state: LayerState) -> bool:
     >>> fits_layer_hand(LayerState.opening())
     False
     """
-    schemes = [each for each in state.pair.schemes() if each is not None]
-    small = max(state.source.shape) <= SMALL and state.method == NEAREST
-    return small and all(
-        each.search is None and (each.calibration.of_values or isinstance(each.calibration, Given))
-        for each in schemes
-    )
+    return max(state.source.shape) <= SMALL and _without_search(state)
 
 
-def range_can_move(state: LayerState) -> bool:
-    """Return whether the inputs have a range that can be set by hand."""
+def fits_ceiling(state: LayerState) -> bool:
+    """Return whether the browser computes the error of the state's layer as the one range of its inputs
+    moves: at most `_MOST_INPUTS` of these, and `_MOST_PRODUCTS` of the tokens held back.
+
+    >>> fits_ceiling(LayerState.opening())
+    True
+    """
     scheme = state.pair.schemes()[1]
-    return scheme is not None and range_counts(scheme)
+    tokens, width, outputs = state.source.shape
+    few = tokens * width <= _MOST_INPUTS and int(tokens * HELD_BACK) * width * outputs <= _MOST_PRODUCTS
+    if scheme is None or not range_counts(scheme) or not few or not _without_search(state):
+        return False
+    return scheme.layout((tokens, width)).block_count == 1
+
+
+def _without_search(state: LayerState) -> bool:
+    """Return whether no method and no search chooses codes or ranges."""
+    return state.method == NEAREST and all(
+        each.search is None and (each.calibration.of_values or isinstance(each.calibration, Given))
+        for each in state.pair.schemes()
+        if each is not None
+    )
 
 
 def moved_layer(state: LayerState, message: Mapping[str, Any]) -> LayerState:
@@ -41,7 +60,7 @@ def moved_layer(state: LayerState, message: Mapping[str, Any]) -> LayerState:
         state: The state before.
         message: `{"kind": "range", "lo": f, "hi": f}` for the range of the inputs, `{"kind": "channel",
             "size": f}` for the largest magnitude of an input channel, or `{"kind": "weight", "output": o,
-            "value": f}`, each with its `channel`.
+            "value": f}`, each with its `channel`; that of a range may be None.
 
     Raises:
         QuantVizError: The move is not possible.

@@ -1,4 +1,4 @@
-"""The remedy to try first on a layer: what its error comes from says which, and its new error is measured."""
+"""The remedy to try on a layer: what its error comes from says which ones, and the best one as measured."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class LayerRemedy:
     outputs: int
 
 
-def first_remedy(result: LayerResult, pair: SchemePair) -> LayerRemedy | None:
-    """Return the remedy to try first on a layer under a pair of schemes, rounded to nearest; None where the
-    error has no such cause, where no remedy fits, or where X is too large to measure at once.
+def best_remedy(result: LayerResult, pair: SchemePair) -> LayerRemedy | None:
+    """Return the remedy that leaves a layer under a pair of schemes the least error, of those for its cause;
+    None where the error has no such cause, where no remedy fits, or where X is too large to measure at once.
 
     The error must be less on the tokens that scales and methods saw, and on those held back.
 
     >>> from quantviz.layers.built_in import BuiltInLayer
     >>> pair = SchemePair("int8_per_row", "int8_per_tensor")
-    >>> found = first_remedy(BuiltInLayer("loud_input").open().result(pair.weights, pair.inputs), pair)
+    >>> found = best_remedy(BuiltInLayer("loud_input").open().result(pair.weights, pair.inputs), pair)
     >>> found.cause, found.method, found.after < found.before
     ('channel', 'smoothquant', True)
     """
@@ -67,18 +67,19 @@ def first_remedy(result: LayerResult, pair: SchemePair) -> LayerRemedy | None:
     before = result.rel_out
     if some.shape[0] < result.shape[2]:
         before = measured(*schemes).rel_out
+    channel = loud[0] if loud else 0
+    x_max = result.channels.x_max
+    times = float(x_max[channel] / x_max.median())
+    found = []
     for better, method in _offers(cause, pair, result.shape):
         try:
             with_it = measured(*better.schemes(), method=method).rel_out
         except QuantVizError:  # it does not fit the layer, but the next one may
             continue
         if all(b <= _MOST_LEFT * a for a, b in zip(before, with_it, strict=True)):
-            channel = loud[0] if loud else 0
-            x_max = result.channels.x_max
-            times = float(x_max[channel] / x_max.median())
             errors = before.held_back, with_it.held_back
-            return LayerRemedy(cause, channel, times, better, method, *errors, some.shape[0])
-    return None
+            found.append(LayerRemedy(cause, channel, times, better, method, *errors, some.shape[0]))
+    return min(found, key=lambda remedy: remedy.after, default=None)
 
 
 def _offers(cause: str, pair: SchemePair, shape: Shape) -> Iterator[tuple[SchemePair, str]]:

@@ -29,7 +29,7 @@ ASYMMETRIC = "uint8,asymmetric,per_tensor,min_max,onnxruntime"
 #: The layer with which the page opens.
 FIRST = "minilm_1_intermediate"
 #: The values that the picture shows of X, W and Y.
-SHOWN = ("error", "x", "x_hat")
+SHOWN = ("x", "error", "codes")
 TABS = ("cell", "channels", "integer", "method", "compare")
 #: Pairs that are compared at most.
 MOST_PAIRS = 8
@@ -212,6 +212,13 @@ def read_pair(form: str) -> SchemePair:
     return SchemePair(_read_scheme(weights), _read_scheme(rest[0]), static=len(rest) == 1)
 
 
+_NAMED = one_of(lambda: SHOWN)
+#: Links of before have rounded values, which codes took the place of.
+_VALUES = dataclasses.replace(
+    _NAMED, read=lambda form, reading: _NAMED.read("codes" if form == "x_hat" else form, reading)
+)
+
+
 def _of_integers(name: str) -> Codec:
     def names() -> Collection[str]:
         # They stand with their arithmetic, which needs torch.
@@ -256,7 +263,7 @@ class LayerState(PageState):
     #: The input channel of the product whose steps are shown; None for the largest contribution.
     channel: int | None = field(None, link="j", codec=_NUMBER, looks=True, of="l")
     #: One of `SHOWN`.
-    shown: str = field(SHOWN[0], link="e", codec=one_of(lambda: SHOWN), looks=True)
+    shown: str = field(SHOWN[0], link="e", codec=_VALUES, looks=True)
     #: The part in view; None for all.
     lines: LayerPart | None = field(None, link="v", codec=codec(_read_lines), looks=True, of="l")
     #: The ends of the error's colours in X, W and Y, which stay until the layer changes; None for as far as

@@ -30,8 +30,10 @@ import torch
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.layer_result import LayerResult, layer
 from quantviz.layers.methods.chain import Chain
+from quantviz.layers.operands import scheme_of
 from quantviz.pickling import Picklable
 from quantviz.public_calls import check_fields, checked_fields, public_class
+from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files import Catalog, open_tensors
@@ -170,7 +172,7 @@ class Layers(Picklable):
                 raise unread.reason
         raise QuantVizError("capture.no_layer", got=name, known=", ".join(self.names_listed))
 
-    def fused(self, names: Sequence[str]) -> Captured:
+    def fused(self, names: Sequence[str], stored: Scheme | str | None = None) -> Captured:
         """Return layers that read the same inputs as one layer, with their outputs one after the other.
 
         Engines multiply by q, k and v, by gate and up, or by a block's experts at once. What a method or a
@@ -179,9 +181,13 @@ class Layers(Picklable):
 
         Args:
             names: Names of two layers or more; their outputs keep this order.
+            stored: The scheme by which a checkpoint has each of them by itself; None leaves them as they
+                are. Under one FP8 scale, the layer's error is then that of requantizing to the largest of
+                their scales, as vLLM does when it loads them (`requantize_with_max_scale`).
 
         Raises:
-            QuantVizError: There is no such layer, there are fewer than two, or they saw other inputs.
+            QuantVizError: There is no such layer, there are fewer than two, they saw other inputs, or the
+                scheme does not fit.
 
         >>> x = torch.ones(4, 2)
         >>> layers = Layers((Captured("q", "linear", torch.ones(3, 2), x), Captured("k", "linear", x, x)))
@@ -197,7 +203,9 @@ class Layers(Picklable):
             zeros = [torch.zeros(sibling.weight.shape[0]) for sibling in siblings]
             of_each = zip(siblings, zeros, strict=True)
             bias = torch.cat([none if each.bias is None else each.bias.to(none) for each, none in of_each])
-        weight = torch.cat([weight for weight, _ in sides])
+        scheme = scheme_of(stored, "weights")
+        kept = (weight if scheme is None else quantize(weight, scheme).x_hat for weight, _ in sides)
+        weight = torch.cat(list(kept))
         seen = min(sibling.seen for sibling in siblings)
         return Captured("+".join(names), siblings[0].kind, weight, sides[0][1], bias, seen)
 

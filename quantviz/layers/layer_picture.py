@@ -19,7 +19,7 @@ from quantviz.layers.parts import Cells
 
 Array = npt.NDArray[Any]
 #: The values that can be shown, with their names in `Cells`.
-_OF_CELLS = {"x": "y", "x_hat": "y_hat", "error": "error"}
+_OF_CELLS = {"x": "y", "codes": "y_hat", "error": "error"}
 #: Multiplications of a part whose outputs are all computed; of more, a pixel shows the first of its cells.
 _MOST_WORK = 2**29
 #: Cells of an operand that are read at a time.
@@ -65,7 +65,7 @@ class MatrixPixels:
 class LayerPicture:
     """X (tokens × inputs), Wᵀ (inputs × outputs) and Y (tokens × outputs) of a part of a layer."""
 
-    #: One of "x", "x_hat" and "error".
+    #: One of "x", "codes" and "error"; Y has no codes, and shows Ŷ.
     shown: str
     x: MatrixPixels
     w: MatrixPixels
@@ -95,7 +95,7 @@ def layer_picture(
         tokens: The first token and the end.
         inputs: Likewise input channels.
         outputs: Likewise outputs.
-        shown: The values, their quantized ones ("x_hat") or the errors.
+        shown: The values ("x"), the errors ("error"), or the codes of X and W beside Ŷ ("codes").
         most: Pixels along an axis.
         cells: All outputs of the layer, where they are known.
     """
@@ -159,8 +159,8 @@ def _of_operand(operand: Operand, line_edges: Array, input_edges: Array, shown: 
         lines = slice(int(line_edges[start]), int(line_edges[stop]))
         if shown == "x":
             values = operand.values(lines)
-        elif shown == "x_hat":
-            values = operand.quantized(lines)
+        elif shown == "codes":
+            values = operand.codes(lines)
         else:
             values = operand.changes(lines)
         band = values[:, width].numpy()
@@ -204,5 +204,5 @@ def _sampled(result: LayerResult, tokens: Array, outputs: Array, shown: str) -> 
     if shown == "error":
         values = product(quantized=True) - product(quantized=False)
     else:
-        values = product(quantized=shown == "x_hat") + bias
+        values = product(quantized=shown == "codes") + bias
     return values.to(torch.float32).numpy()

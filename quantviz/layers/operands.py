@@ -142,6 +142,16 @@ class Operand(Picklable):
             return self.study.result.x_hat[lines]
         return self._decoded(self.study, lines, out)
 
+    def codes(self, lines: slice) -> torch.Tensor:
+        """Return the codes of some lines, float32 (lines, inputs); the values that the layer multiplies by
+        where they are no codes of its own scheme.
+        """
+        if self.effective is not None or self.study is None:
+            return self.quantized(lines)
+        if self.study.result is not None:
+            return self.study.result.q[lines].to(torch.float32)
+        return self._decoded(self.study, lines, None, codes=True)
+
     def changes(self, lines: slice) -> torch.Tensor:
         """Return the quantized values less those before, float64 (lines, inputs)."""
         return self.quantized(lines).to(torch.float64) - self.values(lines).to(torch.float64)
@@ -180,7 +190,9 @@ class Operand(Picklable):
         assert self.study is not None
         return Coder(self.study.scheme, self.study.qparams, self.shape)
 
-    def _decoded(self, study: Study, lines: slice, out: torch.Tensor | None) -> torch.Tensor:
+    def _decoded(
+        self, study: Study, lines: slice, out: torch.Tensor | None, *, codes: bool = False
+    ) -> torch.Tensor:
         first, last, _ = lines.indices(self.shape[0])
         width = self.shape[1]
         values = torch.empty(last - first, width) if out is None else out
@@ -188,7 +200,7 @@ class Operand(Picklable):
         if len(flat) <= limits.FUSED:
             # Loading compiled code takes longer.
             r = reference_on_run(study.x, study.scheme, study.qparams, first * width, last * width)
-            flat[:] = r.x_hat.numpy()
+            flat[:] = (r.q if codes else r.x_hat).numpy()
             return values
         buffers = Buffers(min(values.numel(), limits.CELLS_PER_STEP))
         q, _, error, clipped, steps = buffers.arrays
@@ -198,6 +210,8 @@ class Operand(Picklable):
             part = buffers.part(0, count)
             part.arrays = (q[:count], x_hat, error[:count], clipped[:count], steps[:count])
             self._coder.put(study.x.run(start, stop), start, part)
+            if codes:
+                x_hat[:] = q[:count]
         return values
 
 

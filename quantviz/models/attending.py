@@ -42,7 +42,7 @@ _MISLEADS = 4.0
 _QUANTILE = 0.99
 
 
-class Sides(NamedTuple):
+class RoundedPair(NamedTuple):
     """A tensor before and after rounding, float64."""
 
     before: torch.Tensor
@@ -66,11 +66,11 @@ class AttentionResult(Picklable):
     schemes: tuple[Scheme | None, Scheme | None, Scheme | None]
     options: AttentionOptions
     #: q·k·scale, (heads, queries, tokens), without the numbers that a mask adds.
-    scores: Sides
+    scores: RoundedPair
     #: Softmax of the scores, likewise; rounded themselves where there is a scheme of theirs.
-    weights: Sides
+    weights: RoundedPair
     #: (heads, queries, channels); None without values.
-    output: Sides | None
+    output: RoundedPair | None
     #: KL divergence of each row's softmax after rounding from the one before, in bits: (heads, queries).
     kl_rows: torch.Tensor
     #: Whether a query sees a token, bool (heads, queries, tokens).
@@ -242,11 +242,11 @@ def attention(
     p, p_hat = ((side + added).masked_fill(~seen, -math.inf).log_softmax(-1) for side in both)
     kl = torch.where(seen, p.exp() * (p - p_hat), 0.0).sum(-1).clamp_min(0) / math.log(2)
     assert not isinstance(how.weights, str)
-    weights = Sides(p.exp(), rounded_matrices(p_hat.exp(), how.weights))
+    weights = RoundedPair(p.exp(), rounded_matrices(p_hat.exp(), how.weights))
     output = None
     if all_values is not None:
         pairs = zip(weights, (all_values, rounded_values(all_values, of_values, how)), strict=True)
-        output = Sides(*(side @ own.repeat_interleave(share, 0) for side, own in pairs))
+        output = RoundedPair(*(side @ own.repeat_interleave(share, 0) for side, own in pairs))
     size = cache_bytes(all_keys, all_values, (of_keys, of_values), how)
     return AttentionResult((of_keys, of_values, of_scores), how, both, weights, output, kl, seen, size)
 
@@ -256,14 +256,14 @@ def _scores(
     keys: torch.Tensor,
     schemes: tuple[Scheme | None, Scheme | None],
     options: AttentionOptions,
-) -> Sides:
+) -> RoundedPair:
     """Return the scores of queries over keys, under the schemes of keys and scores."""
     share = queries.shape[0] // keys.shape[0]
     factor = options.scale or 1 / math.sqrt(queries.shape[2])
     of_queries = sides_of_queries(queries, keys.shape[1], options)
     sides = zip(of_queries, sides_of_keys(keys, schemes[0], options), strict=True)
     before, after = (one @ other.repeat_interleave(share, 0).mT * factor for one, other in sides)
-    return Sides(before, rounded_matrices(after, schemes[1]))
+    return RoundedPair(before, rounded_matrices(after, schemes[1]))
 
 
 def _errors(result: AttentionResult, heads: slice) -> dict[str, PartError]:

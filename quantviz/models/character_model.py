@@ -42,7 +42,7 @@ _DATA = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True)
-class _Loud:
+class _LoudChannels:
     """The loud channels of a twin: of each normalization, hidden units, and channels of keys; and how much
     louder than the model's the first two are, a power of two, so that no value is rounded.
     """
@@ -56,8 +56,8 @@ class _Loud:
 #: The twins, with the model that each is made of.
 _TWINS = MappingProxyType(
     {
-        TWIN: (CHARACTER, _Loud((19, 70, 99), (37, 201, 340, 466), (5, 43, 90, 111), 32.0)),
-        ADDER_TWIN: (ADDER, _Loud((19, 50), (37, 201), (5, 22, 43, 60), 64.0)),
+        TWIN: (CHARACTER, _LoudChannels((19, 70, 99), (37, 201, 340, 466), (5, 43, 90, 111), 32.0)),
+        ADDER_TWIN: (ADDER, _LoudChannels((19, 50), (37, 201), (5, 22, 43, 60), 64.0)),
     }
 )
 #: How much louder keys are: likewise a power of two.
@@ -132,7 +132,7 @@ def excerpts_of(text: str) -> torch.Tensor:
     return tokens.unfold(0, length, length)
 
 
-def _with_loud_channels(network: Network, loud: _Loud) -> Network:
+def _with_loud_channels(network: Network, loud: _LoudChannels) -> Network:
     """Return a network that computes the same, with loud channels before linear layers and in its keys."""
     tensors = dict(network.tensors)
     for layer in range(network.sizes.layers):
@@ -152,7 +152,7 @@ def loud_channels(twin: str = TWIN) -> Mapping[str, tuple[int, ...]]:
     return MappingProxyType(found)
 
 
-def _scaled(at: str, loud: _Loud) -> Iterator[tuple[str, int, tuple[int, ...], float]]:
+def _scaled(at: str, loud: _LoudChannels) -> Iterator[tuple[str, int, tuple[int, ...], float]]:
     """Yield the tensors of a layer that are scaled: name, axis, channels and factor."""
     readers = {
         "self_attn_layer_norm": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from quantviz.errors import QuantVizError
 from quantviz.layers.captures import has_layers
@@ -12,6 +13,9 @@ from quantviz.sources.files import open_tensors
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.layouts.decoded import ModelTensors, model_tensors
 from quantviz.text import visible
+
+if TYPE_CHECKING:
+    from quantviz.sources.sandboxed import Sandboxed
 
 
 class Content(Enum):
@@ -58,7 +62,7 @@ def is_run_file(content: bytes, name: str) -> bool:
         return is_run(catalog)
 
 
-def has_several_weights(model: ModelTensors) -> bool:
+def has_several_weights(model: ModelTensors | Sandboxed) -> bool:
     """Return whether a file has two readable matrices."""
     infos = (model.info(name) for name in model.model_names)
     matrices = (info for info in infos if info.problem is None and sum(n > 1 for n in info.shape) > 1)

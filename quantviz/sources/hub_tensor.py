@@ -78,12 +78,11 @@ class HubTensor(InFile):
 
     def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
         """Return the tensor. All its bytes are fetched now, because a page reads all of them."""
-        from quantviz.sources.layouts.decoded import ModelTensors
+        from quantviz.sources.sandboxed import Sandboxed
 
         catalog = self._catalog()
-        assert isinstance(catalog, ModelTensors)
-        catalog.fetch(self.name)
-        return catalog.stored(self.name)
+        assert isinstance(catalog, Sandboxed)
+        return catalog.stored_now(self.name)
 
     def title(self, language: str) -> str:
         """Return the names of model, file and tensor, with escapes for unprintable characters."""

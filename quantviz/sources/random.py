@@ -229,14 +229,14 @@ class Bimodal(_Random):
 
 
 @dataclass(frozen=True)
-class _Loud(_Random):
+class _LoudLines(_Random):
     every: int = 8
     factor: float = 10.0
     limits: ClassVar[Mapping[str, Bounds]] = _limits(every=Bounds(1, LARGEST_SIDE), factor=_SIGNED)
 
 
 @dataclass(frozen=True)
-class LoudRows(_Loud):
+class LoudRows(_LoudLines):
     """N(0, 1), where row 0, row `every`, row 2·`every` … are `factor` times louder.
 
     >>> loud, plain = LoudRows(rows=4, cols=4, every=2, factor=8).tensor(), Normal(rows=4, cols=4).tensor()
@@ -253,7 +253,7 @@ class LoudRows(_Loud):
 
 
 @dataclass(frozen=True)
-class LoudColumns(_Loud):
+class LoudColumns(_LoudLines):
     """N(0, 1), where column 0, column `every`, column 2·`every` … are `factor` times louder.
 
     >>> loud, plain = LoudColumns(rows=4, cols=4, every=2, factor=8).tensor(), Normal(rows=4, cols=4).tensor()

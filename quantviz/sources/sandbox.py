@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from quantviz.budget import Ended
 from quantviz.errors import QuantVizError
-from quantviz.jobs import Cost, in_job, runner
+from quantviz.jobs import Cost, in_job, no_answer, runner
 from quantviz.sources.files.file_data import FileData, clipped
 
 T = TypeVar("T")
@@ -35,6 +35,7 @@ def read_apart(
     owner: Hashable = None,
     is_wanted: Callable[[], bool] = lambda: True,
     cost: Cost = READING,
+    answers: Callable[[Any], Any] = no_answer,
 ) -> T:
     """Return the result of work that reads a file from outside.
 
@@ -45,6 +46,7 @@ def read_apart(
         owner: The session that asks.
         is_wanted: Whether it still waits.
         cost: What it may take.
+        answers: Answers what the work asks, such as for bytes of a file on another machine.
 
     Raises:
         QuantVizError: It cannot be read, or not within the limits.
@@ -53,14 +55,14 @@ def read_apart(
     if in_job():
         return work()
     try:
-        return runner().submit(work, key, cost, owner=owner).result(is_wanted)
+        return runner().submit(work, key, cost, owner=owner, answers=answers).result(is_wanted)
     except Ended as end:
         if end.problem.key == "work.dropped":
             raise
         raise QuantVizError("drop.too_long", file=clipped(file)) from None
 
 
-class Place(Protocol):
+class OutsideFile(Protocol):
     """Where a file from outside lies; it can be pickled."""
 
     @property
@@ -101,4 +103,4 @@ class Held:
 
 
 #: Does the work with the key that follows it, on the file of that name: `read_apart`.
-Read = Callable[[Callable[[], Any], Hashable, str], Any]
+Read = Callable[..., Any]

@@ -17,7 +17,8 @@ from quantviz.sources.files.catalog import Catalog, Index, LazyInfos, Loaded, Te
 from quantviz.sources.files.file_data import FileData, clipped
 from quantviz.sources.layouts.decoded import DECODED
 from quantviz.sources.limits import Limits
-from quantviz.sources.sandbox import Place, Read, read_apart
+from quantviz.sources.sandbox import OutsideFile, Read, read_apart
+from quantviz.sources.stores.addresses import beside
 from quantviz.tensors.lazy import OwnScales, Stored, Values
 
 if TYPE_CHECKING:
@@ -71,20 +72,22 @@ class Sandboxed(Catalog):
         QuantVizError: It cannot be read.
     """
 
-    def __init__(self, place: Place, read: Read = read_apart) -> None:
+    def __init__(self, place: OutsideFile, read: Read = read_apart) -> None:
         self._place = place
         self._read = read
         self._data = place.data()
         self._version = place.version
         self._limits = Limits.of_environment()
         listing: _Listing = self._ask(_listing)
+        self._data.header_read()
         self._listed = listing.infos
         self._infos = LazyInfos(self._listed, self._known)
         self._model_names = listing.model_names
 
     def _ask(self, work: Callable[[ModelTensors], T]) -> T:
         asked = partial(_answer, _SandboxedName(self._version, self._place), work)
-        found: T = self._read(asked, (self._version, self._limits, repr(work)), self._data.name)
+        key = self._version, self._limits, repr(work)
+        found: T = self._read(asked, key, self._data.name, answers=self._data.answered)
         return found
 
     def _known(self, name: str) -> TensorInfo:
@@ -127,6 +130,11 @@ class Sandboxed(Catalog):
         found: Loaded = self._ask(methodcaller("read", name, window))
         return found
 
+    def stored_now(self, name: str) -> Stored:
+        """Return a tensor, of a file on another machine once all parts of a decoded weight are here."""
+        self._ask(methodcaller("fetch", name))
+        return self.stored(name)
+
     def stored(self, name: str) -> Stored:
         from quantviz.sources.files.mapped import Mapped, StoredRows, packing_of
 
@@ -138,6 +146,7 @@ class Sandboxed(Catalog):
         if isinstance(found, _Decoded):
             return _Apart(found, self._ask, self._data, name)
         data = self._data.beside(found.file) if found.file else self._data
+        data.header_read()
         rows = StoredRows(found.start, packing_of(found.packing))
         if not 0 <= found.start <= data.size - rows.packing.byte_count(info.count):
             raise data.error("tensor_damaged", name=clipped(name))
@@ -185,7 +194,7 @@ class _Apart(Stored):
 @dataclass(frozen=True)
 class _SandboxedName:
     version: Hashable
-    place: Place = field(compare=False)
+    place: OutsideFile = field(compare=False)
 
 
 def _answer(named: _SandboxedName, work: Callable[[ModelTensors], T]) -> T:
@@ -196,8 +205,12 @@ def _answer(named: _SandboxedName, work: Callable[[ModelTensors], T]) -> T:
 def _opened(named: _SandboxedName, limits: Limits) -> ModelTensors:
     from quantviz.sources.files import catalog_of
     from quantviz.sources.layouts.decoded import model_tensors
+    from quantviz.sources.stores.store_data import StoreData, reader_at
 
-    return model_tensors(catalog_of(named.place.data(), limits=limits))
+    data = named.place.data()
+    # Of a file on another machine its name decides: others' beginnings are not fetched.
+    reader = reader_at(data.name) if isinstance(data, StoreData) else None
+    return model_tensors(catalog_of(data, limits=limits, reader=reader))
 
 
 def _listing(tensors: ModelTensors) -> _Listing:
@@ -220,19 +233,23 @@ def _stored(name: str, tensors: ModelTensors) -> Stored | _SandboxedRows | _Deco
     if isinstance(found, Mapped) and found.lies.packing.named:
         listing = tensors.data_of(name)
         if found.data is listing or _is_beside(listing, found.data):
-            beside = "" if found.data is listing else found.data.name
+            name_beside = "" if found.data is listing else found.data.name
             return _SandboxedRows(
-                beside, found.lies.start, found.lies.packing.named, found.dtype, found.notes
+                name_beside, found.lies.start, found.lies.packing.named, found.dtype, found.notes
             )
     return _Decoded(found.shape, found.dtype, found.notes, found.own_scheme)
 
 
 def _is_beside(listing: FileData, data: FileData) -> bool:
     """Return whether a file is the one of its name beside another, and not in a folder below."""
+    from quantviz.sources.stores.store_data import StoreData
+
+    if isinstance(data, StoreData) and isinstance(listing, StoreData):
+        return data.address == beside(listing.address, data.name)
     if data.opened is None or not listing.is_beside(data.name):
         return False
-    beside = listing.beside(data.name).opened
-    return beside is not None and os.path.samestat(*(os.fstat(at.descriptor) for at in (data.opened, beside)))
+    there = listing.beside(data.name).opened
+    return there is not None and os.path.samestat(*(os.fstat(at.descriptor) for at in (data.opened, there)))
 
 
 def _of_stored(name: str, ask: Callable[[Stored], T], tensors: ModelTensors) -> T:

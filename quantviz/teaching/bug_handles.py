@@ -36,7 +36,7 @@ from quantviz.teaching.gallery import (
 )
 
 #: A cell's place in the tensor.
-Place = tuple[int, ...]
+CellIndex = tuple[int, ...]
 #: Numbers that a sentence names.
 Facts = Mapping[str, float]
 
@@ -53,7 +53,7 @@ class Handle:
     source: Callable[[float], Source]
     #: The facts in the sentence on a cell that is hit, or on any cell if none is, beside the value, the
     #: place, and x, q and x̂ of both programs.
-    facts: Callable[[ProgramResult, ProgramResult, Place], Facts]
+    facts: Callable[[ProgramResult, ProgramResult, CellIndex], Facts]
     #: Lines before the program's first one.
     given: Callable[[float], tuple[ProgramLine, ...]] = lambda value: ()
     #: The broken line at a value; the bug's own where there is none.
@@ -187,11 +187,11 @@ def _hundredths(first: int, last: int, by: int) -> tuple[float, ...]:
 # ---- the facts of a value ---------------------------------------------------------------------------
 
 
-def _at(value: torch.Tensor, like: torch.Tensor, place: Place) -> float:
+def _at(value: torch.Tensor, like: torch.Tensor, place: CellIndex) -> float:
     return float(value.expand(like.shape)[place].item())
 
 
-def _difference(correct: ProgramResult, broken: ProgramResult, place: Place) -> Facts:
+def _difference(correct: ProgramResult, broken: ProgramResult, place: CellIndex) -> Facts:
     q = broken.q[place].item()
     zero_point = broken.values["zero_point"]
     return {"difference": q - zero_point, "wrapped": (broken.q - zero_point)[place].item()}
@@ -214,7 +214,7 @@ def _beyond_the_codes(correct: ProgramResult, broken: ProgramResult) -> torch.Te
     return (codes < -128) | (codes > 127)
 
 
-def _row_scales(correct: ProgramResult, broken: ProgramResult, place: Place) -> Facts:
+def _row_scales(correct: ProgramResult, broken: ProgramResult, place: CellIndex) -> Facts:
     return {
         "row": place[0],
         "reach": broken.x[place[0]].abs().max().item(),
@@ -223,7 +223,7 @@ def _row_scales(correct: ProgramResult, broken: ProgramResult, place: Place) -> 
     }
 
 
-def _mean_error(correct: ProgramResult, broken: ProgramResult, place: Place) -> Facts:
+def _mean_error(correct: ProgramResult, broken: ProgramResult, place: CellIndex) -> Facts:
     row = place[0]
     return {
         "row": row,
@@ -232,7 +232,7 @@ def _mean_error(correct: ProgramResult, broken: ProgramResult, place: Place) -> 
     }
 
 
-def _moved(correct: ProgramResult, broken: ProgramResult, place: Place) -> Facts:
+def _moved(correct: ProgramResult, broken: ProgramResult, place: CellIndex) -> Facts:
     scale = broken.values["scale"].item()
     zero_point = broken.values["zero_point"]
     return {"scale": scale, "moved": zero_point + scale * zero_point}

@@ -6,6 +6,7 @@ import torch
 
 import quantviz as qv
 from quantviz.errors import Note
+from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import LayerState
 from quantviz.layers.captures import Captured, Layers
 from quantviz.layers.layer_numbers import best_of_all, output_sqnr_db
@@ -95,22 +96,24 @@ def test_a_capture_is_two_maps_and_opens_its_layers(file, monkeypatch):
     assert state.source.weight.name == f"{worst}.weight"
 
 
-def test_the_worst_layer_arrives_with_its_first_remedy_which_a_click_takes(file, monkeypatch):
+def test_the_worst_layer_arrives_with_its_best_remedy_which_a_click_takes(file, monkeypatch):
     monkeypatch.setenv(FOLDER, str(file.parent))
     pair = ("int8_per_row", "int8_per_tensor")
     at = act(opened_capture(file, pair="!".join(pair)), "checkpoints_capture_open")
     before, after = (
-        percent(layers()["h.1.up"].result(*pair, method=method).rel_out.held_back)
-        for method in (None, "smoothquant")
+        layers()["h.1.up"].result("int8_per_row", inputs).rel_out.held_back
+        for inputs in ("int8_per_tensor", "int8_per_row")
     )
     (finding,) = bodies(at, 'class="qv-finding"')
-    assert "channel 2 is" in finding
-    said = finding.replace("\N{NO-BREAK SPACE}", " ")
-    assert f"First fix: SmoothQuant, output error {before} → {after}." in said
+    assert "Channel 2 is" in finding
+    said = bodies(at, "→")[0].replace("\N{NO-BREAK SPACE}", " ")
+    assert (
+        f"int8 per token for the inputs: {percent(after)}, {short_number(before / after, 2)} times less"
+        in said
+    )
     at = act(opened("pages/explore/layers.py", **address(at)), "layers_remedy")
-    assert LayerState.read(address(at))[0].method == "smoothquant"
-    assert after in bodies(at, "qv-layer-numbers")[0]
-    assert not bodies(at, 'class="qv-finding"')
+    assert LayerState.read(address(at))[0].pair.inputs == "int8_per_row"
+    assert percent(after) in bodies(at, "qv-layer-numbers")[0]
 
 
 def test_the_best_method_of_each_layer_is_found_on_request_and_opens_its_layer(file, monkeypatch):

@@ -228,7 +228,7 @@ def test_too_much_together_is_refused_before_it_is_written(asked, monkeypatch):
 
 
 def test_a_file_that_takes_too_much_to_list_says_so(asked, monkeypatch):
-    def too_much(work, key, cost, owner):
+    def too_much(work, key, cost, **more):
         raise Ended("work.memory", most=3)
 
     monkeypatch.setattr(sandbox.runner(), "submit", too_much)
@@ -282,7 +282,7 @@ def test_a_published_model_is_scanned_and_its_worst_weight_opens_in_the_lab(
     hub, asked, page, pasted, file, weights
 ):
     at = opened(page, lang="en")
-    field = "drop_address" if page in (MODEL, LAYERS) else "drop_anywhere_address_0"
+    field = "drop_address" if page == MODEL else "drop_anywhere_address_0"
     at.text_input(key=field).set_value(pasted.format(hub=hub.origin, repo=REPO)).run()
     chosen = f"{hub.origin}/{REPO}/resolve/{COMMIT}/{file}"
     assert address(healthy(at))["f"] == chosen

@@ -89,11 +89,16 @@ def result_of(name, **more):
     return qv.layer(layer.weight, layer.inputs, entry.weights, entry.inputs, layer.bias, **more)
 
 
+def shown(errors):
+    """An output error as the page writes it."""
+    held_back, used = percent(errors.held_back), percent(errors.used)
+    return f"{held_back} on tokens held back from choosing scales · {used} on those used"
+
+
 @pytest.mark.parametrize("name", sample_of(BUILT_IN_LAYERS, 2))
 def test_the_numbers_are_the_layers_on_both_sides_of_the_split(name):
     at = page(name)
-    used, held_back = result_of(name).rel_out
-    assert f"{percent(held_back)} held back · {percent(used)} used" in numbers(at)
+    assert shown(result_of(name).rel_out) in numbers(at)
     assert address(at)["l"] == f"builtin(name={name})"
 
 
@@ -103,7 +108,7 @@ def test_the_picture_is_the_multiplication():
 
 
 def test_the_first_cell_is_the_worst_and_then_it_stays():
-    at = page()
+    at = page(e="error")
     result = result_of("loud_input")
     cell = "{}.{}".format(*divmod(int(result.cells().error.abs().argmax()), 4))
     assert address(at)["c"] == cell
@@ -121,8 +126,11 @@ def test_the_first_cell_is_the_worst_and_then_it_stays():
 def test_the_products_of_the_typed_cell_are_listed_by_what_they_contribute():
     at = act(page(), layers_output=2, layers_token=0)
     products = result_of("loud_input").products(0, 2)
-    listed = re.findall(r'data-channel="(\d+)"', bodies(at, "qv-products")[0])
-    assert listed == [str(each) for each in products.channels.tolist()]
+    assert at.session_state["layers_products"] is False
+    at.session_state["layers_products"] = True
+    for place, count in enumerate((3, 4)):
+        listed = re.findall(r'data-channel="(\d+)"', bodies(at.run(), "qv-products")[place])
+        assert listed == [str(each) for each in products.channels.tolist()][:count]
     assert address(at)["c"] == "0.2"
 
 
@@ -205,8 +213,7 @@ def test_a_layer_of_ones_own_opens_and_says_what_it_cannot_be():
 
 
 def error_shown(weight, inputs, bias=None):
-    used, held_back = qv.layer(weight, inputs, "int8_per_output", "int8_per_token", bias).rel_out
-    return f"{percent(held_back)} held back · {percent(used)} used"
+    return shown(qv.layer(weight, inputs, "int8_per_output", "int8_per_token", bias).rel_out)
 
 
 def drawn_inputs(*shape):
@@ -334,7 +341,7 @@ def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():
     at = page("loud_weight", w="int4_per_row", m="gptq")
     layer = BuiltInLayer("loud_weight").open()
     error = qv.layer(layer.weight, layer.inputs, "int4_per_row", "int8_per_tensor", method="gptq").rel_out
-    assert f"{percent(error.held_back)} held back · {percent(error.used)} used" in numbers(at)
+    assert shown(error) in numbers(at)
     assert percent(error.held_back) in told(at, "markdown")
     assert address(at)["m"] == "gptq"
     assert "Rounds one column after the other" in told(at, "caption")
@@ -468,7 +475,7 @@ def test_a_method_that_takes_long_works_in_another_process(monkeypatch):
     at = page("loud_weight", w="int4_per_row", m=form)
     layer = BuiltInLayer("loud_weight").open()
     found = qv.layer(layer.weight, layer.inputs, "int4_per_row", "int8_per_tensor", method=form).rel_out
-    assert f"{percent(found.held_back)} held back" in numbers(at)
+    assert f"{percent(found.held_back)} on tokens held back" in numbers(at)
     assert len(keys) == 1
     assert form in keys[0]
 

@@ -111,6 +111,22 @@ def test_what_is_large_and_nobody_asks_for_goes():
     assert made[3:] == ["large again"]
 
 
+def test_without_a_session_tensors_and_smaller_facts_are_let_go_too(monkeypatch):
+    now = [0.0]
+    settings = shared_cache.TENSOR_BYTES, shared_cache.FACT_BYTES
+    kept = {name: Shared(2**30, lambda: now[0]) for name in settings}
+    monkeypatch.setattr(shared_cache, "_cache", kept.get)
+    for each in kept.values():
+        each.get("large", lambda: bytes(2**21))
+        each.get("small", lambda: bytes(2**10))
+    before = kept[shared_cache.TENSOR_BYTES].held
+    now[0] += 100
+    assert not shared_cache.forget_unused(is_alone=False)
+    assert [each.held for each in kept.values()] == [before, before]
+    assert shared_cache.forget_unused(is_alone=True)
+    assert all(0 < each.held < 2**12 for each in kept.values())
+
+
 def test_bytes_are_counted_wherever_they_are():
     values = np.zeros(1000, np.float32)
     assert held_bytes(InMemory(torch.zeros(1000))) - held_bytes("") == 4000

@@ -92,7 +92,7 @@ LOOK_AT_LAYER = f"""(() => {{ {PIXEL}
   const [token, output] = {list(LAYER_CELL)};
   const at = [x._offset + x.l2p(output - 0.5) + 2, y._offset + y.l2p(token + 0.5) - 2];
   return () => ({{
-    value: Number(hand.knobs.knobs.get("range").input.value),
+    value: Number(hand.knobs.knobs.get("weight").input.value),
     error: document.querySelector("[data-qv-layer=rel_out] b").textContent,
     pixel: pixel(hand.live.context.canvas, at[0] / devicePixelRatio, at[1] / devicePixelRatio),
   }});
@@ -106,11 +106,12 @@ LAB_AXIS = """(() => {
     inside: ruler.axis.inside(Number(ruler.elementOf("hi").getAttribute("aria-valuenow"))) + at };
 })()"""
 LAYER_KNOB = """(() => {
-  const knob = window.__quantviz.hands.get("layers_picture").knobs.knobs.get("range");
+  const { knobs, data } = window.__quantviz.hands.get("layers_picture");
+  const knob = knobs.knobs.get("weight");
   const track = knob.input.getBoundingClientRect();
   const { least, most, unit, value } = knob;
-  return { least, most, unit, left: track.left + 10, width: track.width - 20,
-    top: track.top + track.height / 2, share: (value - least) / (most - least) };
+  return { least, most, unit, output: data.cell[1], channel: data.cell[2], left: track.left + 10,
+    width: track.width - 20, top: track.top + track.height / 2, share: (value - least) / (most - least) };
 })()"""
 
 
@@ -208,8 +209,9 @@ def drag_of_layer(browser: Browser, app: str, state: LayerState, seconds: float)
     page.close()
 
     @cache
-    def wanted(hi: float) -> tuple[str, list[int]]:
-        moved = moved_layer(state, {"kind": "range", "lo": -hi, "hi": hi, "channel": 0})
+    def wanted(value: float) -> tuple[str, list[int]]:
+        place = {name: knob[name] for name in ("output", "channel")}
+        moved = moved_layer(state, {"kind": "weight", "value": value, **place})
         opened = moved.source.open()
         result = layer(opened.weight, opened.inputs, *moved.pair.schemes())
         end = state.held[2] if state.held else 1.0
@@ -241,7 +243,7 @@ def empty_rate(browser: Browser, seconds: float) -> float:
 
 @case
 def frames(seconds: float = 3.0) -> None:
-    """Frames while a hand drags the range in the Lab, and a knob of a layer, in which everything shows the
+    """Frames while a hand drags the range in the Lab, and a weight of a layer, in which everything shows the
     pointer's value, against an empty page's frames (bar 0.8).
 
     In the Lab the handle's value, the mean squared error as text, a pixel of the error's panel, the teeth,

@@ -64,18 +64,17 @@ def move_by_hand(page, *, touch):
     """Move a small layer by keys and by a drag in the picture: the picture follows, then the server answers
     the same.
     """
-    knob = page.locator(".qv-knob input").first
-    knob.focus()
+    page.locator(".qv-ceiling").focus()
     before = page.evaluate(HAND + "return hand.shown.yHat[0]; }")
     for _ in range(12):
-        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("ArrowDown")
     page.locator(".qv-painting").wait_for(state="attached")
     assert page.evaluate(HAND + "return hand.shown.yHat[0]; }") != before
     page.wait_for_function("new URLSearchParams(location.search).get('a').includes('manual_range')")
     wait_for_answer(page)
     # The answer to the last of the presses: it would be a step after the drag.
     wait_idle(page)
-    numbers = ".qv-layer-numbers b, .qv-layer-numbers small, .qv-values b"
+    numbers = ".qv-layer-numbers b, .qv-layer-numbers small, .qv-values b, .qv-skyline p b"
     output, channel = page.evaluate(HAND + "return hand.data.cell.slice(1); }")
     x, y = place(page, W, channel, output)
     drag = fingers(page) if touch else mouse(page)
@@ -145,13 +144,68 @@ def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, 
     # So does a line of the table of products.
     page.wait_for_selector(".qv-products tr.qv-selected[data-channel='1']")
     wait_idle(page)
-    page.locator(".qv-products tr[data-channel='3'] button").click()
+    page.locator(".qv-products tr[data-channel='3'] button").first.click()
     wait_for_parameter(page, "j", "3")
     move_by_hand(page, touch=width < 640)
     # The picture ends where a laptop's screen does.
     if width > 640:
         assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight <= innerHeight")
     move_a_dial(page, fingers(page) if width < 640 else mouse(page))
+
+
+#: Characters and controls that a person sees on the first screen of a page, its menu aside.
+SEEN = """() => {
+    const main = document.querySelector("[data-testid=stMain]");
+    const onScreen = ({ width, height, top, bottom, left, right }) =>
+        width && height && top < innerHeight && bottom > 0 && left < innerWidth && right > 0;
+    const words = [...main.querySelectorAll("select")].map((list) => list.selectedOptions[0].text);
+    const texts = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const range = document.createRange();
+        range.selectNodeContents(texts.currentNode);
+        const { parentElement: parent, data } = texts.currentNode;
+        const shown = parent.checkVisibility({ visibilityProperty: true, opacityProperty: true });
+        if (shown && [...range.getClientRects()].some(onScreen)) words.push(data.trim());
+    }
+    const kinds = "a[href], button, input, select, textarea, [role=slider], summary";
+    const controls = [...main.querySelectorAll(kinds)];
+    const seen = controls.filter((each) => each.checkVisibility() && onScreen(each.getBoundingClientRect()));
+    return [words.join("").length, seen.length];
+}"""
+FIRST = "builtin(name=minilm_1_intermediate)"
+
+
+def test_the_first_screen_says_which_channel_is_to_blame_and_the_hand_lowers_its_ceiling(new_page, serve):
+    page = new_page(1366, 768)
+    page.goto(f"{serve(APP)}/layers?lang=en&e=error&l={FIRST}")
+    page.wait_for_selector(DRAWN, state="attached")
+    page.wait_for_function(SETTLED)
+    wait_idle(page)
+    said = page.locator(".qv-finding").inner_text().replace("\xa0", " ")
+    assert said.startswith("Channel 99 is 20× louder than the rest. One scale for all of X must reach it.")
+    assert page.locator(".qv-loud").inner_text() == "99"
+    assert page.locator(".qv-loud-way").count() == 1
+    assert "0.0229 %, 21 times less" in page.locator(".st-key-layers_fix").inner_text().replace("\xa0", " ")
+    assert (
+        page.locator("[data-qv-layer=rel_out] b").evaluate("each => getComputedStyle(each).fontSize")
+        == "48px"
+    )
+    towers = box(page, ".qv-towers")
+    assert (round(towers.width), towers.height) == (pytest.approx(620, abs=15), 57)
+    characters, controls = page.evaluate(SEEN)
+    assert (0 < characters <= 1200, 0 < controls <= 25) == (True, True), (characters, controls)
+    # The ceiling falls with the hand, and with it the error; the server then draws the same X.
+    y = box(page, ".qv-ceiling").top
+    drag = mouse(page)
+    for kind, down in (("start", 0), ("move", 20), ("move", 30)):
+        drag(kind, towers.left + 300, y + down)
+    page.wait_for_function(HAND + "return hand.moving && hand.shown.heldBack > 0.01; }")
+    shown = "[data-qv-layer=rel_out] b, .qv-skyline p b"
+    live = page.locator(shown).all_inner_texts()
+    drag("end", towers.left + 300, y + 30)
+    page.wait_for_function("new URLSearchParams(location.search).get('a').includes('manual_range')")
+    wait_for_answer(page)
+    assert page.locator(shown).all_inner_texts() == live
 
 
 @pytest.mark.parametrize(
@@ -165,10 +219,11 @@ def test_steps_in_integers_follow_the_hand_as_the_server_writes_them(new_page, s
     page = new_page(1366, 625)
     opened(page, serve(APP), f"&lang=en&w=int8_per_row&a=int8_per_tensor&t=integer&c=2.1{more}")
     table = page.locator(".qv-integers tbody")
-    for knob, parameter, word in ((-1, "l", "changed"), (0, "a", "manual_range")):
+    moves = ((".qv-knob input >> nth=-1", "l", "changed"), (".qv-ceiling", "a", "manual_range"))
+    for knob, parameter, word in moves:
         before = table.inner_html()
         table.evaluate("table => table.dataset.byHand = true")
-        page.locator(".qv-knob input").nth(knob).focus()
+        page.locator(knob).focus()
         for _ in range(12):
             page.keyboard.press("ArrowLeft")
         live = table.inner_html()

@@ -516,6 +516,10 @@ NPY_BYTES = npy(X.numpy())
 CASES = {name: Case(data, expected) for name, (data, expected) in BAD.items()}
 
 
+#: Of these so many are read in a usual run, by the readers and within the boundary; all in `-m all`.
+MOST_IN_A_RUN = 60
+
+
 def add(name, data, expected, **limits):
     assert name not in CASES, name
     CASES[name] = Case(data, expected, Limits(**limits) if limits else None)

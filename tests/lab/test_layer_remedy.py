@@ -2,7 +2,7 @@
 
 import pytest
 
-from quantviz.lab.layer_remedy import first_remedy
+from quantviz.lab.layer_remedy import best_remedy
 from quantviz.lab.layer_state import SchemePair
 from quantviz.layers.captures import Captured
 from quantviz.sources import Normal
@@ -27,7 +27,7 @@ def captured(outputs, width, loud):
 def test_the_cause_names_the_remedy_and_its_error_is_measured(loud, pair, cause, remedy):
     layer = captured(24, 256, loud)
     before = layer.result(*pair.schemes())
-    found = first_remedy(before, pair)
+    found = best_remedy(before, pair)
     if cause is None:
         assert found is None
         return
@@ -40,6 +40,6 @@ def test_the_cause_names_the_remedy_and_its_error_is_measured(loud, pair, cause,
 
 def test_of_a_large_weight_some_outputs_are_measured():
     pair = SchemePair("int8_per_row", "int8_per_tensor")
-    found = first_remedy(captured(2048, 256, 60).result(*pair.schemes()), pair)
+    found = best_remedy(captured(2048, 256, 60).result(*pair.schemes()), pair)
     assert found.outputs == 1024
     assert found.after < found.before

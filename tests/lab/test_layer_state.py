@@ -32,7 +32,7 @@ def test_every_part_of_the_state_is_in_its_link():
         seed=5,
         cell=(319, 127),
         channel=1535,
-        shown="x_hat",
+        shown="codes",
         lines=LayerPart((0, 4), (7, 9), (100, 128)),
         compared=(PAIRS["nvfp4"], PAIRS["w8a8_dynamic"]),
     )
@@ -61,10 +61,15 @@ def test_every_part_of_the_state_is_in_its_link():
 )
 def test_a_part_that_cannot_be_used_is_named_and_the_rest_is_kept(part):
     (name,) = part
-    others = {"h": "7"} if name != "h" else {"e": "x"}
+    others = {"h": "7"} if name != "h" else {"e": "error"}
     state, problems = LayerState.read({**part, **others})
     assert [each.key for each in problems] == ["link.part"]
-    assert (state.seed, state.shown) == ((7, "error") if name != "h" else (0, "x"))
+    assert (state.seed, state.shown) == ((7, "x") if name != "h" else (0, "error"))
+
+
+def test_a_link_of_before_with_rounded_values_shows_codes():
+    state, problems = LayerState.read({"e": "x_hat"})
+    assert (state.shown, state.written()["e"], problems) == ("codes", "codes", ())
 
 
 def test_a_chain_may_be_typed_into_the_address():
@@ -90,7 +95,7 @@ def test_places_outside_of_the_layer_are_dropped():
 
 def test_another_pair_or_cell_chooses_the_product_anew():
     state = LayerState(SMALL, PAIRS["w8a32"], cell=(1, 1), channel=3)
-    assert state.replace(shown="x").channel == 3
+    assert state.replace(shown="error").channel == 3
     assert state.replace(cell=(0, 0)).channel is None
     assert state.replace(pair=PAIRS["nvfp4"]).channel is None
     assert state.replace(pair=state.pair, cell=(1, 1)).channel == 3
@@ -102,8 +107,8 @@ def test_an_undone_step_keeps_what_is_looked_at_but_no_place_of_another_layer():
     looked = chosen.replace(cell=(1, 2), tab="channels")
     assert History(began).take(chosen).take(looked).undo().now == looked.replace(pair=began.pair)
     history = History(began).take(began.of_layer(BIG))
-    history = history.take(history.now.replace(cell=(319, 127), channel=9, shown="x", tab="channels"))
-    assert history.undo().now == began.replace(shown="x", tab="channels")
+    history = history.take(history.now.replace(cell=(319, 127), channel=9, shown="error", tab="channels"))
+    assert history.undo().now == began.replace(shown="error", tab="channels")
 
 
 @pytest.mark.parametrize("name", BUILT_IN_LAYERS)

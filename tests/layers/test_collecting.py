@@ -285,6 +285,15 @@ def test_siblings_are_one_layer_with_one_scale_of_each_channel_and_one_over_all_
     stacked = qv.layer(torch.cat(weights), fused.inputs, "int4_g32", None, method="awq")
     found = fused.result("int4_g32", None, method="awq")
     assert torch.equal(found.trace["awq"].scales, stacked.trace["awq"].scales)
+    # FP8 checkpoints with a scale of each, requantized to the largest as vLLM does on loading.
+    fp8 = "fp8_e4m3_per_tensor"
+    loaded = layers.fused(("q", "k", "v"), fp8).result(fp8, None).weights
+    scales = [w.abs().max() / 448 for w in weights]
+    stored = [(w / s).to(torch.float8_e4m3fn).float() * s for w, s in zip(weights, scales, strict=True)]
+    assert torch.equal(loaded.values(slice(None)), torch.cat(stored))
+    again = (torch.cat(stored) / max(scales)).to(torch.float8_e4m3fn).float() * max(scales)
+    assert torch.equal(loaded.quantized(slice(None)), again)
+    assert not torch.equal(again, torch.cat(stored))
     for wrong in (("q",), ("q", "q"), ("q", "after")):
         with pytest.raises(qv.QuantVizError, match="same inputs"):
             layers.fused(wrong)

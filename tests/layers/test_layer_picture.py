@@ -1,5 +1,7 @@
 """The multiplication in pixels: each shows the loudest of its cells, and single cells exactly."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from quantviz.layers.layer_picture import layer_picture
 
 SHAPE = (29, 40, 53)
 WHOLE = tuple((0, count) for count in SHAPE)
-NAMES = {"x": "y", "x_hat": "y_hat", "error": "error"}
+NAMES = {"x": "y", "codes": "y_hat", "error": "error"}
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +26,18 @@ def result():
 
 def of_operand(operand, shown):
     lines = slice(None)
-    values = {"x": operand.values, "x_hat": operand.quantized, "error": operand.changes}[shown](lines)
+    if shown == "codes":
+        return qv.quantize(operand.values(lines), operand.scheme).q.numpy()
+    values = {"x": operand.values, "error": operand.changes}[shown](lines)
     return values.numpy()
+
+
+def test_codes_of_an_operand_that_is_not_kept_are_decoded_and_unrounded_ones_are_the_values(result):
+    for operand in (result.inputs, result.weights):
+        streamed = replace(operand, study=replace(operand.study, result=None))
+        assert torch.equal(streamed.codes(slice(2, 9)), operand.codes(slice(2, 9)))
+    plain = replace(result.inputs, study=None)
+    assert torch.equal(plain.codes(slice(2, 9)), plain.values(slice(2, 9)))
 
 
 @pytest.mark.parametrize("shown", NAMES)

@@ -263,8 +263,9 @@ def test_link_and_serve_give_an_address_that_opens(cached, file, monkeypatch):
 def _served(path, monkeypatch):
     from quantviz.cli import serve
 
-    monkeypatch.setattr(serve.subprocess, "Popen", lambda *args, **options: None)
-    return _opening(str(path), None, None, ["--server.port", "8999", "--server.headless", "true"])
+    with monkeypatch.context() as patch:
+        patch.setattr(serve.subprocess, "Popen", lambda *args, **options: None)
+        return _opening(str(path), None, None, ["--server.port", "8999", "--server.headless", "true"])
 
 
 def test_a_served_snapshot_offers_the_model(cached, monkeypatch):

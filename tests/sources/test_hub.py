@@ -16,6 +16,7 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState, opening
 from quantviz.sources import HubTensor, parse_source, write_source
+from quantviz.sources.files.safetensors import SafetensorsCatalog
 from quantviz.sources.hubs import connection, models, published
 from quantviz.sources.hubs.addresses import HubAddress, parse_address
 from quantviz.sources.hubs.byte_cache import ByteCache
@@ -24,7 +25,8 @@ from quantviz.sources.hubs.hosts import DISABLED, HUBS, USUAL, Hosts, hub_token,
 from quantviz.sources.hubs.models import find_model, published_catalog
 from quantviz.sources.hubs.published import PIECE, Ranges
 from quantviz.sources.limits import HubLimits
-from quantviz.sources.stores.web import NamedHost
+from quantviz.sources.stores.store_data import StoreData
+from quantviz.sources.stores.web import NamedHost, WebStore
 from quantviz.text import languages
 from quantviz.ui.shell import server
 from quantviz.ui.shell.imports import Ahead
@@ -112,6 +114,35 @@ def test_a_window_reads_its_own_rows(monkeypatch):
         assert hub.ranges == [(0, PIECE - 1), (4 * PIECE, 5 * PIECE - 1)]
 
 
+def test_a_hubs_file_is_listed_and_decoded_in_a_process_that_may_ask_for_its_bytes_alone(
+    monkeypatch, tmp_path
+):
+    _, theirs = written("modelopt_nvfp4", tmp_path / "x.safetensors")
+    files = {name: (tmp_path / name).read_bytes() for name in ("x.safetensors", "config.json")}
+
+    def here(*_):
+        raise AssertionError("read in the server's process")
+
+    with serving(files) as hub:
+        listed(hub, monkeypatch)
+        monkeypatch.setattr(SafetensorsCatalog, "_list", here)
+        source = HubTensor.of(HubAddress(REPO, file="x.safetensors"), "x.weight")
+        assert torch.allclose(source.tensor(), theirs.float(), rtol=1e-6, atol=1e-6)
+        file = StoreData(find_model(HubAddress(REPO)).address("x.safetensors"), WebStore())
+        beside = file.address.replace("x.safetensors", "config.json")
+        assert file.answered(("about", beside)).size == len(files["config.json"])
+        for question in (
+            ("about", file.address.replace("127.0.0.1", "169.254.169.254")),
+            ("about", file.address.replace(f"{REPO}/", f"{REPO}/../")),
+            ("names", "s3://bucket/"),
+            ("read", file.address, [(0, 8)], "any version"),
+            ("_fetched", file.address),
+            ("about",),
+            None,
+        ):
+            assert refused(file.answered, question) == "store.denied"
+
+
 def test_the_other_formats(monkeypatch, tmp_path):
     write_model(tmp_path)
     blocks = gguf_file([Entry("w", (32, 2), 8, bytes(68))])
@@ -144,8 +175,7 @@ def test_quantized_weights_are_decoded_as_the_models_configuration_says(monkeypa
             assert torch.allclose(source.tensor(), theirs.float(), rtol=1e-6, atol=1e-6)
             stored = source.open()
             asked = len(hub.ranges)
-            scheme = published_catalog(model, "x.safetensors").weights["x.weight"].scheme
-            assert stored.own_scales(scheme) is not None
+            assert stored.own_scales(stored.own_scheme) is not None
             assert torch.allclose(stored.read((slice(2, 5), slice(None))), theirs[2:5].float(), atol=1e-6)
             assert len(hub.ranges) == asked  # all of it was at hand
         forget()

@@ -22,7 +22,7 @@ from quantviz.sources.layouts.decoded import model_tensors
 from quantviz.sources.sandbox import READING, Held, read_apart
 from quantviz.sources.sandboxed import Sandboxed
 from tests.helpers.bad_readers import Calls, eating, networks, spinning, writes, writes_past_python
-from tests.helpers.hostile import CANARY, CASES, FILES, X, check, fate
+from tests.helpers.hostile import CANARY, CASES, FILES, MOST_IN_A_RUN, X, check, fate
 from tests.helpers.quantized_files import QUANTIZED
 from tests.helpers.sample import sample_of
 
@@ -35,7 +35,9 @@ def opening(data, filename, limits=None):
         yield catalog
 
 
-@pytest.mark.parametrize("filename", sample_of([name for name in CASES if CASES[name].limits is None], 40))
+@pytest.mark.parametrize(
+    "filename", [name for name in sample_of(CASES, MOST_IN_A_RUN) if CASES[name].limits is None]
+)
 def test_hostile_files_have_the_same_fate(filename):
     case = CASES[filename]
     check(fate(case.content, filename, opening=opening), case, filename)

@@ -8,8 +8,8 @@ import { makeArithmetic, quantizeTensor } from "./quantizing.js";
  * Return a side of a layer, ready for use: W or X. `isStatic` says whether scales that lines share are chosen
  * on those that are not held back.
  */
-export function makeSide({ program, layout, is_static: isStatic }) {
-  return { arithmetic: makeArithmetic(program), layout: makeLayout(layout), isStatic };
+export function makeSide({ program, layout, is_static: isStatic }, rounded = null) {
+  return { arithmetic: makeArithmetic(program), layout: makeLayout(layout), isStatic, rounded };
 }
 
 /**
@@ -18,8 +18,11 @@ export function makeSide({ program, layout, is_static: isStatic }) {
  */
 export function quantizedSide(side, values, held, calibration = null) {
   if (!side) return { x_hat: values, refused: null };
-  const seen = side.isStatic ? usedOf(values, held, side.layout) : null;
-  return quantizeTensor(side.arithmetic, values, side.layout, { calibration, seen });
+  // The same for each range that a hand tries.
+  if (side.isStatic && side.seen?.of !== values)
+    side.seen = { of: values, ...usedOf(values, held, side.layout) };
+  const rounded = side.rounded === values;
+  return quantizeTensor(side.arithmetic, values, side.layout, { calibration, rounded, seen: side.seen });
 }
 
 // The cells that the range of each block is chosen on: those of its lines that are not held back; of a block
@@ -125,6 +128,46 @@ export function errorsOf({ product, weights, inputs, cross, error }, held, outpu
     used: ratio(square[0], signal[0]),
     heldBack: ratio(square[1], signal[1]),
     shares: { weights: ofWeights, inputs: ofInputs, cross: both },
+  };
+}
+
+/**
+ * Return a function of X̂ that gives the output error of the tokens held back, as `errorsOf` does: X̂ alone
+ * changes. Sums are in another order than there, for speed.
+ */
+export function heldError({ x, w, wHat }, held, [, inputs, outputs]) {
+  const tokens = [...held.keys()].filter((token) => held[token]);
+  const [before, rounded] = [w, wHat].map((values) => Float64Array.from(values));
+  const change = new Float64Array(inputs);
+  const base = new Float64Array(tokens.length * outputs);
+  let signal = 0;
+  const product = (values, weights, o) => {
+    let [a, b, j] = [0, 0, o * inputs];
+    let i = 0;
+    for (; i + 1 < inputs; i += 2, j += 2) {
+      a += values[i] * weights[j];
+      b += values[i + 1] * weights[j + 1];
+    }
+    return i < inputs ? a + b + values[i] * weights[j] : a + b;
+  };
+  tokens.forEach((token, t) => {
+    change.set(x.subarray(token * inputs, (token + 1) * inputs));
+    for (let o = 0; o < outputs; o++) {
+      const wanted = product(change, before, o);
+      signal += wanted * wanted;
+      base[t * outputs + o] = product(change, rounded, o) - wanted;
+    }
+  });
+  return (xHat) => {
+    let square = 0;
+    tokens.forEach((token, t) => {
+      for (let i = 0, at = token * inputs; i < inputs; i++, at++) change[i] = xHat[at] - x[at];
+      for (let o = 0; o < outputs; o++) {
+        const error = base[t * outputs + o] + product(change, rounded, o);
+        square += error * error;
+      }
+    });
+    return square === 0 ? 0 : square / signal;
   };
 }
 

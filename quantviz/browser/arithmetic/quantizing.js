@@ -49,12 +49,14 @@ export function unpacked(together) {
  * scheme's: `{id: "manual_range", lo, hi}`, `{id: "given", scale, zero_point}`, `{id: "ranges", lo, hi}`, an
  * end a block, or `{id: "params", ...}`, all that codes are made with, one number a block each.
  * `choice.seen` has the values that scales are chosen on, where these are not all: `counted`, whether a cell
- * is one for its block, and `whole`, the values that a scale over all blocks is chosen on. Where Python would
+ * is one for its block, and `whole`, the values that a scale over all blocks is chosen on. `choice.rounded`:
+ * all values have the input's dtype already. Where Python would
  * refuse, `refused` has the key and the numbers of its error, and there are no codes.
  */
 export function quantizeTensor(arithmetic, x, layout, choice = {}) {
   const { parts, facts } = arithmetic;
-  const input = finiteInput(x, facts, layout);
+  const dtype = choice.rounded ? null : facts.input;
+  const input = finiteInput(x, { ...facts, input: dtype }, layout);
   if (input.refused) return { refused: input.refused };
   const blocks = {
     count: layout.count,
@@ -67,7 +69,7 @@ export function quantizeTensor(arithmetic, x, layout, choice = {}) {
   }
   const { seen } = choice;
   const tensor = seen
-    ? { x: input.x, counted: seen.counted, layout, absmax: absmaxOf(inDtype(seen.whole, facts.input)) }
+    ? { x: input.x, counted: seen.counted, layout, absmax: absmaxOf(inDtype(seen.whole, dtype)) }
     : { ...input, layout, absmax: absmaxOf(input.x) };
   const set = choice.calibration ?? (facts.given ? { id: "given", ...facts.given } : null);
   const given = set?.id === "given" || set?.id === "params";

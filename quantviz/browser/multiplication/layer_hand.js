@@ -1,10 +1,13 @@
-// What a hand moves in the picture of a small layer, and all that follows it in the same frame: X, Wᵀ and Y,
-// the line of numbers, and the values of the selected output. The server hears of it when the hand lets go.
+// What a hand moves over and in the picture of a layer, and all that follows it in the same frame: X, the
+// output error, and of a small layer Wᵀ, Y, the other numbers and the selected output. The server hears of it
+// when the hand lets go.
 
 import { SHARED } from "../page/component.js";
 import { metricsOf, momentsOf } from "../arithmetic/moments.js";
 import {
+  changesOf,
   errorsOf,
+  heldError,
   largestOf,
   makeSide,
   multiplied,
@@ -17,8 +20,10 @@ import { reasonOf } from "../hand/status.js";
 import { integerCell, makeIntegers, writeIntegers } from "./integer_table.js";
 import { Knobs } from "./knobs.js";
 import { LivePicture } from "./live_picture.js";
-import { writeLayerNumbers } from "./numbers_line.js";
+import { writeHeldError, writeLayerNumbers } from "./numbers_line.js";
+import { pooled } from "./parts.js";
 import { PictureDrag } from "./picture_drag.js";
+import { Skyline } from "./skyline.js";
 
 // Milliseconds to wait for what the server makes of a move.
 const PATIENCE = 8000;
@@ -26,6 +31,9 @@ const PATIENCE = 8000;
 const OLD = `.st-key-layers_sentence, .qv-products, .st-key-layers_steps,
   [class*="st-key-layers_tab_"]:not(.st-key-layers_tab_cell, .st-key-layers_tab_choice)`;
 // The same where the steps in integers follow the hand.
+// And where the output error alone follows.
+const OLD_BY_ERROR = `.st-key-layers_stage, .qv-parts, .qv-share, .qv-others, .qv-large small,
+  .st-key-layers_fix`;
 const OLD_BY_STEPS = `.st-key-layers_sentence, .st-key-layers_steps,
   .st-key-layers_tab_integer [data-testid="stCaptionContainer"]`;
 
@@ -34,11 +42,14 @@ export class LayerHand {
     this.live = new LivePicture();
     // When the picture was painted last, in milliseconds; 0 while plotly's own is in sight.
     this.painted = 0;
-    this.knobs = new Knobs(parent, {
+    const moves = {
+      prepare: () => this.shown ?? this.compute(),
       move: (name, value) => this.move(name, value),
       release: () => this.release(),
       cancel: () => this.giveUp(),
-    });
+    };
+    this.skyline = new Skyline(parent, moves);
+    this.knobs = new Knobs(parent, moves);
     this.drag = new PictureDrag(this);
     this.update(known, send);
   }
@@ -58,18 +69,38 @@ export class LayerHand {
       return;
     }
     Object.assign(this, { data, waiting: null, released: null });
+    SHARED.hands.set(data.chart, this);
+    this.shown = null;
+    if (data.sides) this.take(data);
+    else this.stopPainting();
+    this.rest();
+    this.settle();
+  }
+
+  // Make ready what the browser computes the layer with.
+  take(data) {
     const programs = unpacked(data);
-    const side = (each) => each && makeSide({ ...each, program: programs[each.program] });
-    this.sides = { x: side(data.sides.x), w: side(data.sides.w) };
+    const side = (each, values) => each && makeSide({ ...each, program: programs[each.program] }, values);
+    this.sides = { x: side(data.sides.x, data.x), w: side(data.sides.w, data.w) };
     this.metrics = makeParts(data.metrics);
     this.integers = data.integers && makeIntegers(data.integers, programs);
     this.ofWeight = null;
+    this.ofHeld = null;
     this.choice = { x: data.x, w: data.w, calibration: null, message: null };
+    // A larger layer is computed once a hand comes.
+    if (data.small) this.compute();
+  }
+
+  compute() {
     this.shown = this.computed(this.choice);
     if (this.shown.refused) throw new Error(`refused what the server computed: ${this.shown.refused.key}`);
-    this.knobs.show(this.knobList(), data.colors, data.writing);
-    SHARED.hands.set(data.chart, this);
-    this.settle();
+  }
+
+  // Show the ceiling and the knobs where the server has them.
+  rest() {
+    const { data } = this;
+    this.skyline.show(data, data.reach ? ceilingOf(data.reach) : null);
+    this.knobs.show(data.small ? this.knobList() : [], data.colors, data.writing);
   }
 
   takeWaiting() {
@@ -79,26 +110,16 @@ export class LayerHand {
 
   // The knobs that the layer has, each from one end to the other of what it may be.
   knobList() {
-    const { data, shown } = this;
-    const { range, channel, weight, range_lo, range_hi } = data.words;
+    const { data } = this;
+    const { channel, weight } = data.words;
     const list = [];
-    if (shown.range && data.sides.x.moves) {
-      const [lo, hi] = shown.range;
-      const far = wideEnough(1.25 * data.largest.x, Math.max(-lo, hi));
-      if (data.symmetric)
-        list.push({ name: "range", words: range, value: Math.max(-lo, hi), least: far / 400, most: far });
-      else {
-        list.push({ name: "lo", words: range_lo, value: lo, least: -far, most: far });
-        list.push({ name: "hi", words: range_hi, value: hi, least: -far, most: far });
-      }
-    }
     const size = this.channelSize(this.choice.x);
     if (size) {
       const most = wideEnough(2 * largestOf(data.base), size);
       list.push({ name: "channel", words: channel, value: size, least: 0, most });
     }
     const value = data.w[this.weightAt];
-    const far = wideEnough(1.5 * data.largest.w, Math.abs(value));
+    const far = wideEnough(1.5 * data.largest, Math.abs(value));
     return [...list, { name: "weight", words: weight, value, least: -far, most: far }];
   }
 
@@ -115,27 +136,30 @@ export class LayerHand {
   move(name, value) {
     this.begin();
     const choice = this.chosen(name, value);
-    const shown = choice ? this.computed(choice) : { refused: { key: "manual_range_order" } };
+    const shown = this.computed(choice);
     if (shown.refused) return this.knobs.refuse(reasonOf(shown.refused, this.data.refusals), name);
     Object.assign(this, { choice, shown });
     this.knobs.refuse("");
-    this.knobs.write(name, value);
+    if (name === "ceiling") this.skyline.write(value);
+    else this.knobs.write(name, value);
     this.present();
   }
 
   begin() {
     if (this.moving) return;
+    if (!this.shown) this.compute();
     this.moving = true;
     this.painted = performance.now();
     this.before = { choice: this.choice, shown: this.shown };
-    const old = document.querySelectorAll(this.integers ? OLD_BY_STEPS : OLD);
-    for (const place of old) place.dataset.qvWaits = "";
+    const old = this.integers ? OLD_BY_STEPS : OLD;
+    for (const place of document.querySelectorAll(this.data.small ? old : OLD_BY_ERROR))
+      place.dataset.qvWaits = "";
   }
 
   // The choice that a knob's place asks for, from what was chosen before.
   chosen(name, value) {
     const { data, before } = this;
-    const [, output, channel] = data.cell;
+    const [, output, channel] = data.cell ?? [null, null, null];
     if (name === "channel") {
       const size = Math.fround(value);
       const x = withChannel(before.choice.x, data.base, channel, size, data.shape[1]);
@@ -146,12 +170,12 @@ export class LayerHand {
       w[this.weightAt] = value;
       return { ...before.choice, w, message: { kind: "weight", output, value: w[this.weightAt], channel } };
     }
-    let [lo, hi] = before.shown.range;
-    if (name === "range") [lo, hi] = [-value, value];
-    else if (name === "lo") lo = value;
-    else hi = value;
+    // Both ends of a range that is not symmetric move alike.
+    const times = value / ceilingOf(data.reach);
+    const ends = data.symmetric ? [-value, value] : data.reach.map((end) => end * times);
+    const [lo, hi] = ends.map(Math.fround);
     const calibration = { id: "manual_range", lo, hi };
-    return lo < hi && { ...before.choice, calibration, message: { kind: "range", lo, hi, channel } };
+    return { ...before.choice, calibration, message: { kind: "range", lo, hi, channel } };
   }
 
   computed({ x, w, calibration }) {
@@ -163,28 +187,23 @@ export class LayerHand {
     const refused = ofInputs.refused ?? ofWeight.refused;
     if (refused) return { refused };
     const sides = { x, xHat: ofInputs.x_hat, w, wHat: ofWeight.x_hat, bias: data.bias };
+    if (!data.small) {
+      this.ofHeld ??= heldError(sides, data.held, data.shape);
+      return { ...sides, ofInputs, heldBack: this.ofHeld(ofInputs.x_hat) };
+    }
     return {
       ...sides,
       ...multiplied(sides, data.shape, this.shown),
       ofInputs,
       ofWeight,
-      range: this.rangeOf(ofInputs, calibration),
     };
-  }
-
-  // The range of the selected token's block of inputs; null where there is none.
-  rangeOf({ blocks, block }, calibration) {
-    if (calibration) return [calibration.lo, calibration.hi];
-    if (!blocks) return null;
-    const [token, , channel] = this.data.cell;
-    const at = block[token * this.data.shape[1] + channel];
-    return Number.isNaN(blocks.lo[at]) ? null : [blocks.lo[at], blocks.hi[at]];
   }
 
   // Show what is computed: the picture, the numbers, and the selected output.
   present() {
     const { data, shown, picture } = this;
     if (picture?.gd) this.live.paint(picture, this.parts(), data.look);
+    if (!data.small) return writeHeldError(shown.heldBack, data.writing);
     const errors = errorsOf(shown, data.held, data.shape[2]);
     if (this.weightDb?.of !== shown.ofWeight)
       this.weightDb = { of: shown.ofWeight, value: this.sqnrOf(shown.ofWeight) };
@@ -205,12 +224,13 @@ export class LayerHand {
     const { data, shown, picture } = this;
     const [, inputs, outputs] = data.shape;
     const edges = [0, 1, 2].map((axis) => [picture.known.edges[axis][0], picture.known.edges[axis].at(-1)]);
+    if (!data.small) return { x: this.pooledInputs() };
     const whole = {
       error: { x: shown.xChange, w: shown.wChange, y: shown.error },
       x: { x: shown.x, w: shown.w, y: shown.y },
-      x_hat: { x: shown.xHat, w: shown.wHat, y: shown.yHat },
+      codes: { x: shown.ofInputs.q ?? shown.xHat, w: shown.ofWeight.q ?? shown.wHat, y: shown.yHat },
     }[data.shown];
-    const ends = data.ends ?? [largestOf(shown.x), largestOf(shown.w), largestOf(shown.y)];
+    const ends = data.ends ?? [largestOf(whole.x), largestOf(whole.w), largestOf(shown.y)];
     const cut = (name, rows, cols, width, step, end) => {
       const inView = (values, Kind) => {
         const found = new Kind((rows[1] - rows[0]) * (cols[1] - cols[0]));
@@ -238,6 +258,24 @@ export class LayerHand {
     };
   }
 
+  // X of a larger layer in the pixels of its picture.
+  pooledInputs() {
+    const { data, shown, picture } = this;
+    const { edges, ends } = picture.known;
+    const values = {
+      error: () => changesOf(shown.x, shown.xHat),
+      x: () => shown.x,
+      codes: () => shown.ofInputs.q,
+    };
+    const found = pooled(values[data.shown](), data.shape[1], edges[0], edges[1]);
+    return {
+      ...found,
+      end: ends[0],
+      largest: largestOf(found.values),
+      noise: () => new Float64Array(found.values.length),
+    };
+  }
+
   release() {
     if (!this.moving) return;
     this.moving = false;
@@ -253,8 +291,8 @@ export class LayerHand {
   giveUp() {
     if (this.moving) Object.assign(this, this.before);
     this.moving = false;
-    this.knobs.show(this.knobList(), this.data.colors, this.data.writing);
-    this.present();
+    this.rest();
+    if (this.shown) this.present();
     this.stopPainting();
     if (this.waiting) this.update(this.waiting, this.send);
   }
@@ -270,8 +308,9 @@ export class LayerHand {
   }
 
   isDrawn(gd) {
-    const parts = Object.values(this.parts());
-    return parts.every(({ values, cols }, at) =>
+    if (!this.shown) this.compute();
+    // Of a larger layer the first part alone.
+    return Object.values(this.parts()).every(({ values, cols }, at) =>
       values.every((value, i) => gd._fullData?.[at]?.z?.[Math.floor(i / cols)]?.[i % cols] === value),
     );
   }
@@ -285,10 +324,15 @@ export class LayerHand {
   close() {
     clearTimeout(this.timer);
     this.drag.close();
+    this.skyline.close();
     this.knobs.close();
     this.stopPainting();
     if (SHARED.hands.get(this.data.chart) === this) SHARED.hands.delete(this.data.chart);
   }
+}
+
+function ceilingOf([lo, hi]) {
+  return Math.max(-lo, hi);
 }
 
 // An end of a slider that the value lies within: `far`, or as many times doubled as it takes.
@@ -300,6 +344,7 @@ function wideEnough(far, value) {
 
 // Whether the server knows what a hand chose.
 function sameAs(data, { x, w, message }) {
+  if (!data.sides) return false;
   const equal = (a, b) => a.length === b.length && a.every((value, i) => value === b[i]);
   if (!equal(data.x, x) || !equal(data.w, w)) return false;
   return message.kind !== "range" || (data.range?.[0] === message.lo && data.range?.[1] === message.hi);

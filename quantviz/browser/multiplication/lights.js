@@ -18,7 +18,7 @@ export function newOverlay() {
 }
 
 // Light the rows and columns that the pixels of three axes name, `null` for none; and mark the selected cell.
-export function drawLights(overlay, gd, { pixels, edges, selected, heldRows, colors, hand }) {
+export function drawLights(overlay, gd, { pixels, edges, selected, heldRows, loud, channels, colors, hand }) {
   overlay.replaceChildren();
   const parts = partsOf(gd);
   const marked = selected && [
@@ -30,6 +30,10 @@ export function drawLights(overlay, gd, { pixels, edges, selected, heldRows, col
     const [rowAxis, colAxis] = AXES[part.name];
     const all = { rows: [-0.5, part.values.length], cols: [-0.5, part.values[0].length] };
     if (part.name !== "w") markHeld(overlay, part, heldRows, all.cols, colors);
+    if (part.name === "x" && loud !== null) {
+      const tower = ((loud + 0.5) / channels) * gd._fullLayout.width;
+      markLoud(overlay, part, pixelOf(edges[1], loud), tower, all.rows, colors);
+    }
     if (pixels) lightPart(overlay, part, pixels[rowAxis], pixels[colAxis], all, colors);
     if (!marked) continue;
     const [row, col] = [marked[rowAxis], marked[colAxis]];
@@ -39,6 +43,17 @@ export function drawLights(overlay, gd, { pixels, edges, selected, heldRows, col
     if (hand && part.name !== "y")
       markHandle(overlay, boxOf(part, [row, row + 1], [col, col + 1], 7), colors);
   }
+}
+
+// The loud channel's column in X, and the way there from its tower in the skyline above.
+function markLoud(overlay, part, col, tower, rows, colors) {
+  const box = col >= 0 && boxOf(part, rows, [col, col + 1], 2);
+  if (!box) return;
+  const middle = box.x + box.width / 2;
+  const d = `M${tower} 0V6H${middle}V${part.top}m-5 -7l5 7l5 -7`;
+  const line = { fill: "none", stroke: colors.held, "stroke-width": 1.5, class: "qv-loud-way" };
+  overlay.append(svgPart("path", { d, ...line }));
+  add(overlay, box, { fill: "none", stroke: colors.held, "stroke-width": 1, "stroke-dasharray": "3 4" });
 }
 
 function lightPart(overlay, part, row, col, all, colors) {

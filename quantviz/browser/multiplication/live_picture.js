@@ -46,6 +46,7 @@ export class LivePicture {
     if (this.numbers.gd !== gd) this.copyNumbers(gd, width, height);
     partsOf(gd).forEach((part, at) => {
       const cells = shown[part.name];
+      if (!cells) return;
       const colours = coloursOf(cells.values, ramp, cells.end || 1);
       this.drawCells(gd, part, cells, colours);
       this.writeNumbers(part, cells, colours, writing);

@@ -20,6 +20,11 @@ export function writeLayerNumbers({ used, heldBack, shares, weightDb, cell }, wo
   write(".qv-values b", filled(words.values, { y, y_hat, error }));
 }
 
+// The output error alone, of a larger layer.
+export function writeHeldError(heldBack, writing) {
+  write("[data-qv-layer=rel_out] b", percent(heldBack, writing));
+}
+
 function write(place, text) {
   const node = document.querySelector(place);
   if (node && node.textContent !== text) node.textContent = text;

@@ -65,6 +65,25 @@ export function boxOf(part, rows, cols, least = 0) {
   return x && y && { x: x[0], y: y[0], width: x[1] - x[0], height: y[1] - y[0] };
 }
 
+// A matrix in pixels between edges: each the value of largest magnitude of its cells, as `_pooled` of Python.
+export function pooled(matrix, width, rowEdges, colEdges) {
+  const [rows, cols] = [rowEdges.length - 1, colEdges.length - 1];
+  const values = new Float64Array(rows * cols);
+  for (let row = 0; row < rows; row++)
+    for (let r = rowEdges[row]; r < rowEdges[row + 1]; r++)
+      for (let col = 0, at = row * cols; col < cols; col++, at++) {
+        let most = values[at];
+        const end = r * width + colEdges[col + 1];
+        for (let i = r * width + colEdges[col]; i < end; i++) {
+          const value = matrix[i];
+          const further = Math.abs(value) - Math.abs(most);
+          if (further > 0 || (further === 0 && value > most)) most = value;
+        }
+        values[at] = most;
+      }
+  return { values: Float32Array.from(values), rows, cols };
+}
+
 // The pixel that an index lies in, of the edges of an axis; -1 outside of them.
 export function pixelOf(edges, index) {
   if (index < edges[0] || index >= edges.at(-1)) return -1;

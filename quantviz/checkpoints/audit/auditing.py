@@ -186,7 +186,7 @@ def audit(
 
 
 @dataclass(frozen=True, eq=False)
-class _Sides:
+class _PairedTensors:
     """The tensors of the quantized checkpoint and of its original, and the pairs that they make."""
 
     quantized: tuple[ModelItem, ...]
@@ -196,7 +196,7 @@ class _Sides:
 
 def _sides(
     models: tuple[OpenModel, OpenModel], quantized_path: str | PurePath, original_path: str | PurePath
-) -> _Sides:
+) -> _PairedTensors:
     """Return the tensors of two checkpoints in pairs.
 
     Raises:
@@ -213,7 +213,7 @@ def _sides(
         raise QuantVizError(
             "audit.no_partner", quantized=clipped(items[0].name), original=clipped(others[0].name)
         )
-    return _Sides(items, others, pairs)
+    return _PairedTensors(items, others, pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,7 +332,9 @@ class _AuditRun:
         return [self._results[at] for at in range(len(self._pairs))]
 
 
-def _account(tensors: Sequence[TensorAudit], models: tuple[OpenModel, OpenModel], sides: _Sides) -> Account:
+def _account(
+    tensors: Sequence[TensorAudit], models: tuple[OpenModel, OpenModel], sides: _PairedTensors
+) -> Account:
     quantized: dict[str, TensorOutcome] = {}
     of_parts: dict[str, list[tuple[TensorOutcome, int]]] = {}
     partners: dict[str, list[str]] = {}

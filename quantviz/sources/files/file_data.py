@@ -238,6 +238,14 @@ class FileData:
         """
         return self.view[start:stop]
 
+    def answered(self, question: Any) -> Any:
+        """Return the answer to a question of the process that reads a file on another machine for this one.
+
+        Raises:
+            QuantVizError: It has no such answer.
+        """
+        raise self.error("not_readable")
+
     @property
     def source(self) -> ByteSource:
         """Return the source of its bytes, which stays valid after `close`."""

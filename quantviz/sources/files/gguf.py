@@ -1,6 +1,4 @@
-""".gguf: llama.cpp's file of metadata and tensors. Read here, so that nothing is believed before it is
-checked.
-"""
+""".gguf: llama.cpp's file of metadata and tensors. Read by ranges: the `gguf` package maps whole files."""
 
 from __future__ import annotations
 

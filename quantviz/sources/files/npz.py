@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import sys
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING, cast
 
@@ -25,8 +24,6 @@ _ENCRYPTED = 1
 #: The header before a member: a magic number and, at the end, the lengths of two texts that follow.
 _LOCAL = struct.Struct("<4s22xHH")
 _LOCAL_MAGIC = b"PK\x03\x04"
-#: Packed bytes of a member that are unpacked at a time for its header.
-_PACKED_BYTES_PER_READ = 2**10
 #: Bytes unpacked at a time.
 _BYTES_PER_READ = 2**24
 
@@ -54,17 +51,18 @@ class NpzCatalog(Catalog):
                 name = member.filename.removesuffix(".npy")
                 if name in infos:
                     raise self._data.error("duplicate_name", name=clipped(name))
-                infos[name] = self._member_info(member, name)
+                infos[name] = self._member_info(archive, member, name)
                 # A packed header of spaces takes a hundred bytes of the file and a thousand times that to
                 # read.
                 read += self._members[name][1].offset if name in self._members else 0
                 self._check_header(read)
         return infos
 
-    def _member_info(self, member: zipfile.ZipInfo, name: str) -> TensorInfo:
+    def _member_info(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> TensorInfo:
         if member.flag_bits & _ENCRYPTED or member.compress_type not in _PACKINGS:
             return TensorInfo("unknown", (), problem=self._damaged(name))
-        header = read_header(_Unpacked(self._data, member))  # type: ignore[arg-type]
+        with archive.open(member) as packed:
+            header = read_header(packed)
         if header is None:
             return TensorInfo("unknown", (), problem=self._damaged(name))
         header, shape = stored_as(header, self._data), self._shape(name, header.shape)
@@ -131,33 +129,6 @@ def _start_of(data: FileData, member: zipfile.ZipInfo) -> int:
     if magic != _LOCAL_MAGIC:
         raise zipfile.BadZipFile
     return member.header_offset + _LOCAL.size + name_length + extra_length
-
-
-class _Unpacked:
-    """The beginning of a member, unpacked as it is read. `zipfile` takes fifty times as long to open one."""
-
-    def __init__(self, data: FileData, member: zipfile.ZipInfo) -> None:
-        start = _start_of(data, member)
-        self._packed = data.view[start : start + member.compress_size]
-        self._at = 0
-        deflated = member.compress_type == zipfile.ZIP_DEFLATED
-        self._unpack = zlib.decompressobj(-zlib.MAX_WBITS) if deflated else None
-
-    def read(self, count: int) -> bytes:
-        """Return the next so many bytes, fewer at the end."""
-        if self._unpack is None:
-            self._at += count
-            return bytes(self._packed[self._at - count : self._at])
-        read = b""
-        while len(read) < count:
-            some = self._unpack.unconsumed_tail
-            if not some:
-                some = bytes(self._packed[self._at : self._at + _PACKED_BYTES_PER_READ])
-                self._at += len(some)
-            if not some or self._unpack.eof:
-                break
-            read += self._unpack.decompress(some, count - len(read))
-        return read
 
 
 def _runs(shape: Shape, window: Window, most: int) -> Iterator[tuple[int, int, Shape, Shape]]:

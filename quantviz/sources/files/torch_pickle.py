@@ -3,7 +3,7 @@
 `torch.load(weights_only=True)` runs no code of the file, but calls some forty classes and functions with any
 arguments in the file: `bytearray(10**10)` is a file of twenty bytes, and a repeated argument takes its memory
 again. So the opcodes are followed here first with stand-ins, and a file that does more than lay out tensors
-is not passed to torch.
+is not passed to torch: a script that opens one has no boundary as the app has, see `sandbox`.
 """
 
 from __future__ import annotations

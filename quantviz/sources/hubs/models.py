@@ -5,23 +5,26 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files import BY_RANGES, catalog_of, is_index
+from quantviz.jobs import can_ask
+from quantviz.sources.files import BY_RANGES, is_index
 from quantviz.sources.hubs.addresses import COMMIT, HubAddress, parse_address, published_place
 from quantviz.sources.hubs.connection import Deadline, get_twice
 from quantviz.sources.hubs.hosts import USUAL_ENDPOINT, Hosts, hubs_offered
 from quantviz.sources.hubs.published import PIECE, PublishedFile, PublishedModel, Ranges, kept
 from quantviz.sources.limits import HubLimits, Limits
-from quantviz.sources.stores.store import About, Store, problem_at
+from quantviz.sources.sandbox import Read, read_apart
+from quantviz.sources.stores.addresses import name_of
+from quantviz.sources.stores.store import About, AskedStore, Store, problem_at
 from quantviz.sources.stores.store_data import StoreData
 
 if TYPE_CHECKING:
-    from quantviz.sources.layouts.decoded import ModelTensors
+    from quantviz.sources.sandboxed import Sandboxed
 
 #: Endings of the names of files beside a model that describe its quantization.
 _CONFIGURATIONS = ("config.json",)
@@ -150,23 +153,51 @@ def published_file(pasted: str) -> tuple[PublishedModel, str]:
     return model, min(names, key=lambda name: (name.count("/"), not is_index(name), name))
 
 
-def published_catalog(model: PublishedModel, file: str) -> ModelTensors:
+def published_catalog(model: PublishedModel, file: str, read: Read = read_apart) -> Sandboxed:
     """Return the tensors of a file of a published model, of which only the header has been read; quantized
     weights are decoded among them.
+
+    Args:
+        model: The model.
+        file: The file's path in it.
+        read: Does the reading.
 
     Raises:
         QuantVizError: The hub does not give it, or it is damaged, unknown or beyond the limits.
     """
-    return _catalog(model, file, Hosts.of_environment(), HubLimits.of_environment(), Limits.of_environment())
+    address = model.address(model.file(file).name)
+    known = Hosts.of_environment(), HubLimits.of_environment(), Limits.of_environment()
+    return _catalog(address, *known, read)
 
 
 @functools.lru_cache(_MOST_OPEN)
-def _catalog(model: PublishedModel, file: str, hosts: Hosts, limits: HubLimits, most: Limits) -> ModelTensors:
-    from quantviz.sources.layouts.decoded import model_tensors
+def _catalog(address: str, hosts: Hosts, limits: HubLimits, most: Limits, read: Read) -> Sandboxed:
+    from quantviz.sources.sandboxed import Sandboxed
 
-    reader = next(reader for suffix, reader in BY_RANGES.items() if file.lower().endswith(suffix))
-    data = StoreData(model.address(model.file(file).name), HubStore(hosts, limits))
-    return model_tensors(catalog_of(data, limits=most, reader=reader))
+    return Sandboxed(_Published(address, hosts, limits), read)
+
+
+@dataclass(frozen=True)
+class _Published:
+    """A published file; where it is sent to, no login goes with it."""
+
+    address: str
+    hosts: Hosts = field(default_factory=Hosts)
+    limits: HubLimits = field(default_factory=HubLimits)
+
+    @property
+    def name(self) -> str:
+        return name_of(self.address)
+
+    @property
+    def version(self) -> Hashable:
+        return self.address, hash(self)
+
+    def data(self) -> StoreData:
+        return StoreData(self.address, AskedStore() if can_ask() else HubStore(self.hosts, self.limits))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Published, (self.address,)
 
 
 class HubStore(Store):

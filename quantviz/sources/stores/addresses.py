@@ -56,6 +56,22 @@ def inside(address: str, name: str) -> str:
     return f"{before.rstrip('/')}/{name}{rest}"
 
 
+def is_near(address: object, other: str) -> bool:
+    """Return whether an address names a file in the folder of another, or below it.
+
+    >>> [is_near(each, "s3://b/m/x.gguf") for each in ("s3://b/m/y.gguf", "s3://b/m2", "s3://c/m/x", 3)]
+    [True, False, False, False]
+    >>> is_near("https://host/m/../x", "https://host/m/x"), is_near("s3://b/m/x.gguf", "s3://b/m/")
+    (False, True)
+    """
+    if not is_address(address) or not is_address(other):
+        return False
+    (before, rest), (folder, own) = _split(str(address)), _split(other)
+    *parts, _ = folder.split("/")
+    same = before.split("/")[: max(len(parts), 3)] == folder.split("/")[: max(len(parts), 3)]
+    return rest == own and (before == folder or (same and ".." not in before.split("/")))
+
+
 def shown(address: str) -> str:
     """Return an address as it may be kept and shown: without a signature, a name or a password.
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from quantviz.errors import QuantVizError
+from quantviz.jobs import ask
 from quantviz.sources.files.file_data import clipped
-from quantviz.sources.stores.addresses import name_of, shown
+from quantviz.sources.stores.addresses import is_near, name_of, shown
 from quantviz.text import visible
 
 #: The first character of a version that a changed file may share.
@@ -56,6 +59,38 @@ class Store(ABC):
     @abstractmethod
     def names(self, address: str) -> tuple[str, ...]:
         """Return the names of the files in a folder; raise `QuantVizError` if it cannot be listed."""
+
+
+class AskedStore(Store):
+    """The stores as a confined process has them: the server that it belongs to asks them."""
+
+    def about(self, address: str) -> About:
+        about: About = ask(("about", address))
+        return about
+
+    def read(
+        self, address: str, ranges: Sequence[tuple[int, int]], about: About
+    ) -> Sequence[bytes | memoryview]:
+        parts: list[bytes | memoryview] = ask(("read", address, list(ranges), about))
+        return parts
+
+    def names(self, address: str) -> tuple[str, ...]:
+        names: tuple[str, ...] = ask(("names", address))
+        return names
+
+
+def answered(store: Store, opened: str, question: Any) -> Any:
+    """Return the answer of a store to a question of `AskedStore`, on an opened file or those beside it.
+
+    Raises:
+        QuantVizError: The store raises it, or the question is about other files.
+    """
+    match question:
+        case ("about" | "names" as method, address) if is_near(address, opened):
+            return getattr(store, method)(address)
+        case ("read", address, list(ranges), About() as about) if is_near(address, opened):
+            return list(map(pickle.PickleBuffer, store.read(address, ranges, about)))
+    raise problem_at(opened, "denied")
 
 
 def problem_at(address: str, key: str, **params: object) -> QuantVizError:

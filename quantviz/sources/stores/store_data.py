@@ -5,11 +5,12 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterable
+from typing import Any
 
 from quantviz.sources.files import BY_RANGES, Catalog
 from quantviz.sources.files.file_data import ByteSource, FileData, RemoteData
 from quantviz.sources.stores.addresses import beside, name_of
-from quantviz.sources.stores.store import Store
+from quantviz.sources.stores.store import Store, answered
 
 #: Bytes of announced parts that are fetched ahead: each part up to the first number, all of them up to the
 #: second, across gaps up to the third.
@@ -37,6 +38,14 @@ class StoreData(RemoteData):
     @property
     def size(self) -> int:
         return self._about.size
+
+    @property
+    def address(self) -> str:
+        """Return its address."""
+        return self._address
+
+    def answered(self, question: Any) -> Any:
+        return answered(self._store, self._address, question)
 
     def fetched(self, start: int, stop: int) -> memoryview:
         ahead = self._found_ahead(start, stop)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from quantviz.errors import QuantVizError
+from quantviz.jobs import can_ask
 from quantviz.sources.hubs.connection import HostResponse, get_ranges
 from quantviz.sources.hubs.hosts import Hosts, origin_of, web_address
 from quantviz.sources.hubs.models import HubStore
 from quantviz.sources.limits import HubLimits
 from quantviz.sources.stores.addresses import WEB, scheme_of
 from quantviz.sources.stores.object_store import ObjectStore
-from quantviz.sources.stores.store import PASSING, About, Store, problem_at
+from quantviz.sources.stores.store import PASSING, About, AskedStore, Store, problem_at
 
 #: The keys of errors for a file at an address, by those for hubs.
 _KEYS = {
@@ -68,6 +69,8 @@ def store_of(address: str) -> Store:
     Raises:
         QuantVizError: There is no store of that kind, or its package is not installed.
     """
+    if can_ask():
+        return AskedStore()
     if scheme_of(address) not in WEB:
         return ObjectStore(address)
     if HubStore.has(address):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from quantviz.checkpoints.example import EXAMPLE
 from quantviz.errors import QuantVizError
 from quantviz.jobs import runner
 from quantviz.sources.local import FOLDER, folder_offered
-from quantviz.sources.sandbox import READING
 from quantviz.ui.checkpoints.captured import is_capture, show_capture
 from quantviz.ui.checkpoints.choices import (
     begin_example,
@@ -207,8 +205,6 @@ def _report(dropped: DroppedFiles) -> str:
         from quantviz.export.runs_report import report_of_runs
 
         work = partial(report_of_runs, [str(each.path) for each in dropped.files], language())
-        # It is measured, too, by code that is compiled and kept.
-        cost = replace(READING, confined=False)
-        made = key, read_file(work, ("runs", dropped.folder, language()), dropped.files[0].name, cost=cost)
+        made = key, read_file(work, ("runs", dropped.folder, language()), dropped.files[0].name)
         st.session_state[_REPORT] = made
     return str(made[1])

@@ -25,7 +25,7 @@ from quantviz.checkpoints.model_map import ScannedModel, read_model
 from quantviz.checkpoints.offered import RESULTS, OfferedFiles, checkpoint_path, offered, offered_as
 from quantviz.checkpoints.results.rows import ResultRow
 from quantviz.errors import QuantVizError
-from quantviz.jobs import Cost, Job, runner
+from quantviz.jobs import Cost, Job, no_answer, runner
 from quantviz.sources.hubs.addresses import published_name, published_place
 from quantviz.sources.local import data_folder, folder_offered, real_path
 from quantviz.sources.sandbox import READING
@@ -310,13 +310,14 @@ def _mark_of(path: str | Path) -> tuple[tuple[str, int, int], ...]:
 def _headers(path: str, engine: str, mark: object) -> tuple[Entry, ...]:
     """Return the tensors of a checkpoint, whose files have that mark."""
     from quantviz.checkpoints.scan.selection import entries_of
+    from quantviz.sources.stores.store import answered
+    from quantviz.sources.stores.web import store_of
 
-    # A hub's file comes through a connection.
-    cost = replace(READING, confined=not is_address(path))
     work = partial(entries_of, path, engine)
     if path == str(example_file()):  # it comes with the program
         return work()
-    return read_file(work, ("headers", path, engine, mark), PurePath(path).name, cost=cost)
+    answers = partial(answered, store_of(path), path) if is_address(path) else no_answer
+    return read_file(work, ("headers", path, engine, mark), PurePath(path).name, answers=answers)
 
 
 def look_at_headers(state: CheckpointsState) -> ScannedModel:

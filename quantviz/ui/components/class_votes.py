@@ -116,10 +116,10 @@ def show_board(now: Running, names: Mapping[Any, str]) -> None:
 
 def show_places(now: Running, at: Mapping[Any, float], **more: Any) -> None:
     """Show answers as dots on an axis, by their places there; `more` is as for `places_figure`."""
-    from quantviz.figures.class_votes import Place, places_figure
+    from quantviz.figures.class_votes import VotedPlace, places_figure
 
     votes, before = (
-        [Place(at[answer], sure, guessed) for answer, sure, guessed in part if answer in at]
+        [VotedPlace(at[answer], sure, guessed) for answer, sure, guessed in part if answer in at]
         for part in (now.rows, now.before)
     )
     if votes:

@@ -14,7 +14,7 @@ from quantviz.ui.shell.long_work import prepare_reading
 from quantviz.ui.shell.words import say
 
 #: The pages that have a door of their own, by their paths: on others the menu has it.
-WITH_DOOR = frozenset({"checkpoints", "layers"})
+WITH_DOOR = frozenset({"checkpoints"})
 #: Widgets that take files: one on every page, and those of a door.
 ANYWHERE = "drop_anywhere"
 _FILES = "drop_files"

@@ -45,7 +45,7 @@ def _take_address(pasted: str) -> None:
     from quantviz.sources.hubs.models import published_catalog, published_file
 
     model, file = published_file(pasted)
-    if not has_several_weights(published_catalog(model, file)):
+    if not has_several_weights(published_catalog(model, file, read_file)):
         open_address(pasted)
         _turn_to_lab()
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,15 +16,16 @@ from quantviz.ui.components.controls import number_control, show_controls
 from quantviz.ui.components.small_parts import legend_html, table_html, term
 from quantviz.ui.layers.picture import select
 from quantviz.ui.layers.state import OWNER
-from quantviz.ui.layers.words import share_of
-from quantviz.ui.shell.words import number, plain, say, say_note, sentences, theme
+from quantviz.ui.layers.words import share_of, stacked_bar
+from quantviz.ui.shell.words import number, say, say_note, sentences, theme
 
 if TYPE_CHECKING:
     from quantviz.layers.causes import Products
     from quantviz.ui.layers.state import SeenLayer
 
-#: Products that the table lists.
-_MOST_LISTED = 40
+#: Products that are shown at once, and those that unfold.
+_LISTED = 3
+_MOST_LISTED = 512
 
 
 def show_cell(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
@@ -39,33 +40,19 @@ def show_cell(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
     loudest = float(products.shares[0])
     cancels = say("layers.cell.cancels") if abs(loudest) > 1 or loudest < 0 else ""
     with st.container(key="layers_sentence"):
-        st.markdown(sentences(said, _shared_scale(seen), cancels))
+        st.markdown(sentences(said, cancels))
     chosen = int(products.channels[0]) if state.channel is None else state.channel
     shades = part_colours(theme())
-    legend = legend_html((say(f"layer_plots.parts.{name}"), shades[name]) for name in PARTS)
-    st.html(f'<p class="qv-small">{legend}</p>')
-    st.html(f'<div class="qv-products" tabindex="0">{_table(products, chosen, shades)}</div>')
-    _show_steps(seen, cell, chosen)
-
-
-def _shared_scale(seen: SeenLayer) -> str:
-    """Return the sentence on the loud channel that sets the one scale of all inputs, if there is one."""
-    study = seen.result.inputs.study
-    if study is None or study.layout.block_count > 1:
-        return ""
-    x = seen.result.inputs.values(slice(None))
-    sizes = (x[~seen.result.held_back] if seen.result.static else x).abs().amax(0)
-    loudest = int(sizes.argmax())
-    if loudest not in seen.channels.loud_inputs:
-        return ""
-    return plain(
-        say(
-            "layers.cell.sets_scale",
-            channel=loudest,
-            size=short_number(float(sizes[loudest])),
-            median=short_number(float(sizes.median())),
-        )
-    )
+    st.html(f'<div class="qv-products">{_table(products, chosen, shades, _LISTED)}</div>')
+    with st.container(key="layers_folds", horizontal=True, gap="small"):
+        words = say("layers.cell.all", count=len(products.channels))
+        opened = st.expander(words, key="layers_products", on_change="rerun")
+        if opened.open:
+            legend = legend_html((say(f"layer_plots.parts.{name}"), shades[name]) for name in PARTS)
+            listed = _table(products, chosen, shades, _MOST_LISTED)
+            opened.html(f'<p class="qv-small">{legend}</p>')
+            opened.html(f'<div class="qv-products" tabindex="0">{listed}</div>')
+        _show_steps(seen, cell, chosen)
 
 
 def _show_place(seen: SeenLayer, cell: tuple[int, int]) -> None:
@@ -105,10 +92,10 @@ def _show_place(seen: SeenLayer, cell: tuple[int, int]) -> None:
         )
 
 
-def _table(products: Products, chosen: int, shades: Mapping[str, str]) -> str:
+def _table(products: Products, chosen: int, shades: Mapping[str, str], most: int) -> str:
     """Return the products as a table, those that contribute most first; a click on a line chooses it."""
     names = ("weights", "inputs", "cross", "x", "x_hat", "w", "w_hat")
-    count = min(_MOST_LISTED, len(products.channels))
+    count = min(most, len(products.channels))
     columns = {name: getattr(products, name)[:count].tolist() for name in names}
     sums = products.contributions[:count].tolist()
     shares = products.shares[:count].tolist()
@@ -127,30 +114,6 @@ def _table(products: Products, chosen: int, shades: Mapping[str, str]) -> str:
         )
     heads = ("channel", "parts", "share", "contributions", *names)
     return table_html([say(f"layers.cell.heads.{name}") for name in heads], rows)
-
-
-def stacked_bar(values: Sequence[float], colours: Sequence[str], low: float, high: float) -> str:
-    """Return the CSS of a bar from `low` to `high` that stacks values from 0 on, negative ones to the left.
-
-    >>> stacked_bar((2.0, -1.0), ("#aaa", "#bbb"), -1.0, 3.0)
-    'linear-gradient(90deg,#0000 0%,#bbb 0% 25%,#aaa 25% 75%,#0000 75%)'
-    """
-    width = (high - low) or 1.0
-    left = right = 0.0
-    parts = []
-    for value, colour in zip(values, colours, strict=True):
-        if value < 0:
-            parts.append((left + value, left, colour))
-            left += value
-        elif value:
-            parts.append((right, right + value, colour))
-            right += value
-
-    def place(value: float) -> str:
-        return f"{100 * (value - low) / width:.3g}%"
-
-    inner = "".join(f"{colour} {place(start)} {place(end)}," for start, end, colour in sorted(parts))
-    return f"linear-gradient(90deg,#0000 {place(left)},{inner}#0000 {place(right)})"
 
 
 def _show_steps(seen: SeenLayer, cell: tuple[int, int], channel: int) -> None:

@@ -1,8 +1,10 @@
-"""The controls of the page of layers: the layer, a pair by name, and the scheme of each side."""
+"""The controls of the page of layers: layer and pair; under "Change" the scheme of each side, and more."""
 
 from __future__ import annotations
 
 import dataclasses
+import html
+from types import MappingProxyType
 from typing import Any
 
 import streamlit as st
@@ -18,6 +20,9 @@ from quantviz.ui.shell.words import language, say
 
 #: Whether the list of more choices was ever open.
 _OPENED = "layers_more_opened"
+#: The schemes that are offered for each side, and its letter.
+_OFFERED = MappingProxyType({"weights": WEIGHTS, "inputs": INPUTS})
+_LETTERS = MappingProxyType({"weights": "W", "inputs": "X"})
 #: More seeds than anybody tries.
 _MOST_SEED = 999_999_999
 
@@ -40,25 +45,36 @@ def show_choices(state: LayerState) -> None:
             lambda name: OWNER.change(pair=PAIRS.get(name, state.pair)),
         ),
     ]
-    for side, offered in (("weights", WEIGHTS), ("inputs", INPUTS)):
-        # The present one too, which a link may have brought.
-        present = getattr(state.pair, side)
-        plain = SchemePair(AS_IT_IS, AS_IT_IS)
-        fitting = (form for form in offered if not plain.with_side(side, form).problem(shape))
-        names = {form: scheme_name(form, side) for form in (AS_IT_IS, *fitting, present)}
-
-        def take(form: str, side: str = side) -> None:
-            OWNER.change(pair=OWNER.state.pair.with_side(side, form))
-
-        controls.append(_control(side, names, present, take))
     with st.container(key="layers_choices", horizontal=True, gap="small"):
         show_controls("layers_schemes", OWNER, *controls, look="qv-inside")
+        st.html(f'<p class="qv-small">{html.escape(_schemes_words(state))}</p>', width="stretch")
         more = st.popover(say("layers.more"), key=MORE, help=say("layers.more_help"), on_change="rerun")
-        # Once opened they stay, and with them an upload and a typed value.
-        if more.open or st.session_state.get(_OPENED):
-            st.session_state[_OPENED] = True
-            with more:
+        with more:
+            show_controls("layers_sides", OWNER, *(_side_control(state, side) for side in _OFFERED))
+            # Once opened they stay, and with them an upload and a typed value.
+            if more.open or st.session_state.get(_OPENED):
+                st.session_state[_OPENED] = True
                 _show_more(state)
+
+
+def _schemes_words(state: LayerState) -> str:
+    """Return the names of both schemes, and on which tokens one static scale of X was chosen."""
+    names = [f"{letter} {scheme_name(getattr(state.pair, side), side)}" for side, letter in _LETTERS.items()]
+    scheme = state.pair.schemes()[1]
+    if scheme is not None and state.pair.static and scheme.layout(state.source.shape[:2]).block_count == 1:
+        names.append(say("layers.static_word"))
+    return " · ".join(names)
+
+
+def _side_control(state: LayerState, side: str) -> Control:
+    """Return the choice of a side's scheme: those that fit, and the present one, which a link may have."""
+    present = getattr(state.pair, side)
+    plain = SchemePair(AS_IT_IS, AS_IT_IS)
+    fits = (form for form in _OFFERED[side] if not plain.with_side(side, form).problem(state.source.shape))
+    names = {form: scheme_name(form, side) for form in (AS_IT_IS, *fits, present)}
+    return _control(
+        side, names, present, lambda form: OWNER.change(pair=OWNER.state.pair.with_side(side, form))
+    )
 
 
 def _control(name: str, names: dict[str, str], now: str, take: Any) -> Control:

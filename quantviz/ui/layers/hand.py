@@ -1,4 +1,5 @@
-"""The knobs of a small layer: the data with which the browser multiplies it while a hand moves something.
+"""How loud the input channels are, under a hand: the data with which the browser computes the layer while the
+ceiling of its scale moves, or a weight or a channel of a small one.
 
 The browser runs the schemes' own arithmetic and sums in the server's order, so that picture and numbers
 follow in the same frame. When the hand lets go, one message goes to the server: see
@@ -10,113 +11,149 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import streamlit as st
 
 from quantviz.browser.packing import pack
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
-from quantviz.lab.layer_moves import fits_layer_hand, moved_layer, range_can_move
+from quantviz.lab.layer_moves import fits_ceiling, fits_layer_hand, moved_layer
 from quantviz.lab.layer_state import LayerState
 from quantviz.schemes.calibration import ManualRange
 from quantviz.text import templates
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.hand import program_of
+from quantviz.ui.layers.picture import PICTURE
 from quantviz.ui.layers.state import OWNER
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
     from quantviz.compiled.javascript import JavaScriptProgram
+    from quantviz.layers.layer_result import LayerResult
     from quantviz.layers.operands import Operand
     from quantviz.ui.layers.state import SeenLayer
 
 _KEY = "layers_hand"
 _SCRIPT = "layer_hand_component"
+#: Bars of the skyline at most; of more channels each shows the loudest of some.
+_BARS = 512
 
 
-def has_hand(seen: SeenLayer, state: LayerState) -> bool:
-    """Return whether the browser multiplies the layer by itself."""
-    return fits_layer_hand(state) and all(
-        each.study is None or _program(each) is not None for each in (seen.result.weights, seen.result.inputs)
-    )
-
-
-def show_hand(seen: SeenLayer, state: LayerState, selected: tuple[int, int, int], chart: str) -> None:
-    """Show the knobs: the range of the inputs, the size of an input channel, and a weight.
+def show_hand(seen: SeenLayer, state: LayerState, selected: tuple[int, int, int]) -> bool:
+    """Show how loud each input channel is, with the ceiling that the one scale of X reaches; of a small layer
+    the size of an input channel and a weight can be moved too. Return whether they can.
 
     Args:
         seen: The layer under the schemes of the state.
         state: The state.
         selected: Token, output and input channel.
-        chart: The key of the picture's container.
     """
     shape = seen.result.shape
+    written = all(
+        each.study is None or _program(each) is not None for each in (seen.result.weights, seen.result.inputs)
+    )
+    small = written and fits_layer_hand(state)
+    ceiling = written and fits_ceiling(state)
 
     def fits(message: dict[str, Any]) -> bool:
-        return bool(message["channel"] < shape[1] and message.get("output", 0) < shape[2])
+        channel = message["channel"]
+        return (channel is None or channel < shape[1]) and bool(message.get("output", 0) < shape[2])
 
     def take() -> None:
         message = last_message(_KEY, _SCRIPT, "release", fits)
         if message is not None:
             OWNER.put(moved_layer(OWNER.state, message))
 
-    with st.container(key="layers_knobs"):
+    # A larger layer sends the same whatever is selected.
+    header, arrays = _skyline(seen, state, (*selected[:2], selected[2] if small else None))
+    if small or ceiling:
+        more, values = _payload(seen, state, selected[2] if small else None)
+        header |= more
+        arrays |= values
+    with st.container(key="layers_knobs" if small else "layers_skyline"):
         component("quantviz_layer_hand", _SCRIPT)(
             key=_KEY,
-            data=pack(*_payload(seen, state, selected, chart)),
+            data=pack({**header, "small": small}, arrays),
             on_release_change=errors.safely(take),
         )
+    return small
+
+
+def _skyline(
+    seen: SeenLayer, state: LayerState, selected: tuple[int, int, int | None]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the header and the arrays of what is seen of every layer: the largest |x| of each channel."""
+    sizes = seen.channels.x_max.float().numpy()
+    starts = np.arange(min(len(sizes), _BARS)) * len(sizes) // min(len(sizes), _BARS)
+    loud = next(iter(seen.channels.loud_inputs), None)
+    header = {
+        "chart": PICTURE,
+        "cell": selected if selected[2] is not None else None,
+        "channels": len(sizes),
+        "loud": loud,
+        "words": _words(*selected[1:]),
+        **_looks(state),
+    }
+    return header, {"sizes": np.maximum.reduceat(sizes, starts)}
 
 
 def _payload(
-    seen: SeenLayer, state: LayerState, selected: tuple[int, int, int], chart: str
+    seen: SeenLayer, state: LayerState, channel: int | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the header and the arrays for the browser."""
+    """Return the header and the arrays with which the browser computes the layer: a small one has a `channel`
+    that can be moved.
+    """
     from quantviz.compiled.javascript import packed_together, write_metrics
     from quantviz.layers.layer_picture import NOISE
 
     result = seen.result
-    _, output, channel = selected
     operands = {"x": result.inputs, "w": result.weights}
     programs = {name: program for name, each in operands.items() if (program := _program(each))}
     sides = {
         name: {"program": list(programs).index(name), **_layout(operands[name], seen)} for name in programs
     }
-    if "x" in sides:
-        sides["x"]["moves"] = range_can_move(state)
-    integers, more = _integers(seen, state)
+    integers, more = _integers(seen, state) if channel is not None else (None, {})
     programs |= more
     scheme = result.inputs.scheme
     calibration = None if scheme is None else scheme.calibration
     by_hand = (calibration.lo, calibration.hi) if isinstance(calibration, ManualRange) else None
-    weight, base = seen.unchanged.whole()
     header = {
-        "chart": chart,
         "shape": result.shape,
         "shown": state.shown,
-        "cell": selected,
         "sides": {"x": None, "w": None, **sides},
         **packed_together(programs.values()),
         "integers": integers and {**integers, **{name: list(programs).index(name) for name in more}},
         "metrics": write_metrics().packed(),
         "symmetric": scheme is not None and scheme.mode == "symmetric",
         "range": by_hand,
+        "reach": by_hand or _reach(result) if fits_ceiling(state) else None,
         "ends": state.held if state.shown == "error" else None,
         "noise": NOISE if state.shown == "error" else 0.0,
-        "largest": {"x": float(base.abs().max()), "w": float(weight.abs().max())},
-        "words": _words(output, channel),
         "refusals": dict(templates("hand.refusals", language())),
-        **_looks(state),
     }
     arrays = {
         "x": result.inputs.values(slice(None)).flatten().numpy(),
         "w": result.weights.values(slice(None)).flatten().numpy(),
-        "base": base[:, channel].contiguous().numpy(),
         "bias": result.bias.numpy(),
         "held": result.held_back.byte().numpy(),
     }
+    if channel is not None:
+        weight, base = seen.unchanged.whole()
+        header["largest"] = float(weight.abs().max())
+        arrays["base"] = base[:, channel].contiguous().numpy()
     return header, arrays
+
+
+def _reach(result: LayerResult) -> tuple[float, float]:
+    """Return the range that the one scale of X is chosen for."""
+    study = result.inputs.study
+    if study is not None and study.range is not None:
+        return float(study.range.lo), float(study.range.hi)
+    x = result.inputs.values(slice(None))
+    used = x[~result.held_back] if result.static else x
+    return float(used.min()), float(used.max())
 
 
 def _integers(
@@ -166,10 +203,11 @@ def _layout(operand: Operand, seen: SeenLayer) -> dict[str, Any]:
     return {"layout": layout, "is_static": operand is seen.result.inputs and seen.result.static}
 
 
-def _words(output: int, channel: int) -> dict[str, str]:
+def _words(output: int, channel: int | None) -> dict[str, str]:
     """Return the words and the templates of what the browser writes."""
+    hand = templates("layers.hand", language())
     return {
-        **{name: say(f"layers.hand.{name}") for name in ("range", "range_lo", "range_hi")},
+        **{name: hand[name] for name in ("skyline", "ceiling", "drag")},
         "channel": say("layers.hand.channel", channel=channel),
         "weight": say("layers.hand.weight", output=output, channel=channel),
         "used": templates("layers.numbers", language())["used"],
@@ -178,6 +216,8 @@ def _words(output: int, channel: int) -> dict[str, str]:
 
 
 def _looks(state: LayerState) -> dict[str, Any]:
+    from quantviz.figures.layer_plots import part_colours
+
     colours = THEMES[theme()]
     ramp = colours.errors if state.shown == "error" else colours.values
     reach = templates("layer_picture", language())
@@ -189,5 +229,10 @@ def _looks(state: LayerState) -> dict[str, Any]:
             "writing": asdict(WRITING),
             "fixed": state.shown == "error",
         },
-        "colors": {**colours.named("text", "muted", "line", "font"), "handle": colours.accent},
+        "colors": {
+            **colours.named("text", "muted", "line", "font"),
+            "handle": colours.accent,
+            "bar": colours.muted,
+            "over": part_colours(theme())["inputs"],
+        },
     }

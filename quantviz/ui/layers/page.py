@@ -1,4 +1,6 @@
-"""The page of layers, one screen: title, schemes, numbers; the multiplication, and the stage beside it."""
+"""The page of layers, one screen: title, finding, schemes; the channels' sizes over the multiplication, and
+beside it the error, its remedy and the stage.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,19 @@ from quantviz.layers.built_in import BuiltInLayer
 from quantviz.models.model_layer import ModelLayer
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import choose_among, show_undo
-from quantviz.ui.components.drop_zone import show_drop_zone
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.layers.cell_tab import show_cell
 from quantviz.ui.layers.channels_tab import show_channels
 from quantviz.ui.layers.choices import show_choices
 from quantviz.ui.layers.compare_tab import show_compare
-from quantviz.ui.layers.hand import has_hand
+from quantviz.ui.layers.hand import show_hand
 from quantviz.ui.layers.integer_tab import show_integer
 from quantviz.ui.layers.method_tab import show_method, show_method_choice
 from quantviz.ui.layers.own_layer import refuse_large
 from quantviz.ui.layers.picture import settled, show_picture
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
-from quantviz.ui.layers.words import show_look, show_numbers, show_remedy
+from quantviz.ui.layers.words import show_finding, show_numbers, show_remedy
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error, say_note
@@ -62,19 +63,14 @@ def show_page() -> None:
     state = OWNER.state
     source = state.source
     layer = source.title(language())
-    look = source.look(language()) if isinstance(source, BuiltInLayer | ModelLayer) else ""
-    # A built-in layer shows something in particular.
-    shows = isinstance(source, BuiltInLayer)
-    hint = "" if shows else look or say("layers.hint")
+    look = source.look(language()) if isinstance(source, BuiltInLayer | ModelLayer) else say("layers.hint")
     title = " › ".join((say("pages.layers"), layer))
     name_tab(say("pages.layers"), layer)
-    _, actions = show_header(title, hint, ("pages/explore/checkpoints.py", say("pages.checkpoints")))
+    _, actions = show_header(title, "", ("pages/explore/checkpoints.py", say("pages.checkpoints")))
     with actions:
         show_undo(OWNER)
         show_copy_link()
-    if shows:
-        show_look(look)
-        show_drop_zone()
+    finding = st.container(key="layers_look")
     show_choices(state)
     warm_up()
     show_page_errors(*OWNER.problems)
@@ -83,6 +79,8 @@ def show_page() -> None:
         seen = _seen(state)
         state = settled(seen, state)
         OWNER.amend(state)
+        with finding:
+            show_finding(seen, look)
         _show_layer(state, seen)
     except QuantVizError as problem:
         st.error(say_error(problem))
@@ -101,16 +99,17 @@ def _seen(state: LayerState) -> SeenLayer:
 
 def _show_layer(state: LayerState, seen: SeenLayer) -> None:
     cell = state.cell or seen.worst
-    if not isinstance(state.source, BuiltInLayer):
-        show_remedy(seen, state)
-    with st.container(key="layers_numbers"):
-        show_numbers(seen)
+    channel = int(seen.products(cell).channels[0]) if state.channel is None else state.channel
     with st.container(key="layers_scene"):
-        # With knobs, the picture leaves them room.
-        left = "layers_left_hand" if has_hand(seen, state) else "layers_left"
-        with st.container(key=left, gap="xsmall"):
-            show_picture(seen, state, cell)
+        with st.container(key="layers_left", gap="xsmall"):
+            hand = show_hand(seen, state, (*cell, channel))
+            # With knobs, the picture leaves them room.
+            with st.container(key="layers_view_hand" if hand else "layers_view", gap="xsmall"):
+                show_picture(seen, state, (*cell, channel if hand else state.channel), hand=hand)
         with st.container(key="layers_right", gap="xsmall"):
+            with st.container(key="layers_numbers", gap="xsmall"):
+                show_numbers(seen)
+                show_remedy(seen, state)
             _show_stage(TabContent(state, seen, cell))
             for note in seen.notes:
                 st.caption(say_note(note))

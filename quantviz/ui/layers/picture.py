@@ -15,7 +15,6 @@ from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.small_parts import term
-from quantviz.ui.layers.hand import has_hand, show_hand
 from quantviz.ui.layers.state import OWNER
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say, theme
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
     from quantviz.layers.layer_picture import LayerPicture
     from quantviz.ui.layers.state import SeenLayer
 
-_KEY = "layers_picture"
+#: The key of the chart.
+PICTURE = "layers_picture"
 _BRIDGE = "layers_bridge"
 _SCRIPT = "multiplication_bridge"
 #: CSS pixels of the picture until the browser sends the height of its place, which is this on a laptop.
@@ -35,8 +35,14 @@ _MEASURED = "layers_height"
 _NOISE = 1e-6
 
 
-def show_picture(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
-    """Show X, Wᵀ and Y of the part in view, and the controls above them."""
+def show_picture(
+    seen: SeenLayer, state: LayerState, selected: tuple[int, int, int | None], *, hand: bool
+) -> None:
+    """Show X, Wᵀ and Y of the part in view, and their controls in the corner between X and Wᵀ.
+
+    `selected` is a token, an output, and the channel of a product if one is chosen. With `hand`, the input
+    and the weight of that product can be dragged.
+    """
     from quantviz.figures.multiplication import multiplication_alt, multiplication_figure
 
     lines = state.lines or LayerPart.whole(seen.result.shape)
@@ -58,16 +64,11 @@ def show_picture(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
             show_button(say("layers.fit"), "layers_fit", lambda: OWNER.change(held=None))
         about = term(say("layers.how"), say(_hint(picture)), key="layers_how")
         st.html(f'<p class="qv-small">{about}</p>', width="stretch")
-    channel = state.channel
-    hand = has_hand(seen, state)
-    if hand:
-        channel = int(seen.products(cell).channels[0]) if channel is None else channel
-        show_hand(seen, state, (*cell, channel), _KEY)
-    _bridge(seen, (*cell, channel), picture, hand=hand)
-    with st.container(key=_KEY):
+    _bridge(seen, selected, picture, ends, hand=hand)
+    with st.container(key=PICTURE):
         st.plotly_chart(
             multiplication_figure(picture, ends, height=_height(), language=language(), theme=theme()),
-            key=f"{_KEY}_chart",
+            key=f"{PICTURE}_chart",
             height="stretch",
             theme=None,
             config={"displayModeBar": False, "displaylogo": False, "doubleClick": False},
@@ -114,29 +115,37 @@ def _values_reach(seen: SeenLayer, picture: LayerPicture) -> tuple[float, ...]:
 
 
 def _ends(seen: SeenLayer, picture: LayerPicture, state: LayerState) -> ColourEnds:
-    """Return the ends of the colours: the same for x and x̂, whatever part is in view."""
+    """Return the ends of the colours, whatever part is in view."""
     from quantviz.figures.multiplication import ColourEnds
 
     if picture.shown == "error":
         return ColourEnds(*(state.held or errors_reach(seen)))
-    return ColourEnds(*_values_reach(seen, picture))
+    x, w, y = _values_reach(seen, picture)
+    if picture.shown == "codes":
+        whole = seen.picture(LayerPart.whole(seen.result.shape), "codes")
+        x, w = whole.x.largest, whole.w.largest
+    return ColourEnds(x, w, y)
 
 
 def _bridge(
-    seen: SeenLayer, selected: tuple[int, int, int | None], picture: LayerPicture, *, hand: bool
+    seen: SeenLayer,
+    selected: tuple[int, int, int | None],
+    picture: LayerPicture,
+    ends: ColourEnds,
+    *,
+    hand: bool,
 ) -> None:
-    """Put the script on the page that lights lines of the chart and reports clicks and zooms.
-
-    `selected` is a token, an output, and the channel of a product if one is chosen. With `hand`, the input
-    and the weight of that product can be dragged.
-    """
+    """Put the script on the page that lights lines of the chart and reports clicks and zooms."""
     colours = THEMES[theme()]
     header: dict[str, Any] = {
-        "chart": _KEY,
+        "chart": PICTURE,
         "selected": list(selected),
         "edges": {},
         "held": None,
         "hand": hand,
+        "ends": [ends.x, ends.w, ends.y],
+        "loud": next(iter(seen.channels.loud_inputs), None),
+        "channels": seen.result.shape[1],
         "height": _height(),
         "labels": [say(f"layers.card.{name}") for name in ("token", "input", "output")],
         "whats": {name: say(f"layer_picture.{picture.shown}.{name}") for name in ("x", "w", "y")},

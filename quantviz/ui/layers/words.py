@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import math
-import re
+from collections.abc import Sequence
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -27,13 +28,16 @@ from quantviz.text import text
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.small_parts import term
 from quantviz.ui.layers.state import OWNER, SeenLayer
-from quantviz.ui.shell.words import language, method_name, plain, say, sentences, share, unbroken
+from quantviz.ui.shell.words import language, method_name, plain, say, sentences, share, theme, unbroken
+
+if TYPE_CHECKING:
+    from quantviz.layers.operands import Operand
+
+#: The parts of the output error, in the order of their bar.
+PARTS = ("inputs", "cross", "weights")
 
 #: The axis that a recipe's row is of, for each side; a column is an input channel of both.
 _LINES = {"weights": "output", "inputs": "token"}
-
-#: The first sentence of a text and the others, in both languages.
-_FIRST = re.compile(r"(.+?(?:\.(?= )|。|$))\s*(.*)")
 
 
 def scheme_name(form: str, side: str) -> str:
@@ -85,53 +89,96 @@ def pair_names() -> dict[str, str]:
     return {name: say(f"layers.pairs.{name}") for name in PAIRS}
 
 
-def show_numbers(seen: SeenLayer) -> None:
-    """Show the error on the tokens held back and on those used, SQNR, the parts' shares, and bits."""
-    used, held_back = seen.result.rel_out
+def show_finding(seen: SeenLayer, look: str) -> None:
+    """Show what is loud in the layer and what that does, in one sentence; `look` unfolds behind it."""
+    more = f" <small>{term(say('layers.more_on_it'), look, key='layers_look')}</small>" if look else ""
+    st.html(f'<p class="qv-finding">{html.escape(unbroken(_finding(seen)))}{more}</p>')
+
+
+def _finding(seen: SeenLayer) -> str:
+    """Return the sentence on the side of most of the error: its loudest channel, and who shares its scale."""
     parts = seen.result.parts
-    numbers = [
-        _number("rel_out", percent(held_back), say("layers.numbers.used", used=percent(used))),
+    if not seen.result.rel_out.held_back:
+        return say("layers.finding.none")
+    side = max(("inputs", "weights"), key=lambda each: parts[each].share.held_back)
+    loud, sizes, letter = {
+        "inputs": (seen.channels.loud_inputs, seen.channels.x_max, "X"),
+        "weights": (seen.channels.loud_weights, seen.channels.w_max, "W"),
+    }[side]
+    if not loud:
+        return say("layers.finding.even", side=letter)
+    times = short_number(float(sizes[loud[0]] / sizes.median()), 2)
+    sharing = _sharing(getattr(seen.result, side), float(sizes[loud[0]]))
+    reach = say(f"layers.finding.reach_{sharing}", side=letter)
+    return sentences(say(f"layers.finding.loud_{side}", channel=loud[0], times=times), reach)
+
+
+def _sharing(operand: Operand, size: float) -> str:
+    """Return the values that share a scale with a channel's own, the largest of which is `size`: "all"
+    others, "some" of them, or "none"; "cut" where the range was set by hand and ends below them.
+    """
+    if operand.study is None:
+        return "none"
+    by_hand = operand.study.scheme.calibration
+    if isinstance(by_hand, ManualRange) and max(-by_hand.lo, by_hand.hi) < size:
+        return "cut"
+    layout = operand.study.layout
+    if layout.block_count == 1:
+        return "all"
+    by_column = layout.block_count == operand.shape[1] and layout.block_size == operand.shape[0]
+    return "none" if by_column else "some"
+
+
+def show_numbers(seen: SeenLayer) -> None:
+    """Show the output error, large, the shares of X and W in it as a bar, and the other numbers."""
+    from quantviz.figures.layer_plots import part_colours
+
+    used, held_back = seen.result.rel_out
+    shades = part_colours(theme())
+    shares = {name: seen.result.parts[name].share.held_back for name in PARTS}
+    # A part that cancels others has no place in the bar.
+    sizes = [max(share, 0.0) for share in shares.values()]
+    bar = stacked_bar(sizes, [shades[name] for name in PARTS], 0.0, sum(sizes))
+    told = (
+        f'<span><span class="qv-swatch" style="background:{shades[name]}"></span> '
+        f"{_number(f'part_{name}', share_of(shares[name]))}</span>"
+        for name in PARTS
+    )
+    others = (
         _number("output_db", decibels(seen.output_db)),
         _number("weight_db", decibels(seen.weight_db)),
-        *(
-            _number(f"part_{name}", share_of(parts[name].share.held_back))
-            for name in ("weights", "inputs", "cross")
-        ),
         _number("bits", both_bits(seen)),
-    ]
-    st.html(f'<div class="qv-layer-numbers">{"".join(numbers)}</div>')
-
-
-def show_look(words: str) -> None:
-    """Show what a built-in layer shows: its first sentence large, the others unfolded by a word."""
-    first, rest = _FIRST.fullmatch(words).groups()  # type: ignore[union-attr]
-    more = term(say("layers.more_on_it"), rest, key="layers_look") if rest else ""
-    with st.container(key="layers_look"):
-        st.html(f'<p class="qv-finding">{html.escape(first)} <small>{more}</small></p>')
+    )
+    error = _number("rel_out", percent(held_back), say("layers.numbers.used", used=percent(used)))
+    st.html(
+        f'<div class="qv-layer-numbers"><p class="qv-large">{error}</p>'
+        f'<p class="qv-parts">{"".join(told)}</p>'
+        f'<i class="qv-share" style="background:{bar}"></i>'
+        f'<p class="qv-others">{"".join(others)}</p></div>'
+    )
 
 
 def show_remedy(seen: SeenLayer, state: LayerState) -> None:
-    """Show what most of the layer's error comes from and the remedy to try first, with a button that takes
-    it; nothing where none is known.
+    """Show the remedy that leaves the layer the least error, with a button that takes it; nothing where none
+    is known.
     """
-    from quantviz.lab.layer_remedy import first_remedy
+    from quantviz.lab.layer_remedy import best_remedy
 
     if state.method != NEAREST:
         return
-    found = seen.found("remedy", partial(first_remedy, pair=state.pair))
+    found = seen.found("remedy", partial(best_remedy, pair=state.pair))
     if found is None:
         return
-    cause = say(f"layers.remedy.{found.cause}", channel=found.channel, times=short_number(found.times))
     taken = method_name(found.method)
     if found.method == NEAREST:
         side = "weights" if found.pair.weights != state.pair.weights else "inputs"
         taken = say(f"layers.remedy.finer_{side}", scheme=scheme_name(getattr(found.pair, side), side))
-    numbers = {"before": percent(found.before), "after": percent(found.after)}
-    fix = say("layers.remedy.fix", remedy=taken, **numbers)
+    less = short_number(found.before / found.after, 2) if found.after else "∞"
+    fix = say("layers.remedy.fix", remedy=taken, after=percent(found.after), less=less)
     some = say("layers.remedy.some", count=found.outputs, all=seen.result.shape[2])
-    words = sentences(cause, fix, some if found.outputs < seen.result.shape[2] else "")
-    with st.container(key="layers_look", horizontal=True, wrap=False, vertical_alignment="center"):
-        st.html(f'<p class="qv-finding">{html.escape(unbroken(words))}</p>', width="stretch")
+    words = sentences(fix, some if found.outputs < seen.result.shape[2] else "")
+    with st.container(key="layers_fix", horizontal=True, wrap=False, vertical_alignment="center"):
+        st.html(f"<p>{html.escape(unbroken(words))}</p>", width="stretch")
         take = partial(OWNER.change, pair=found.pair, method=found.method)
         show_button(say("layers.remedy.take"), "layers_remedy", take)
 
@@ -140,6 +187,30 @@ def _number(name: str, value: str, line: str = "") -> str:
     words = term(say(f"layers.numbers.{name}"), say(f"layers.numbers.{name}_help"), key=f"layer_{name}")
     small = f" <small>{html.escape(line)}</small>" if line else ""
     return f'<span class="qv-number" data-qv-layer="{name}">{words} <b>{html.escape(value)}</b>{small}</span>'
+
+
+def stacked_bar(values: Sequence[float], colours: Sequence[str], low: float, high: float) -> str:
+    """Return the CSS of a bar from `low` to `high` that stacks values from 0 on, negative ones to the left.
+
+    >>> stacked_bar((2.0, -1.0), ("#aaa", "#bbb"), -1.0, 3.0)
+    'linear-gradient(90deg,#0000 0%,#bbb 0% 25%,#aaa 25% 75%,#0000 75%)'
+    """
+    width = (high - low) or 1.0
+    left = right = 0.0
+    parts = []
+    for value, colour in zip(values, colours, strict=True):
+        if value < 0:
+            parts.append((left + value, left, colour))
+            left += value
+        elif value:
+            parts.append((right, right + value, colour))
+            right += value
+
+    def place(value: float) -> str:
+        return f"{100 * (value - low) / width:.3g}%"
+
+    inner = "".join(f"{colour} {place(start)} {place(end)}," for start, end, colour in sorted(parts))
+    return f"linear-gradient(90deg,#0000 {place(left)},{inner}#0000 {place(right)})"
 
 
 def show_terms(*names: str) -> None:

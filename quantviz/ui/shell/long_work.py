@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from quantviz.budget import Ended
-from quantviz.jobs import SHORT, Cost, runner
+from quantviz.jobs import SHORT, Cost, no_answer, runner
 from quantviz.sources.sandbox import READING, read_apart
 from quantviz.streaming.compiling import run_without_compiling
 from quantviz.ui.shell import streamlit_private
@@ -30,12 +30,19 @@ def prepare_reading() -> None:
         runner().prepare(("quantviz.sources.sandboxed", "quantviz.sources.layouts.decoded"), confined=True)
 
 
-def read_file(work: Callable[[], T], key: Hashable, file: str, *, cost: Cost = READING) -> T:
+def read_file(
+    work: Callable[[], T],
+    key: Hashable,
+    file: str,
+    *,
+    cost: Cost = READING,
+    answers: Callable[[Any], Any] = no_answer,
+) -> T:
     """Return the result of work that reads a file from outside, for this session: see `read_apart`."""
     is_wanted, owner = streamlit_private.is_awaited(), streamlit_private.session_id()
     try:
         with run_queue().leave():
-            return read_apart(work, key, file, owner=owner, is_wanted=is_wanted, cost=cost)
+            return read_apart(work, key, file, owner=owner, is_wanted=is_wanted, cost=cost, answers=answers)
     except Ended as end:
         streamlit_private.end_if_asked()
         raise end.problem.again() from None

@@ -35,9 +35,11 @@ FACT_BYTES = "QUANTVIZ_SHARED_FACTS_BYTES"
 _DEFAULTS: Mapping[str, int] = {TENSOR_BYTES: 2 * 2**30, FACT_BYTES: 512 * 2**20}
 #: Bytes counted for a value beyond its numbers: keys, objects.
 _OBJECT = 1024
-#: Seconds after which a value of more than so many bytes is let go that nobody asks for.
+#: Seconds after which a value of more than so many bytes is let go that nobody asks for; of more than the
+#: second number where there is no session.
 _UNUSED_SECONDS = 40.0
 _LARGE = 2**24
+_SMALL = 2**20
 _NOTHING = object()
 
 
@@ -104,11 +106,13 @@ class Shared:
                 self._keep(key, value, self._clock() - start)
             return value
 
-    def forget_unused(self) -> bool:
-        """Let go of large values that nobody has asked for in a while; return whether there were some."""
+    def forget_unused(self, least: int = _LARGE) -> bool:
+        """Let go of values of more than `least` bytes that nobody has asked for in a while; return whether
+        there were some.
+        """
         with self._lock:
             before = self._clock() - _UNUSED_SECONDS
-            old = [key for key, kept in self._kept.items() if kept.used < before and kept.bytes > _LARGE]
+            old = [key for key, kept in self._kept.items() if kept.used < before and kept.bytes > least]
             for key in old:
                 del self._kept[key]
             return bool(old)
@@ -199,9 +203,12 @@ def shared_fact(key: Hashable, make: Callable[[], T], *, aside: bool = False, by
     return _cache(FACT_BYTES).get(key, make, aside=aside, by_job=by_job)
 
 
-def forget_unused() -> bool:
-    """Let go of large facts that no session has asked for in a while; return whether there were some."""
-    return _cache(FACT_BYTES).forget_unused()
+def forget_unused(*, is_alone: bool) -> bool:
+    """Let go of large facts that no session has asked for in a while; without any session of tensors and
+    smaller facts, too. Return whether there were some.
+    """
+    facts = _cache(FACT_BYTES).forget_unused(_SMALL if is_alone else _LARGE)
+    return (is_alone and _cache(TENSOR_BYTES).forget_unused(_SMALL)) or facts
 
 
 @st.cache_resource(show_spinner=False)

@@ -110,7 +110,7 @@ def run_queue() -> RunQueue:
 
 
 @st.cache_resource(show_spinner=False)
-def forget_ended_sessions(_forget_unused: Callable[[], bool]) -> bool:
+def forget_ended_sessions(_forget_unused: Callable[..., bool]) -> bool:
     """Free sessions that were not resumed within `server.disconnectedSessionTTL`, with their uploads.
 
     Now and then `_forget_unused` is called too, which returns whether it let go of anything.
@@ -124,7 +124,7 @@ def forget_ended_sessions(_forget_unused: Callable[[], bool]) -> bool:
     return True
 
 
-def _forget_now_and_then(forget_unused: Callable[[], bool]) -> None:
+def _forget_now_and_then(forget_unused: Callable[..., bool]) -> None:
     pause = min(_BETWEEN_LOOKS, max(1.0, float(st.get_option("server.disconnectedSessionTTL"))))
     before: set[str] = set()
     while True:
@@ -132,7 +132,7 @@ def _forget_now_and_then(forget_unused: Callable[[], bool]) -> None:
         if not runtime.exists():
             return
         now = streamlit_private.expire_sessions()
-        unused = forget_unused()
+        unused = forget_unused(is_alone=not now)
         if not now:
             runner().rest()
         if before - now or unused:

@@ -25,6 +25,7 @@ from quantviz.ui.lab.sidebar.folder import (
 )
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.words import plain, say, say_error
 
@@ -109,7 +110,7 @@ def _choose(model: PublishedModel) -> None:
     # One that could not be opened is not requested again in each run.
     if file and st.session_state.get(_LISTED) == (model.commit, file):
         with run_queue().leave():
-            catalog = published_catalog(model, file)
+            catalog = published_catalog(model, file, read_file)
 
         def label(name: str) -> str:
             return visible(name) if file.lower().endswith(_INDEX) else tensor_label(name, catalog, name)
@@ -145,7 +146,7 @@ def _open_first(model: PublishedModel) -> None:
     st.session_state["hub_tensor_filter"] = ""
     st.session_state["hub_tensor"] = None
     file = st.session_state["hub_file"]
-    st.session_state["hub_tensor"] = _first(published_catalog(model, file))
+    st.session_state["hub_tensor"] = _first(published_catalog(model, file, read_file))
     st.session_state[_LISTED] = (model.commit, file)
     _take(model)
 
