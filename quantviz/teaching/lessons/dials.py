@@ -22,9 +22,9 @@ from quantviz.teaching.lessons.dial_series import Series, Tensor
 class Dial:
     """A kind of dial."""
 
-    #: Its function, which returns a `Series` of the step's tensor, of those beside it, and of the place of
-    #: the hand where stops depend on it.
-    maker: str
+    #: Its module, whose `function` returns a `Series` of the step's tensor, of those beside it, and of the
+    #: hand's place where stops depend on it.
+    module: str
     #: The names of its numbers, besides `dial`, the number of a stop.
     numbers: tuple[str, ...]
     #: The states of the step that it reads besides the step's own.
@@ -32,20 +32,24 @@ class Dial:
     #: Whether its stops are buttons that lead on from the hand's place, as an order that is chosen piece by
     #: piece, and not places of a slider.
     presses: bool = False
+    function: str = "series"
 
 
-_HERE = "quantviz.teaching.lessons"
+_CACHE = "quantviz.teaching.lessons.cache_dials"
+_LEARNING = "quantviz.teaching.lessons.learning_dials"
+_TRAINING = "quantviz.teaching.lessons.training_dials"
+_COST = "quantviz.teaching.lessons.cost_dials"
 _ATTENTION = ("key_error", "centred_error", "value_error")
 _GRADIENT = ("zeroed_e4m3", "zeroed_e5m2", "clipped_e4m3", "clipped_e5m2", "wrong_e4m3", "wrong_e5m2")
 DIALS: Mapping[str, Dial] = MappingProxyType(
     {
         "smoothing": Dial(
-            f"{_HERE}.dial_smoothing.series",
+            "quantviz.teaching.lessons.dial_smoothing",
             ("output_error", "weight_error", "plain_error", "best_alpha", "loudest_input", "loudest_weight"),
             ("inputs",),
         ),
         "turning": Dial(
-            f"{_HERE}.dial_turning.series",
+            "quantviz.teaching.lessons.dial_turning",
             (
                 *("squares", "peak", "turned_mse", "turned_sqnr", "turned_step", "gain_db"),
                 *("best_angle", "goal_angle"),
@@ -53,7 +57,7 @@ DIALS: Mapping[str, Dial] = MappingProxyType(
             ("weights",),
         ),
         "sliding": Dial(
-            f"{_HERE}.dial_rounding.series",
+            "quantviz.teaching.lessons.dial_rounding",
             (
                 *("rounded", "wrong_ways", "gptq_error", "gptq_weight_error", "nearest_error"),
                 *("nearest_weight_error", "loudest_order", "wrong_order", "together"),
@@ -62,23 +66,24 @@ DIALS: Mapping[str, Dial] = MappingProxyType(
             ("inputs",),
             presses=True,
         ),
-        "kv_cut": Dial(f"{_HERE}.cache_dials.cut", _ATTENTION, ("values", "queries")),
-        "kv_mean": Dial(f"{_HERE}.cache_dials.mean", _ATTENTION, ("values", "queries")),
+        "kv_cut": Dial(_CACHE, _ATTENTION, ("values", "queries"), function="cut"),
+        "kv_mean": Dial(_CACHE, _ATTENTION, ("values", "queries"), function="mean"),
         "kv_length": Dial(
-            f"{_HERE}.cache_dials.length", ("cache_16", "cache_rounded", "weights_16", "weights_rounded")
+            _CACHE, ("cache_16", "cache_rounded", "weights_16", "weights_rounded"), function="length"
         ),
         "learn": Dial(
-            f"{_HERE}.learning_dials.stairs",
+            _LEARNING,
             ("updates", "w_straight", "rounded_straight", "loss_straight", "loss_true"),
             presses=True,
+            function="stairs",
         ),
-        "rate": Dial(f"{_HERE}.learning_dials.rates", ("swing", "upper_share", "mean_rounded")),
-        "lost": Dial(f"{_HERE}.learning_dials.lost", ("wanted", "nearest_moved", "chance_moved")),
-        "gradient": Dial(f"{_HERE}.training_dials.step", _GRADIENT),
-        "loss_scale": Dial(f"{_HERE}.training_dials.loss_scale", (*_GRADIENT, "best_power")),
-        "packing": Dial(f"{_HERE}.cost_dials.packing", ("time_16", "time_packed", "codes_a_word")),
-        "texts": Dial(f"{_HERE}.cost_dials.texts", ("seen_error", "other_error", "nearest_error", "halving")),
-        "budget": Dial(f"{_HERE}.cost_dials.budget", ("sums_right", "adder_bits")),
+        "rate": Dial(_LEARNING, ("swing", "upper_share", "mean_rounded"), function="rates"),
+        "lost": Dial(_LEARNING, ("wanted", "nearest_moved", "chance_moved"), function="lost"),
+        "gradient": Dial(_TRAINING, _GRADIENT, function="step"),
+        "loss_scale": Dial(_TRAINING, (*_GRADIENT, "best_power"), function="loss_scale"),
+        "packing": Dial(_COST, ("time_16", "time_packed", "codes_a_word"), function="packing"),
+        "texts": Dial(_COST, ("seen_error", "other_error", "nearest_error", "halving"), function="texts"),
+        "budget": Dial(_COST, ("sums_right", "adder_bits"), function="budget"),
     }
 )
 #: The names that formulas have for numbers of dials.
@@ -119,8 +124,9 @@ class DialState(LabState):
 @lru_cache(maxsize=16)
 def _series(dial: str, tensors: tuple[Tensor, ...], at: str) -> Series:
     presses = DIALS[dial].presses
-    module, _, function = DIALS[dial].maker.rpartition(".")
-    made: Series = getattr(import_module(module), function)(*tensors, *([at] if presses else []))
+    made: Series = getattr(import_module(DIALS[dial].module), DIALS[dial].function)(
+        *tensors, *([at] if presses else [])
+    )
     return made
 
 
