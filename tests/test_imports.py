@@ -171,7 +171,7 @@ ALLOWED = {
     " streaming tensors text whole_files",
     "checkpoints": "analysis budget compiled errors evaluation jobs layers pickling public_calls"
     " quantization quoting schemes sources streaming tensors text whole_files",
-    "models": "budget checkpoints errors evaluation layers pickling public_calls quantization schemes"
+    "models": "checkpoints errors evaluation layers pickling public_calls quantization schemes"
     " sources streaming tensors text whole_files",
     "lab": "errors layers models schemes sources streaming tensors text",
     "figures": "analysis checkpoints errors evaluation layers models public_calls quantization schemes"
@@ -204,7 +204,8 @@ ALLOWED = {
     "ui/gallery": "browser figures lab sources teaching ui/components ui/shell",
     "ui/teacher": "analysis errors figures lab rooms teaching text ui/components ui/layers ui/lessons"
     " ui/shell",
-    "ui/home": "browser compiled figures lab schemes sources text ui/components ui/lab ui/shell",
+    "ui/home": "browser compiled errors figures lab models schemes sources text ui/components ui/lab"
+    " ui/shell",
     "ui/drop": "checkpoints errors models sources text ui/checkpoints ui/lab ui/shell",
 }
 

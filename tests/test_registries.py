@@ -56,6 +56,7 @@ ELSEWHERE = {
     ("metrics", "quantviz/browser/hand/hand.js"): "the numbers of the tiles while a hand moves",
     ("granularities", "quantviz/ui/lab/learning.py"): "the controls at which a term is met",
     ("recipes", "quantviz/lab/layer_state.py"): "the recipes of a menu; a link takes any",
+    ("recipes", "quantviz/ui/checkpoints/model_state.py"): "formats of weights whose bits are not chosen",
     ("recipes", "quantviz/ui/checkpoints/state.py"): "chosen at first, as each takes its time",
     ("integer engines", "quantviz/quantization/code_sums.py"): "engines whose sums and averages are known",
     ("conventions", "quantviz/schemes/scheme.py"): "engines with an option for 7 bits",

@@ -198,7 +198,7 @@ _WINDOW = Record({"top": Whole(), "left": Whole(), "rows": Whole(1), "cols": Who
 _OUTPUT = Record({"token": Whole(), "output": Whole(), "channel": Maybe(Whole())})
 _LINES = Record(dict.fromkeys(("tokens", "inputs", "outputs"), FixedList((Whole(), Whole(1)))))
 _PARTS = Named(Text(LONGEST_FORM), Text(40), MOST_PARTS)
-_GO = Record({"page": Word(("lab", "lesson")), "parameters": Maybe(_PARTS)})
+_GO = Record({"page": Word(("lab", "lesson", "model")), "parameters": Maybe(_PARTS)})
 #: Choices of hands in their order: a number, the page, the field and the value's form in links.
 _CHOICES = Items(FixedList((Whole(1), Text(40), Text(80), Text(LONGEST_FORM))), 1, MOST_CHOSEN)
 #: New place of a ruler's handle: see `quantviz/browser/ruler/handles.js`.

@@ -22,11 +22,14 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
     from quantviz.models.layer_effects import LayerEffect
+    from quantviz.models.predicting import SchemeNumbers
 
 #: The least span of a logarithmic scale, in powers of ten.
 _LEAST_POWERS = 1.0
 #: The least KL divergence and error that a logarithmic axis shows.
 _LEAST = 1e-9
+#: The same of schemes, whose errors are larger, and their largest SQNR in dB.
+_LEAST_SHOWN, _MOST_DB = 1e-6, 60.0
 #: Bits without colour, and those of the strongest.
 _FEWEST, _MOST = 1, 8
 #: The least number of ticks of such an axis, where there are so many of one digit.
@@ -102,6 +105,70 @@ def predictions_figure(
         [effect.kl_alone for effect in effects]
     )
     return UncheckedFigure({"data": traces, "layout": layout})
+
+
+def schemes_figure(
+    rows: Sequence[SchemeNumbers],
+    number: str,
+    words: Sequence[str],
+    kinds: Mapping[str, str],
+    *,
+    height: int,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+) -> UncheckedFigure:
+    """Return a dot for each scheme: a number of it, against the sums that an adder has right under it. A
+    dot's data is its place in `rows`.
+
+    Args:
+        rows: The numbers of the schemes.
+        number: The field on the axis.
+        words: The name of each scheme.
+        kinds: The name of each kind of scheme, by the kind: each has a colour.
+        height: CSS pixels.
+        language: The language of the words.
+        theme: One of `THEMES`.
+    """
+    traces = []
+    for kind, (name, colour) in zip(kinds, coloured(kinds.values(), theme), strict=True):
+        of_kind = [(k, each) for k, each in enumerate(rows) if each.kind == kind]
+        cards = [
+            f"<b>{words[k]}</b><br>"
+            + text(
+                "model_plots.card.scheme",
+                language,
+                value=written(getattr(each, number), number),
+                right=each.right,
+            )
+            for k, each in of_kind
+        ]
+        # Without an error the SQNR is infinite: it stands at the end.
+        traces.append(
+            scatter(
+                "markers",
+                [_placed(getattr(each, number), number) for _, each in of_kind],
+                [each.right for _, each in of_kind],
+                name=name,
+                customdata=[[k] for k, _ in of_kind],
+                hovertext=cards,
+                hoverinfo="text",
+                marker={"size": 10, "color": colour},
+            )
+        )
+    layout = bare_layout(THEMES[theme], height, (52, 12, 8, 42))
+    layout |= {"hovermode": "closest", "clickmode": "event+select"}
+    layout["xaxis"] |= _titled(text(f"model_plots.{number}", language)) | (
+        {"autorange": "reversed"}
+        if number == "weight_db"
+        else _logarithmic([_placed(getattr(each, number), number) for each in rows])
+    )
+    layout["yaxis"] |= _titled(text("model_plots.right", language)) | {"range": [-30, 1030]}
+    return UncheckedFigure({"data": traces, "layout": layout})
+
+
+def _placed(value: float, number: str) -> float:
+    """Return where a number stands on its axis: without an error, at the axis's end."""
+    return min(value, _MOST_DB) if number == "weight_db" else max(value, _LEAST_SHOWN)
 
 
 def kinds_of(effects: Sequence[LayerEffect]) -> dict[str, str]:
@@ -249,6 +316,9 @@ def _strengths(values: Sequence[float], number: str) -> list[float]:
     if number == "weight_db":
         scaled = [-min(value, max(finite)) for value in values]
         least = 3.0
+    elif number == "sums_lost":
+        scaled = list(values)
+        least = 1.0
     else:
         scaled = [math.log10(max(value, _LEAST)) for value in values]
         least = _LEAST_POWERS
@@ -263,9 +333,10 @@ def written(value: float, number: str) -> str:
 
 
 def _card(effect: LayerEffect, language: str) -> str:
-    """Return the words of a layer on hover: its name and its four numbers."""
+    """Return the words of a layer on hover: its name and its numbers."""
     lines = [
         text(f"model_plots.card.{name}", language, value=written(getattr(effect, name), name))
-        for name in ("weight_db", "rel_out", "kl_alone", "kl_others")
+        for name in ("weight_db", "rel_out", "kl_alone", "kl_others", "sums_lost")
+        if getattr(effect, name) is not None
     ]
     return "<br>".join((f"<b>{effect.name}</b>", *lines))

@@ -12,13 +12,15 @@ from quantviz.layers.operands import scheme_of
 from quantviz.pickling import Picklable
 from quantviz.public_calls import check_fields, checked_fields, public_class
 from quantviz.schemes.calibration import Given
-from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup
+from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup, PerTensor
 from quantviz.schemes.scheme import Scheme
 
 #: The numbers of bits that a model is usually tried at, from the most.
 BITS = (16, 8, 7, 6, 5, 4, 3, 2)
-#: Which weights share a scale: each row's, or a group's of a row.
-SHARED = MappingProxyType({"row": PerChannel(0), "g32": PerGroup(32)})
+#: Which weights share a scale: each row's, all, or a group's of a row.
+SHARED = MappingProxyType(
+    {"row": PerChannel(0), "tensor": PerTensor(), "g32": PerGroup(32), "g16": PerGroup(16)}
+)
 
 
 def scheme_of_bits(bits: int, granularity: Granularity = SHARED["row"]) -> Scheme:

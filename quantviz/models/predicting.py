@@ -9,27 +9,22 @@ from types import MappingProxyType
 
 import torch
 
-from quantviz.budget import StepCounter
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.moments import Moments
-from quantviz.models.character_model import ADDER, network_of
+from quantviz.models.character_model import network_of
 from quantviz.models.layer_effects import rank_correlation
-from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, scheme_of_bits
+from quantviz.models.model_schemes import SHARED, LayerSchemes, ModelSchemes, scheme_of_bits
 from quantviz.models.network import HEAD
 from quantviz.models.running import RunResult, run_built_in
-from quantviz.schemes.granularity import PerChannel, PerGroup, PerTensor
-
-#: Which weights share a scale in the schemes that are tried.
-_SHARED = MappingProxyType(
-    {"per_tensor": PerTensor(), "per_row": PerChannel(0), "g32": PerGroup(32), "g16": PerGroup(16)}
-)
+from quantviz.models.sums import DRAWN, wilson_interval
+from quantviz.schemes.granularity import PerChannel, PerTensor
 
 
 @dataclass(frozen=True)
 class SchemeNumbers:
     """The numbers of an adder under one scheme."""
 
-    #: The scheme in words, such as "int4_per_row gptq".
+    #: The scheme in words, such as "int4_row gptq".
     name: str
     #: SQNR in dB of all weights that are rounded, inf without an error.
     weight_db: float
@@ -37,8 +32,17 @@ class SchemeNumbers:
     rel_out: float
     #: KL divergence in bits a character of the answers.
     kl: float
-    #: Sums that are right.
+    #: Sums that are right, of `DRAWN`.
     right: int
+
+    @property
+    def kind(self) -> str:
+        """Return its kind: "weights", "methods" for weights by a method, "inputs" or "cache"."""
+        if "inputs" in self.name:
+            return "inputs"
+        if self.name.startswith("keys"):
+            return "cache"
+        return "methods" if " " in self.name else "weights"
 
 
 #: The numbers that may predict, each larger for larger errors.
@@ -55,38 +59,36 @@ def tried_schemes() -> Mapping[str, ModelSchemes]:
     """Return schemes of weights, inputs, methods and the cache, by their names.
 
     >>> found = tried_schemes()
-    >>> len(found), str(found["int3_per_row gptq"].layers)
+    >>> len(found), str(found["int3_row gptq"].layers)
     (62, 'int3,symmetric,per_channel,min_max,course;-;gptq')
     """
     return MappingProxyType(dict(_tried()))
 
 
 def _tried() -> Iterator[tuple[str, ModelSchemes]]:
-    for bits, (shared, granularity) in itertools.product((2, 3, 4, 5, 6, 8), _SHARED.items()):
+    for bits, (shared, granularity) in itertools.product((2, 3, 4, 5, 6, 8), SHARED.items()):
         yield f"int{bits}_{shared}", ModelSchemes(LayerSchemes(scheme_of_bits(bits, granularity)))
     for recipe in ("mxfp4", "nvfp4", "nf4_64", "fp8_e4m3_per_tensor"):
         yield recipe, ModelSchemes(LayerSchemes(recipe))
     for bits, method in itertools.product((3, 4), ("gptq", "awq", "rotation", "rotation+gptq", "kmeans")):
-        yield f"int{bits}_per_row {method}", ModelSchemes(LayerSchemes(scheme_of_bits(bits), None, method))
-    for bits, shared in itertools.product((3, 4, 5, 6, 8), ("per_tensor", "per_row")):
-        inputs = scheme_of_bits(bits, _SHARED[shared])
+        yield f"int{bits}_row {method}", ModelSchemes(LayerSchemes(scheme_of_bits(bits), None, method))
+    for bits, shared in itertools.product((3, 4, 5, 6, 8), ("tensor", "row")):
+        inputs = scheme_of_bits(bits, SHARED[shared])
         yield f"inputs int{bits}_{shared}", ModelSchemes(LayerSchemes("int8_per_row", inputs))
     for bits, method in itertools.product((4, 5), ("smoothquant", "rotation")):
         schemes = LayerSchemes("int8_per_row", scheme_of_bits(bits, PerTensor()), method)
-        yield f"inputs int{bits}_per_tensor {method}", ModelSchemes(schemes)
+        yield f"inputs int{bits}_tensor {method}", ModelSchemes(schemes)
     for bits, (axis, name) in itertools.product((2, 3, 4), enumerate(("row", "column"))):
         keys, values = (scheme_of_bits(bits, PerChannel(each)) for each in (axis, 0))
-        yield f"keys int{bits}_per_{name}", ModelSchemes(keys=keys, values=values)
+        yield f"keys int{bits}_{name}", ModelSchemes(keys=keys, values=values)
     for bits, of_inputs in ((4, 4), (4, 5), (5, 4), (3, 8)):
         schemes = LayerSchemes(scheme_of_bits(bits), scheme_of_bits(of_inputs))
-        yield f"int{bits}_per_row, inputs int{of_inputs}_per_row", ModelSchemes(schemes)
+        yield f"int{bits}_row, inputs int{of_inputs}_row", ModelSchemes(schemes)
 
 
-def scheme_numbers(adder: str = ADDER) -> tuple[SchemeNumbers, ...]:
-    """Return the numbers of an adder under each of the `tried_schemes`: some twenty seconds of one core."""
-    tried = tried_schemes()
-    progress = StepCounter(len(tried), is_whole=True)
-    return tuple(numbers_of(name, run_built_in(adder, tried[name])) for name in progress.through(tried))
+def scheme_numbers(adder: str, name: str) -> SchemeNumbers:
+    """Return the numbers of an adder under one of the `tried_schemes`: a third of a second of one core."""
+    return numbers_of(name, run_built_in(adder, tried_schemes()[name]))
 
 
 def numbers_of(name: str, found: RunResult) -> SchemeNumbers:
@@ -110,3 +112,34 @@ def predict_sums(rows: Sequence[SchemeNumbers]) -> Mapping[str, float]:
     wrong = [-each.right for each in rows]
     found = {name: rank_correlation(list(map(of, rows)), wrong) for name, of in PREDICTORS.items()}
     return MappingProxyType(found)
+
+
+@dataclass(frozen=True)
+class PairOrders:
+    """The pairs of schemes, by whether KL orders them as their sums do."""
+
+    alike: int
+    #: Those whose sums differ by no more than so many draws allow.
+    undecided: int
+    #: Those that it orders the other way: the first has the smaller KL, and fewer sums right.
+    against: tuple[tuple[SchemeNumbers, SchemeNumbers], ...]
+
+
+def pair_orders(rows: Sequence[SchemeNumbers]) -> PairOrders:
+    """Return how KL orders the pairs of schemes.
+
+    >>> one, other = (SchemeNumbers(name, 0.0, 0.0, kl, 500) for name, kl in (("a", 0.1), ("b", 0.2)))
+    >>> pair_orders([one, other]).undecided
+    1
+    """
+    alike = undecided = 0
+    against = []
+    for one, other in itertools.combinations(sorted(rows, key=lambda each: each.kl), 2):
+        (low, high), (other_low, other_high) = (wilson_interval(each.right, DRAWN) for each in (one, other))
+        if high < other_low:
+            against.append((one, other))
+        elif other_high < low:
+            alike += 1
+        else:
+            undecided += 1
+    return PairOrders(alike, undecided, tuple(against))

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -38,6 +39,7 @@ from quantviz.teaching.lessons.model import (
 from quantviz.teaching.lessons.plan import FIRST_HOUR, legend_home
 from quantviz.teaching.lessons.progress import LearnerAnswer, as_json, judged
 from quantviz.text import catalogue, languages
+from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.components import hand
 from quantviz.ui.lessons import moving, picture, second_look
 from quantviz.ui.shell import errors
@@ -649,6 +651,13 @@ def test_only_the_end_of_the_first_hour_has_a_door_to_course_2():
         at = opened(l=name, p=str(len(lessons()[name].steps)), k="shown")
         is_there = "lesson_course_2" in [button.key for button in at.button]
         assert is_there == (name == FIRST_HOUR[-1])
+
+
+def test_the_end_of_the_first_lesson_leads_to_the_adder():
+    at = opened(l="fewer_bits", p=str(len(lessons()["fewer_bits"].steps)), k="shown")
+    (link,) = [each.proto for each in at.get("page_link") if each.proto.page == "checkpoints"]
+    state, problems = CheckpointsState.read(dict(parse_qsl(link.query_string.removeprefix("?"))))
+    assert (state.chosen, state.model.bits, problems) == ("model:adder", 3, ())
 
 
 def hands_boxes(at):

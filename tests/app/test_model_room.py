@@ -1,5 +1,7 @@
 """The page of a model that runs through AppTest: what it says is what a run gives."""
 
+import dataclasses
+
 import pytest
 import streamlit as st
 
@@ -7,11 +9,12 @@ import quantviz as qv
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import LayerState
 from quantviz.layers.methods.chain import fitting_chains, offered_chains
-from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
+from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, scheme_of_bits
+from quantviz.models.predicting import SchemeNumbers, pair_orders, predict_sums, tried_schemes
 from quantviz.models.salient_channels import salient_costs
-from quantviz.ui.checkpoints import model_room
+from quantviz.ui.checkpoints import model_room, model_sums
 from quantviz.ui.checkpoints.model_layers import state_of_layer
-from quantviz.ui.checkpoints.model_state import ModelState
+from quantviz.ui.checkpoints.model_state import ModelState, state_of
 from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.lessons.page import STATES
 from tests.helpers import session
@@ -54,6 +57,76 @@ def test_the_address_has_the_choices_before_the_run_is_done(monkeypatch):
     assert [each["bits"] for each in seen] == ["3", "16"]
 
 
+def test_the_adder_shows_its_sums_and_what_a_method_or_a_layer_costs():
+    at = session.opened(PAGE, f="model:adder", bits="3", part="depth", order="carries", lang="en")
+    found = qv.run("adder", LayerSchemes(scheme_of_bits(3))).sums
+    field = found.field(by_carries=True)
+    shown = bodies(at, "qv-sum-field")[0]
+    assert shown.count('class="qv-wrong') == sum(not each.is_right for each in field) > 5
+    assert shown.count("<u>") == sum(sum(each.wrong) for each in field)
+    one = next(each for each in field if not each.is_right)
+    assert f"{one.left}+{one.right}={int(one.answer)} (right: {one.left + one.right})" in shown
+    right = f"Of 1,000 sums <b>{found.right}</b> are right"
+    low, high = (100 * each for each in found.interval)
+    assert right in bodies(at, "qv-sums")[0]
+    assert f"({low:.1f} to {high:.1f} %)" in bodies(at, "qv-sums")[0]
+    good, every = found.by_carries[3]
+    assert bodies(at, f"3: {good} of {every}")
+    parts = words_of(at, "models_part")
+    assert "Mixed bits" not in parts, "it misleads on sums"
+    assert "Which number predicts?" in parts
+    said = bodies(healthy(act(at, "models_save")), "qv-sums")[0]
+    assert right not in said
+    assert f"Rounding to nearest: {found.right}" in said
+    name = "model.layers.1.fc2"
+    healthy(act(at, models_method="nearest", models_only=name))
+    alone = qv.run("adder", ModelSchemes(own={name: LayerSchemes(scheme_of_bits(3))})).sums
+    assert f"<b>{alone.right}</b>" in bodies(at, "qv-sums")[0]
+    assert address(at)["only"] == name
+
+
+def test_each_scheme_that_was_tried_is_a_state_of_the_page():
+    for name, tried in tried_schemes().items():
+        again = state_of(tried).schemes()
+        assert (again.keys, again.values) == (tried.keys, tried.values), name
+        layers = again.layers
+        if tried.layers.weights is None:
+            layers = dataclasses.replace(layers, weights=None)
+        assert layers == tried.layers, name
+
+
+def test_a_state_is_one_that_its_model_can_have():
+    state = ModelState(part="mix", layer=3, only="model.layers.3.fc1", colour="sums_lost")
+    assert state.fitting("character") == state.replace(colour="kl_alone")
+    assert state.fitting("adder") == ModelState(layer=1)
+    assert ModelState(only="lm_head").fitting("adder").schemes().by_name.keys() == {"lm_head"}
+    assert ModelState(part="predict").fitting("character_twin").part == "layers"
+
+
+def test_the_part_on_predictions_says_what_the_schemes_give(monkeypatch):
+    """With numbers made up: sums are lost by KL, but for one scheme that has more of both."""
+    tried = list(tried_schemes())
+
+    def numbers(key, work):
+        k = tried.index(key.removeprefix("adder under "))
+        return SchemeNumbers(tried[k], 40.0 - k, 0.001, 0.1 * (k + 1), 600 if k == 61 else 1000 - 15 * k)
+
+    at = session.opened(PAGE, f="model:adder", part="depth", lang="en")
+    monkeypatch.setattr(model_sums, "job_of", numbers)
+    healthy(act(at, models_part="predict"))
+    rows = [numbers(f"adder under {name}", None) for name in tried]
+    found = predict_sums(rows)
+    words = {"kl": "KL", "rel_out": "output error", "weight_db": "weight SQNR"}
+    assert words_of(at, "models_predictor") == [f"{words[name]}: {found[name]:.2f}" for name in words]
+    dots = [at for trace in spec(at, "models_schemes")["data"] for at in trace["y"]]
+    assert sorted(dots) == sorted(each.right for each in rows)
+    orders = pair_orders(rows)
+    one, other = orders.against[0]
+    said = " ".join(each.value for each in at.caption)
+    assert f"{len(orders.against)} stand the other way" in said
+    assert f"and fewer right sums, {one.right} against {other.right}" in said
+
+
 @pytest.mark.nightly
 def test_each_layer_has_its_cost_and_its_bits():
     at = session.opened(PAGE, f="model:character", part="mix", lang="zh")
@@ -74,9 +147,10 @@ def test_salient_channels_have_their_cost():
 
 def test_a_state_is_its_address():
     for form in offered_chains()[1:]:
-        state = ModelState(2, "g32", form, "int8_token", "int4", "rel_out", "mix", 3, 1)
+        places = ("rel_out", "mix", 3, 1, "carries", "rel_out")
+        state = ModelState(2, "g32", form, "int8_token", "int4", "model.layers.0.fc2", *places)
         link = CheckpointsState("model:character", model=state).written()
-        assert len(link) == 10
+        assert len(link) == 13
         assert CheckpointsState.read(link) == (CheckpointsState("model:character", model=state), ())
     assert ModelState().written() == {}
 

@@ -134,3 +134,17 @@ def test_bits_under_the_thumb_change_the_text_and_a_square_opens_its_layer(new_p
     page.wait_for_function("location.pathname.endsWith('/layers')")
     page.get_by_role("heading", name="Twin with loud channels, layers.0.self_attn.q_proj").wait_for()
     page.wait_for_function("location.search.includes('int8_per_row')")
+
+
+@pytest.mark.nightly
+def test_a_dot_of_the_adder_s_schemes_opens_its_scheme(new_page, serve):
+    page = new_page()
+    page.goto(f"{serve(ROOT / 'app.py')}/checkpoints?f=model:adder&part=predict&lang=en")
+    dot = page.locator(".st-key-models_schemes .scatterlayer .point").first
+    dot.wait_for(timeout=180_000)
+    wait_idle(page)
+    dot.scroll_into_view_if_needed()
+    box = dot.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_function("location.search.includes('bits=2')")
+    page.locator(".qv-sums", has_text="Of 1,000 sums 0 are right").wait_for()

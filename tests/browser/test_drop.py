@@ -96,6 +96,9 @@ def test_a_thumb_finds_the_door_in_the_menu_of_a_page_without_one(new_page, serv
     page.wait_for_url("**/lab?**")
     page.wait_for_function("document.title.includes('one')")
     page.locator(".st-key-stage_tab").tap(trial=True)
+    menu.tap()
+    page.locator("[data-testid=stSidebarNavLink]", has_text="Home").tap()
+    page.locator(".st-key-home [data-testid=stFileUploaderDropzone]").tap(trial=True)
 
 
 def test_a_thumb_drops_a_second_model_by_the_menu(new_page, serve, tmp_path):

@@ -167,16 +167,23 @@ def test_every_page_is_for_everybody_and_stands_still(new_page, url, shot, width
             has_one_look(page, name)
 
 
-#: Addresses beside `PAGES`: a class, a model that runs, and two of its parts.
+#: Addresses beside `PAGES`: a class, models that run, and two of their parts.
 MORE = {
     "class": "lab?k=2.no-error.lock-scheme.2",
     "model": "checkpoints?f=model:character_twin&bits=6&part=depth",
+    "adder": "checkpoints?f=model:adder&bits=3&part=depth",
     "mixed bits": "checkpoints?f=model:character_twin&part=mix",
     "salient": "checkpoints?f=model:character_twin&part=salient",
 }
 HEIGHTS = {390: 844, 820: 1100, 1366: 768, 1920: 1000}
 #: What is loaded on every pull request beside the pages above, which are at two widths.
-FEW = (("lessons", 1920, "en"), ("lab", 820, "zh"), ("model", 1366, "en"), ("mixed bits", 1366, "en"))
+FEW = (
+    ("lessons", 1920, "en"),
+    ("lab", 820, "zh"),
+    ("model", 1366, "en"),
+    ("adder", 390, "zh"),
+    ("mixed bits", 1366, "en"),
+)
 #: All the rest, of which a night has some, and which a server that has just started is asked for.
 AT_REST = sample_of(itertools.product((*PAGES, *MORE), HEIGHTS, ("en", "zh")), 24)
 AT_START = sample_of(itertools.product((*PAGES, *MORE), HEIGHTS), 6)

@@ -156,6 +156,36 @@ def a_row_with_an_outlier_is_ruined_by_one_scale(page):
     assert page.get_by_role("slider").input_value() == "2"
 
 
+def an_adder_adds_as_a_run_does_and_opens_in_the_room_of_models(page):
+    page.locator(".qv-switch button", has_text=text("home.toys.sums", "en")).click()
+    page.locator(".qv-sum b").wait_for()
+    seen = set()
+    for number in (8, 3):
+        bits(page, number)
+        found = qv.run("adder", qv.Scheme(f"int{number}", granularity=qv.PerChannel(0))).sums
+        told = text("home.right_sums", "en", count="1,000", right=f"{found.right:,}")
+        assert page.locator(".qv-sum").inner_text().startswith(re.sub("<.*?>", "", told))
+        seen.add(drawn(page))
+    wrong = next(each for each in found.field() if not each.is_right)
+    assert f"= {wrong.answer}, in truth {wrong.truth}" in page.locator(".qv-sum").inner_text()
+    page.locator(".qv-made").focus()
+    page.keyboard.down(" ")
+    seen.add(drawn(page))
+    page.keyboard.up(" ")
+    assert len(seen) == 2, "at 8 bits all is as in the original"
+    page.locator(".qv-every").click()
+    page.locator(".qv-sums", has_text=f"Of 1,000 sums {found.right} are right").wait_for()
+    assert parse_qs(urlsplit(page.url).query)["f"] == ["model:adder"]
+    field = page.locator(".qv-sum-field")
+    wrong = field.locator(".qv-wrong")
+    assert wrong.count() == sum(not each.is_right for each in found.field())
+    slider = page.locator("[data-field=models_bits]").get_by_role("slider")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    page.locator(".qv-sums", has_text="Of 1,000 sums 0 are right").wait_for()
+    assert field.locator(".qv-wrong").count() == 100
+
+
 DOORS = [
     ("learn", "lessons", ".st-key-lesson_list_1"),
     ("explore", "checkpoints", ".st-key-checkpoints_sentence"),
@@ -242,7 +272,7 @@ def all_of_it_is_seen_at_once(page, shot, language):
         pressed = ("[data-testid=stPageLink-NavLink]", ".qv-switch button", ".qv-track input")
         heights = [[box(each).height for each in page.locator(part).all()] for part in pressed]
         assert heights[0] == [48, 48, 48]
-        assert [height >= 44 for height in heights[1]] == [True, True]
+        assert [height >= 44 for height in heights[1]] == [True, True, True]
         assert heights[2] == [44]
 
 
@@ -269,6 +299,8 @@ def test_what_one_plays_with(new_page, url, shot):
     holding_shows_the_original_by_pointer_and_by_key(page)
     a_row_with_an_outlier_is_ruined_by_one_scale(page)
     another_language_keeps_what_was_chosen(page)
+    another_language(page, "English", "en")
+    an_adder_adds_as_a_run_does_and_opens_in_the_room_of_models(page)
 
 
 @pytest.mark.nightly

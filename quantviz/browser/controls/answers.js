@@ -7,6 +7,7 @@ export function hearAnswers(answers, send) {
   const known = SHARED.answers;
   const quantizers = known?.setting === answers.setting ? known.quantizers : new Map();
   SHARED.answers = { ...answers, quantizers, send };
+  for (const variant of Object.values(answers.schemes)) variant.told = { ...answers.told, ...variant.told };
   // It may have been opened before the page could hear of it.
   ask(document.activeElement);
   answeringHand()?.pageChoice.prepare();

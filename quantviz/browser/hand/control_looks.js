@@ -12,7 +12,9 @@ const RANGE_DIGITS = 6;
 // Have the controls show a scheme as they will once the server has answered; nothing without its variant.
 export function showOnControls(variant) {
   if (!variant) return;
-  for (const bar of SHARED.bars) bar.preview(variant.values);
+  const { fields } = SHARED.answers;
+  const shown = Object.fromEntries(fields.map((field, at) => [field, variant.values[at]]));
+  for (const bar of SHARED.bars) bar.preview(shown);
   for (const [key, words] of Object.entries(variant.told))
     tell(document.querySelector(`.st-key-${key}`), words);
 }

@@ -11,6 +11,7 @@ import { PictureView, shadesOf } from "./picture_view.js";
 import { DIGITS, Toy } from "./results.js";
 import { RowView } from "./row_view.js";
 import { playRules } from "./rules.js";
+import { SumsToy, SumsView, paintSums, saySums } from "./sums_view.js";
 
 // Milliseconds of rest after which the touched number goes its way again.
 const REST = 450;
@@ -41,7 +42,11 @@ export class Play {
     this.words = data.words;
     this.shades = shadesOf(data.errors);
     const programs = unpacked(data);
-    this.toys = data.toys.map((told) => new Toy(told, programs, data[told.name], data.writing));
+    this.toys = data.toys.map((told) =>
+      told.name === "sums"
+        ? new SumsToy(told, data.sums)
+        : new Toy(told, programs, data[told.name], data.writing),
+    );
     this.toys.forEach((toy, i) => (toy.at = before?.[i].at ?? toy.at));
     this.toy = this.toys[before ? before.indexOf(this.toy) : 0];
     this.build();
@@ -51,7 +56,13 @@ export class Play {
     this.send = send;
     const look = JSON.stringify([data.language, data.colors]);
     const before = JSON.stringify([this.data.language, this.data.colors]);
-    if (look === before) return;
+    if (look === before) {
+      if (data.sums.length === this.data.sums.length) return;
+      // They are measured once the page is there.
+      this.data = data;
+      this.toys.at(-1).take(data.sums);
+      return this.choose(this.bits);
+    }
     this.dress(data);
     this.choose(this.bits);
   }
@@ -97,11 +108,10 @@ export class Play {
     };
     find(".qv-hold").textContent = words.hold;
     find(".qv-switch").setAttribute("aria-label", words.choice);
-    this.parts.every.firstElementChild.textContent = `${words.every} →`;
     this.parts.input.setAttribute("aria-label", words.slider);
     this.toys.forEach((toy, i) => (this.parts.switches[i].textContent = toy.label));
     this.views = this.toys.map((toy) => {
-      const View = toy.name === "row" ? RowView : PictureView;
+      const View = { row: RowView, picture: PictureView, sums: SumsView }[toy.name];
       const { writing } = data;
       return { made: new View(this.parts.made, writing), error: new View(this.parts.error, writing) };
     });
@@ -137,7 +147,7 @@ export class Play {
     every.addEventListener("click", (event) => {
       if (event.metaKey || event.ctrlKey || event.shiftKey) return;
       event.preventDefault();
-      this.send("go", { page: "lab", parameters: this.parameters() });
+      this.send("go", { page: this.toy.name === "sums" ? "model" : "lab", parameters: this.parameters() });
     });
     for (const [i, button] of switches.entries()) {
       button.addEventListener("click", () => this.turn(i));
@@ -197,9 +207,10 @@ export class Play {
     this.travel();
   }
 
-  // The address of the Lab in this state.
+  // The address of the Lab, or of the adder, in this state.
   parameters() {
     const { toy, bits } = this;
+    if (toy.name === "sums") return { f: "model:adder", bits: String(bits), lang: this.data.language };
     const { scheme } = toy.result(bits).variant;
     const { cell, view } = toy.place();
     const { link_version: v, language: lang } = this.data;
@@ -285,7 +296,9 @@ export class Play {
   paint() {
     const { toy, parts, words } = this;
     if (!this.view || !this.bits) return;
+    parts.every.href = `${toy.name === "sums" ? "checkpoints" : "lab"}?${new URLSearchParams(this.parameters())}`;
     const result = toy.result(this.bits);
+    if (toy.name === "sums") return paintSums(this, result.run);
     const drawn = this.holding ? toy.x : result.x_hat;
     const row = toy.name === "row";
     if (row) this.paintRow(result, drawn);
@@ -299,7 +312,6 @@ export class Play {
     parts.error.setAttribute("aria-label", parts.captions[1].textContent);
     parts.made.setAttribute("aria-label", filled(words.hold_keys, { name: toy.label, few }));
     parts.made.setAttribute("aria-pressed", String(this.holding));
-    parts.every.href = `lab?${new URLSearchParams(this.parameters())}`;
     if (!this.motion.runs) this.placeThumb(this.bits);
     this.paintWay();
   }
@@ -339,6 +351,11 @@ export class Play {
 
   paintWay() {
     const { toy, parts, words, t } = this;
+    parts.every.firstElementChild.textContent = `${toy.name === "sums" ? words.every_sum : words.every} →`;
+    if (toy.name === "sums") {
+      this.said = null;
+      return saySums(this, toy.result(this.bits).run);
+    }
     const journey = toy.journey(this.bits);
     const few = toy.x.length <= 64 ? toy.x : null;
     const ends = toy.name === "row" ? rowEnds(journey) : GREY_ENDS;

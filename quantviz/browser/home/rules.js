@@ -26,6 +26,11 @@ export function playRules({ text, muted, line, handle }) {
     .qv-made { cursor: crosshair; }
     .qv-made:focus-visible { outline: 3px solid ${handle}; outline-offset: 2px; }
     .qv-play[data-toy=row] .qv-views canvas { box-shadow: inset 0 0 0 1px ${line}; }
+    .qv-play[data-toy=sums] :is(.qv-views figure + figure, .qv-hold) { display: none; }
+    .qv-play[data-toy=sums] .qv-way canvas { visibility: hidden; }
+    .qv-play[data-toy=sums] .qv-views { position: static; }
+    .qv-play[data-toy=sums] .qv-play-grid { position: relative; }
+    .qv-play[data-toy=sums] .qv-views figure { grid-column: 1 / -1; }
     .qv-views figcaption { display: none; color: ${muted}; margin-top: 4px; min-height: 19px; }
     .qv-views figure + figure { display: none; }
     .qv-bits { display: flex; flex-wrap: wrap; justify-content: space-between; align-items: center;

@@ -13,12 +13,15 @@ import streamlit as st
 from quantviz.figures.numbers import short_number
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.checkpoints.model_state import (
-    BITS,
+    ADDERS,
+    FORMATS,
     HEADS,
+    KINDS,
     RUNNING,
     ModelState,
     effects_of,
     job_of,
+    layers_of,
     working,
 )
 from quantviz.ui.checkpoints.state import change_model
@@ -48,17 +51,17 @@ def show_attention(chosen: str, state: ModelState) -> None:
     view = _view(model, state)
     why = say("models.keys_loud") if view.loud("keys") else ""
     with st.container(key="models_places", horizontal=True, gap="small", vertical_alignment="center"):
-        numbers = {number: str(number) for number in range(HEADS)}
+        counts = {"layer": (len(layers_of(model)) - 1) // KINDS, "head": HEADS}
         controls = (
             choice_control(
                 f"models_{field}",
                 "row",
                 say(f"models.choice.{field}"),
-                numbers,
+                {number: str(number) for number in range(count)},
                 getattr(state, field),
                 partial(_look_at, field),
             )
-            for field in ("layer", "head")
+            for field, count in counts.items()
         )
         show_controls("models_place", None, *controls, look="qv-beside")
         st.markdown(plain(sentences(*_costs_of_keys(model), why)))
@@ -79,7 +82,9 @@ def show_attention(chosen: str, state: ModelState) -> None:
                 theme=theme(),
             )
             show_plot(
-                figure, f"models_{part}", say("models.part_alt", part=say(f"models.{part}"), words=words)
+                figure,
+                f"models_{part}",
+                say("models.part_alt", part=say(f"models.{part}"), count=len(values), words=words),
             )
     for column, part in zip(pictures[2:], ("before", "after"), strict=True):
         with column:
@@ -103,14 +108,15 @@ def _costs_of_keys(model: str) -> Iterator[str]:
     from quantviz.models.character_model import CHARACTER, QK_NORM
 
     other, norm = (CHARACTER, "keys_without_norm") if model == QK_NORM else (QK_NORM, "keys_with_norm")
-    for name, key in ((model, "keys_cost"), (other, norm)):
+    beside = () if model in ADDERS else ((other, norm),)
+    for name, key in ((model, "keys_cost"), *beside):
         costs = job_of(f"keys of {name}", partial(key_costs, name))
         yield say(f"models.{key}", **{axis: short_number(kl) for axis, kl in costs.items()})
 
 
 def show_mix(chosen: str, state: ModelState) -> None:
     """Show three choices of bits of the same size: uniform, by the weights' errors, by the measured loss."""
-    if state.bits not in (3, 4, 5, 6):
+    if state.bits not in (3, 4, 5, 6) or state.shared in FORMATS:
         st.caption(plain(say("models.mix_bits")))
         return
     from quantviz.figures.model_run_plots import bits_figure
@@ -130,7 +136,7 @@ def show_mix(chosen: str, state: ModelState) -> None:
 
 def show_salient(chosen: str, state: ModelState) -> None:
     """Show the cost of the model with 1 % of its input channels kept as they are, or scaled up."""
-    if state.bits == BITS[0]:
+    if state.is_stored:
         st.caption(plain(say("models.nothing_rounded")))
         return
     found = _salient(RUNNING[chosen], state)
@@ -171,7 +177,7 @@ def _view(model: str, state: ModelState) -> AttentionView:
 def _salient(model: str, state: ModelState) -> Mapping[str, SalientCost]:
     from quantviz.models.salient_channels import salient_costs
 
-    weights = state.schemes().layers.weights
+    weights = state.layer_schemes().weights
     assert isinstance(weights, Scheme)
     key = f"salient channels of {model} {weights}"
     with working("choices"):
@@ -182,7 +188,7 @@ def _mixes(model: str, state: ModelState) -> Mapping[str, Mix]:
     from quantviz.models.mixed_precision import mixes
     from quantviz.models.model_schemes import LayerSchemes
 
-    schemes = LayerSchemes(state.schemes().layers.weights)
+    schemes = LayerSchemes(state.layer_schemes().weights)
     effects = effects_of(model, state.plain())
     key = f"mixes of {model} {schemes}"
     with working("choices"):

@@ -17,13 +17,14 @@ from quantviz.models.model_layer import ModelLayer
 from quantviz.schemes.recipes import RECIPES
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.checkpoints.model_state import (
-    BITS,
+    ADDERS,
     COLOURS,
     INPUTS,
     RUNNING,
     ModelState,
     effects_of,
     ran,
+    state_words,
     tried,
 )
 from quantviz.ui.checkpoints.state import OWNER, change_model
@@ -33,7 +34,7 @@ from quantviz.ui.components.small_parts import legend_html, show_plot, table_htm
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import parameters
-from quantviz.ui.shell.words import language, method_name, plain, say, sentences, theme
+from quantviz.ui.shell.words import language, plain, say, sentences, theme
 
 if TYPE_CHECKING:
     from quantviz.figures.payload import UncheckedFigure
@@ -46,7 +47,7 @@ _HEIGHT = 215
 
 def show_layers(model: str, state: ModelState) -> None:
     """Show the map of the layers, and the dots of both cheap numbers."""
-    if state.bits == 16 and state.inputs == "float":
+    if state.is_stored and state.inputs == "float":
         st.caption(plain(say("models.nothing_rounded")))
         return
     from quantviz.figures.model_run_plots import coloured, effects_figure, kinds_of, predictions_figure
@@ -54,6 +55,7 @@ def show_layers(model: str, state: ModelState) -> None:
 
     effects = effects_of(model, state)
     found = predictions(effects)
+    colours = _colours(model)
     with st.container(key="models_layers"):
         left, right = st.columns([5, 7], gap="medium")
     with left:
@@ -61,7 +63,7 @@ def show_layers(model: str, state: ModelState) -> None:
             "models_colour",
             "list",
             say("models.colour"),
-            {name: say(f"models.colours.{name}") for name in COLOURS},
+            {name: say(f"models.colours.{name}") for name in colours},
             state.colour,
             lambda name: change_model(colour=name),
             look="qv-unnamed",
@@ -86,17 +88,22 @@ def show_layers(model: str, state: ModelState) -> None:
             st.html(f'<div class="qv-mixes">{_table(model, state, effects)}</div>')
 
 
+def _colours(model: str) -> Sequence[str]:
+    return COLOURS if model in ADDERS else COLOURS[1:]
+
+
 def _table(model: str, state: ModelState, effects: Sequence[LayerEffect]) -> str:
     """Return the numbers of each layer as HTML: its name leads to its page."""
     from quantviz.figures.model_run_plots import written
 
-    heads = [say("models.choice.layer"), *(say(f"models.colours.{name}") for name in COLOURS)]
+    colours = _colours(model)
+    heads = [say("models.choice.layer"), *(say(f"models.colours.{name}") for name in colours)]
     rows = []
     for effect in effects:
         link = state_of_layer(model, effect.name, state).written()
         place = html.escape(urlencode({**link, "lang": language(), **parameters()}))
         name = html.escape(effect.name.removeprefix("model."))
-        numbers = "".join(f"<td>{written(getattr(effect, each), each)}</td>" for each in COLOURS)
+        numbers = "".join(f"<td>{written(getattr(effect, each), each)}</td>" for each in colours)
         rows.append(f'<tr><th><a href="layers?{place}" target="_self">{name}</a></th>{numbers}</tr>')
     return table_html(heads, rows)
 
@@ -117,10 +124,9 @@ def _show_clickable(
 
 def state_of_layer(model: str, name: str, state: ModelState) -> LayerState:
     """Return the state of the page of layers with a layer of a model under the schemes of a state."""
-    schemes = state.schemes().layers
+    schemes = state.layer_schemes()
     weights = AS_IT_IS
-    # The model's own weights have 16 bits.
-    if isinstance(schemes.weights, Scheme) and state.bits != BITS[0]:
+    if isinstance(schemes.weights, Scheme) and not state.is_stored:
         named = (name for name, recipe in RECIPES.items() if recipe == schemes.weights)
         weights = next(named, str(schemes.weights))
     pair = SchemePair(weights, INPUTS[state.inputs] or AS_IT_IS)
@@ -148,18 +154,6 @@ def show_depth(chosen: str, state: ModelState) -> None:
 def _show_legend(colours: Iterable[tuple[str, str]]) -> None:
     """Show names and their colours above a plot, where they wrap and leave the plot its room."""
     st.html(f'<p class="qv-small qv-legend">{legend_html(colours)}</p>')
-
-
-def state_words(state: ModelState) -> str:
-    """Return the words of a state's schemes."""
-    parts = [say("models.of_bits", bits=state.bits), say(f"models.shared.{state.shared}")]
-    usual = ModelState()
-    if state.method != usual.method:
-        parts.append(method_name(state.method))
-    for field in ("inputs", "cache"):
-        if getattr(state, field) != getattr(usual, field):
-            parts.append(say(f"models.{field}_short.{getattr(state, field)}"))
-    return ", ".join(parts)
 
 
 def _sentence(found: Mapping[str, float]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,19 +14,26 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST
+from quantviz.schemes.scheme import Scheme
 from quantviz.ui.checkpoints.model_inside import show_attention, show_mix, show_salient
 from quantviz.ui.checkpoints.model_layers import show_depth, show_layers
 from quantviz.ui.checkpoints.model_state import (
+    ADDERS,
     BITS,
     CACHES,
+    FORMATS,
     INPUTS,
-    PARTS,
     RUNNING,
     SHARED,
     ModelState,
+    layer_words,
+    layers_of,
+    named,
     ran,
+    shown_parts,
     working,
 )
+from quantviz.ui.checkpoints.model_sums import show_field, show_predictors, sums_html
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState, change_model
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import choice_control, choose_among, show_controls
@@ -54,31 +61,38 @@ def _show_answer(chosen: str) -> None:
     show_page_errors(*OWNER.problems)
     # Before the run, which may be long: a link that is copied meanwhile has the choices that it runs.
     OWNER.show_link(CheckpointsState(chosen, model=state))
-    _show_choices(state)
+    model = RUNNING[chosen]
+    state = state.fitting(model)
+    _show_choices(model, state)
     try:
-        with working("run"):
-            found = ran(RUNNING[chosen], state)
-        _show_numbers(found, state)
+        with working("sums" if model in ADDERS else "run"):
+            found = ran(model, state)
+        _show_numbers(model, found, state)
         if found.texts:
             _show_texts(found.texts)
+        if found.sums:
+            show_field(found.sums, state)
         _show_part(chosen, state)
     except QuantVizError as problem:
         st.error(say_error(problem))
 
 
-def _show_choices(state: ModelState) -> None:
+def _show_choices(model: str, state: ModelState) -> None:
     """Show the bits under the thumb, and the other schemes."""
     from quantviz.layers.methods.chain import fitting_chains
 
-    layers = dataclasses.replace(state, method=NEAREST).schemes().layers
+    layers = state.replace(method=NEAREST).layer_schemes()
     fitting = dict.fromkeys((*fitting_chains(layers.weights, layers.inputs), state.method))
     fields: Mapping[str, tuple[str, Mapping[Any, str]]] = {
         "bits": ("range", {each: str(each) for each in BITS}),
-        "shared": ("row", _named("shared", SHARED)),
+        "shared": ("list", named("shared", SHARED)),
         "method": ("list", {form: method_name(form) for form in fitting}),
-        "inputs": ("list", _named("inputs", INPUTS)),
-        "cache": ("list", _named("cache", CACHES)),
+        "inputs": ("list", named("inputs", INPUTS)),
+        "cache": ("list", named("cache", CACHES)),
+        "only": ("list", {name: layer_words(name) for name in ("", *layers_of(model))}),
     }
+    if state.shared in FORMATS:
+        fields = {name: each for name, each in fields.items() if name != "bits"}
     controls = (
         choice_control(
             f"models_{field}",
@@ -93,10 +107,6 @@ def _show_choices(state: ModelState) -> None:
     show_controls("models_choices", None, *controls, look="qv-inside")
 
 
-def _named(field: str, known: Iterable[str]) -> dict[str, str]:
-    return {name: say(f"models.{field}.{name}") for name in known}
-
-
 def _change(field: str, chosen: Any) -> None:
     change_model(**{field: chosen})
 
@@ -108,7 +118,7 @@ def _show_part(chosen: str, state: ModelState) -> None:
             "models_part",
             "row",
             say("models.parts"),
-            {name: say(f"models.part.{name}") for name in PARTS},
+            {name: say(f"models.part.{name}") for name in shown_parts(RUNNING[chosen])},
             state.part,
             lambda name: change_model(part=name),
             look="qv-unnamed qv-tabs",
@@ -121,32 +131,48 @@ def _show_part(chosen: str, state: ModelState) -> None:
         show_attention(chosen, state)
     elif state.part == "salient":
         show_salient(chosen, state)
+    elif state.part == "predict":
+        show_predictors(RUNNING[chosen], state)
     else:
         show_mix(chosen, state)
 
 
-def _show_numbers(found: Ran, state: ModelState) -> None:
+def _show_numbers(model: str, found: Ran, state: ModelState) -> None:
     """Show one sentence that answers, and the loss, the KL divergence and the bits."""
-    key = "models.other_choices" if found.changed else "models.same_choices"
-    sentence = say(key, bits=state.bits, changed=short_number(1000 * found.changed, 2))
+    from quantviz.models.character_model import sizes_of
+
+    if found.sums:
+        sentence = sums_html(model, found.sums, state)
+        is_worse = found.sums.right < len(found.sums.every)
+    else:
+        is_worse = found.changed > 0
+        key = "models.other_choices" if is_worse else "models.same_choices"
+        weights = state.layer_schemes().weights
+        assert isinstance(weights, Scheme)
+        changed = short_number(1000 * found.changed, 2)
+        words = say(key, bits=weights.number_format.bits, changed=changed)
+        sentence = f'<p class="qv-finding">{html.escape(words)}</p>'
     numbers = [
         _number(
             "loss",
             short_number(found.loss),
             say("models.numbers.of_original", loss=short_number(found.original_loss)),
+            characters=sizes_of(model).characters,
+            guess=short_number(math.log2(sizes_of(model).characters)),
         ),
         _number("kl", short_number(found.kl), say("models.numbers.of_kl")),
         _number("bits", short_number(found.bits)),
     ]
     with st.container(key="models_answer", horizontal=True, gap="small", vertical_alignment="center"):
-        st.html(f'<p class="qv-finding">{html.escape(sentence)}</p>', width="content")
+        st.html(sentence, width="content")
         st.html(f'<div class="qv-model-numbers">{"".join(numbers)}</div>', width="content")
-        if found.changed and state.method == NEAREST:
+        if is_worse and state.method == NEAREST:
             show_button(say("models.save"), "models_save", lambda: change_model(method="gptq"))
 
 
-def _number(name: str, value: str, line: str = "") -> str:
-    words = term(say(f"models.numbers.{name}"), say(f"models.numbers.{name}_help"), key=f"model_{name}")
+def _number(name: str, value: str, line: str = "", **told: object) -> str:
+    about = say(f"models.numbers.{name}_help", **told)
+    words = term(say(f"models.numbers.{name}"), about, key=f"model_{name}")
     small = f" <small>{html.escape(line)}</small>" if line else ""
     return f'<span class="qv-number">{words} <b>{html.escape(value)}</b>{small}</span>'
 

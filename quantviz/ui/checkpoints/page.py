@@ -25,7 +25,7 @@ from quantviz.ui.checkpoints.choices import (
     show_colours,
 )
 from quantviz.ui.checkpoints.model_room import show_model
-from quantviz.ui.checkpoints.model_state import RUNNING, ModelState
+from quantviz.ui.checkpoints.model_state import ADDERS, RUNNING, ModelState
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import show_undo
@@ -82,7 +82,7 @@ def show_page() -> None:
     if captured:
         hint = "checkpoints.capture.hint"
     elif state.chosen in RUNNING:
-        hint = "models.hint"
+        hint = "models.hint_adder" if RUNNING[state.chosen] in ADDERS else "models.hint"
     write_title(words, title, say(hint))
     if state.chosen in RUNNING:
         with answer:

@@ -64,8 +64,11 @@ class Answers:
     calibration: Mapping[str, Any]
     #: Shape, dtype, NaN and Inf of the tensor: programs are made for these.
     setting: str
-    #: The variant of each scheme with its program, what the controls show under it ("values") and the words
-    #: of the page's places ("told").
+    #: The controls that follow a scheme, and the words of the page's places under the present one.
+    fields: tuple[str, ...]
+    told: Mapping[str, str]
+    #: The variant of each scheme with its program, what the `fields` show under it ("values") and those words
+    #: that differ ("told").
     schemes: Mapping[str, Mapping[str, Any]]
     programs: tuple[Mapping[str, Any], ...]
     texts: tuple[str, ...]

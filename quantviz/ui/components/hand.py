@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.edited import with_cell
-from quantviz.text import templates, text
+from quantviz.text import templates
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.hand_curve import Arrays, HandCurve
 from quantviz.ui.components.hand_words import format_words, hand_words, usual_bits
@@ -50,7 +49,6 @@ _SCRIPT = "hand_component"
 #: Shape and scheme of a larger tensor in the browser: its two ends and the selected cell, in one block.
 _THREE = (1, 3)
 _ONE_BLOCK = Scheme("int8")
-_NO_SIZES: Mapping[Scheme, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -326,18 +324,24 @@ def _variants(ruler: HandRuler, choices: HandChoices) -> dict[str, Any]:
     present = ruler.state.scheme
     schemes = dict.fromkeys((present, *choices.formats.schemes, *choices.sizes.schemes))
     sizes = dict(zip(choices.sizes.schemes, choices.sizes.values, strict=True))
-    variants, programs = describe_variants(schemes, ruler.state.source.shape, ruler.study.x.dtype, sizes)
+    variants, programs = describe_variants(schemes, ruler.state.source.shape, ruler.study.x.dtype)
     places = {each: i for i, each in enumerate(variants)}
     groups = [places[each] for each in choices.sizes.schemes if each in places]
     if groups and places[present] not in groups:
         groups.append(places[present])  # beyond the largest size are the blocks as they are
     return {
         **programs,
-        "variants": list(variants.values()),
+        "variants": [each | _labels(scheme, sizes.get(scheme)) for scheme, each in variants.items()],
         "current": places[present],
         "bits": [places[each] for each in reversed(choices.formats.schemes) if each in places],
         "groups": groups,
     }
+
+
+def _labels(scheme: Scheme, size: int | None) -> dict[str, Any]:
+    """Return the labels of the sliders' stops for a scheme: of its bits, and of the `size` of its groups."""
+    group = say(f"granularities.{scheme.granularity.id}.short") if size is None else str(size)
+    return {"bits_label": str(scheme.number_format.bits), "group_label": group, "size": size}
 
 
 def _paying(payload: HandPayload) -> HandPayload:
@@ -474,31 +478,24 @@ def _editable(state: LabState) -> bool:
 
 
 def describe_variants(
-    schemes: Iterable[Scheme], shape: Shape, dtype: str | None = None, sizes: Mapping[Scheme, int] = _NO_SIZES
+    schemes: Iterable[Scheme], shape: Shape, dtype: str | None = None
 ) -> tuple[dict[Scheme, dict[str, Any]], dict[str, Any]]:
     """Return the facts and words of the schemes that a browser has the arithmetic of, for a tensor of a
-    `dtype`, and their programs; `sizes` are those of groups.
+    `dtype`, and their programs.
     """
     from quantviz.compiled.javascript import packed_together
 
     on_input = {each: each.on_input(dtype) if dtype else each for each in schemes}
     programs = {each: program for each in on_input if (program := program_of(on_input[each]))}
     variants = {
-        each: {"program": at, **_variant(on_input[each], shape, sizes.get(each), language())}
+        each: {
+            "program": at,
+            "format_words": format_words(on_input[each]),
+            **_variant_facts(on_input[each], shape),
+        }
         for at, each in enumerate(programs)
     }
     return variants, packed_together(programs.values())
-
-
-@lru_cache(maxsize=512)
-def _variant(scheme: Scheme, shape: Shape, size: int | None, language: str) -> Mapping[str, Any]:
-    granularity = text(f"granularities.{scheme.granularity.id}.short", language)
-    return {
-        "size": size,
-        "group_label": granularity if size is None else str(size),
-        "format_words": format_words(scheme),
-        **_variant_facts(scheme, shape),
-    }
 
 
 @lru_cache(maxsize=512)
@@ -531,7 +528,6 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
         "bits": bits,
         "bits_text": f"{bits:.4g}",
         "usual_bits": usual_bits(scheme, bits),
-        "bits_label": str(fmt.bits),
         "code_range": range_of_codes(every if len(every) else np.zeros(1), scheme),
         "decoded": decoded,
         # The bits of exponent and mantissa of codes without such a table.

@@ -5,22 +5,26 @@ The frame is painted first, then the picture and its slider; torch comes in at t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
 
+from quantviz.errors import QuantVizError
 from quantviz.figures.theme import THEMES
 from quantviz.lab.state import LabState, has_state
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.drop_zone import show_anywhere
 from quantviz.ui.components.lesson_place import PLACE
 from quantviz.ui.components.page_header import show_language
-from quantviz.ui.home.play import play_data
+from quantviz.ui.home.play import FieldOfSums, fields_of_sums, play_data
 from quantviz.ui.lab.bars.title_line import tensor_name
 from quantviz.ui.shell import address, classroom, errors, session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.imports import warm_up
+from quantviz.ui.shell.long_work import heavily
+from quantviz.ui.shell.shared_cache import shared_fact
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error, theme
 
@@ -30,6 +34,7 @@ LESSONS = "pages/learn/lessons.py"
 TEACHER = "pages/learn/teacher.py"
 _PLAY = "quantviz_home"
 _CONTINUE = "quantviz_continue"
+_SUMS = "home_sums"
 
 
 def show_page() -> None:
@@ -53,11 +58,21 @@ def show_page() -> None:
     with play:
         component(_PLAY, "home_component")(
             key=_PLAY,
-            data=play_data(language(), theme()),
+            data=play_data(language(), theme(), st.session_state.get(_SUMS, ())),
             on_go_change=errors.safely(_go(_PLAY, "home_component")),
         )
     # The page behind any of the doors then opens sooner.
     warm_up()
+    if _SUMS not in st.session_state:
+        st.session_state[_SUMS] = _sums()
+        st.rerun()
+
+
+def _sums() -> tuple[FieldOfSums, ...]:
+    """Return the adder's answers by bits, measured once for all sessions; none where no work is taken."""
+    with contextlib.suppress(QuantVizError):
+        return shared_fact("fields of sums", lambda: heavily("fields of sums", fields_of_sums), by_job=True)
+    return ()
 
 
 def _show_words() -> None:
@@ -129,6 +144,8 @@ def _go(key: str, script: str) -> Callable[[], None]:
             # The page reads its address again.
             st.session_state.pop(PLACE, None)
             turn_to(LESSONS, wanted)
+        elif message["page"] == "model":
+            turn_to(MODEL, wanted)
         else:
             if wanted is not None:
                 session.put_from_page(*LabState.read(wanted))

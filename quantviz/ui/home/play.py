@@ -1,7 +1,8 @@
-"""The toys of the front door: a picture, and a row of weights, at few bits.
+"""The toys of the front door: a picture, a row of weights, and an adder's sums, at few bits.
 
-The browser quantizes both by the schemes' own arithmetic (`quantviz.compiled.javascript`), so that all of it
-follows the hand. Nothing here needs torch, but where the programs were never written before.
+The browser quantizes the first two by the schemes' own arithmetic (`quantviz.compiled.javascript`), so that
+all of it follows the hand; the sums are measured once by the server. Nothing that is drawn at first needs
+torch, but where the programs were never written before.
 """
 
 from __future__ import annotations
@@ -69,6 +70,42 @@ TOYS: Mapping[str, Toy] = MappingProxyType(
 )
 
 
+#: The adder's bits from the fewest to the most, and those that show best what rounding costs.
+SUM_BITS = range(2, 9)
+_TELLING_SUMS = 3
+
+
+@dataclass(frozen=True)
+class FieldOfSums:
+    """An adder's answers with some bits a weight, a scale for each row; 16 bits are its own."""
+
+    bits: int
+    #: Sums that are right, of so many.
+    right: int
+    count: int
+    #: Bytes of the linear layers' weights before and after.
+    size: tuple[float, float]
+    #: The sums of the field: both numbers, and the answer.
+    sums: tuple[tuple[int, int, str], ...]
+
+
+def fields_of_sums() -> tuple[FieldOfSums, ...]:
+    """Return the adder's answers by bits: two seconds of one core."""
+    from quantviz.models.character_model import ADDER
+    from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
+    from quantviz.models.running import run_built_in
+
+    found = []
+    for bits in (*SUM_BITS, 16):
+        run = run_built_in(ADDER, LayerSchemes(scheme_of_bits(bits)))
+        assert run.sums
+        cells = sum(layer.weight.numel() for layer in run.quantized.layers.values())
+        field = tuple((each.left, each.right, each.answer) for each in run.sums.field())
+        size = (_BEFORE * cells, run.bits * cells / 8)
+        found.append(FieldOfSums(bits, run.sums.right, len(run.sums.every), size, field))
+    return tuple(found)
+
+
 def _import_torch() -> None:
     """Import torch before the programs are written, and let another run have its turn meanwhile."""
     frames().end()
@@ -85,8 +122,10 @@ def _arrays() -> Mapping[str, np.ndarray[Any, Any]]:
 
 
 @cache
-def play_data(language: str, theme: str) -> bytes:
-    """Return the component's data, in a language and for one of `THEMES`."""
+def play_data(language: str, theme: str, sums: tuple[FieldOfSums, ...] = ()) -> bytes:
+    """Return the component's data, in a language and for one of `THEMES`, with the adder's answers as far as
+    they are known.
+    """
     colours = THEMES[theme]
     other = THEMES["dark"]
     programs = kept_programs([scheme for toy in TOYS.values() for scheme in toy.schemes], _import_torch)
@@ -107,7 +146,7 @@ def play_data(language: str, theme: str) -> bytes:
                         "scheme": str(scheme),
                         "bits": scheme.number_format.bits,
                         "levels": _levels(scheme, language),
-                        "size": text("home.size", language, before=_bytes(before), after=_bytes(after)),
+                        "size": _size(before, after, language),
                     }
                     for i, (scheme, (before, after)) in enumerate(zip(toy.schemes, toy.sizes(), strict=True))
                 ],
@@ -119,7 +158,12 @@ def play_data(language: str, theme: str) -> bytes:
         "language": language,
         "link_version": VERSION,
         "writing": asdict(WRITING),
-        "toys": toys,
+        "toys": [*toys, _toy_of_sums(language)],
+        "sums": [
+            asdict(each)
+            | {"right": f"{each.right:,}", "count": f"{each.count:,}", "size": _size(*each.size, language)}
+            for each in sums
+        ],
         "words": dict(templates("home", language)),
         "colors": {
             **colours.named("text", "muted", "line", "surface", "font"),
@@ -128,11 +172,24 @@ def play_data(language: str, theme: str) -> bytes:
             "dot": colours.accent,
             "over": colours.errors[-1],
             "under": colours.errors[0],
+            "wrong": colours.errors[-2],
+            "right": colours.errors[2],
             # On a picture, which is as bright on any page.
             "mark": other.errors[-1],
         },
     }
     return pack(header, {**_arrays(), "errors": rgb(colours.errors, _SHADES).ravel()})
+
+
+def _toy_of_sums(language: str) -> dict[str, Any]:
+    return {
+        "name": "sums",
+        "label": text("home.toys.sums", language),
+        "telling": _TELLING_SUMS,
+        "variants": [
+            {"bits": bits, "levels": _levels(Scheme(f"int{bits}"), language), "size": ""} for bits in SUM_BITS
+        ],
+    }
 
 
 def _levels(scheme: Scheme, language: str) -> str:
@@ -142,10 +199,14 @@ def _levels(scheme: Scheme, language: str) -> str:
     return str(levels) if levels == teeth else text("home.of_levels", language, levels=levels, teeth=teeth)
 
 
+def _size(before: float, after: float, language: str) -> str:
+    return text("home.size", language, before=_bytes(before), after=_bytes(after))
+
+
 def _bytes(count: float) -> str:
     """Return a number of bytes as it is read.
 
-    >>> _bytes(98304.0), _bytes(14.0)
-    ('98 kB', '14 B')
+    >>> _bytes(98304.0), _bytes(14.0), _bytes(401_408.0)
+    ('98 kB', '14 B', '400 kB')
     """
-    return f"{count / 1000:.2g} kB" if count >= 1000 else f"{math.ceil(count)} B"
+    return f"{float(f'{count / 1000:.2g}'):g} kB" if count >= 1000 else f"{math.ceil(count)} B"

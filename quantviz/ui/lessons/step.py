@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import streamlit as st
@@ -47,6 +48,9 @@ from quantviz.ui.shell.words import language, say, say_error
 _SCENES = "lesson_scenes"
 _LAB = "pages/lab/playground.py"
 _GOLF = "pages/learn/golf.py"
+_MODEL = "pages/explore/checkpoints.py"
+#: The adder at the bits where its first sums come out wrong.
+_ADDER: Mapping[str, str] = MappingProxyType({"f": "model:adder", "bits": "3"})
 
 
 def show_step(place: LessonPlace, lesson: Lesson, words: Any, actions: Any) -> None:
@@ -194,12 +198,16 @@ def _more(now: Now) -> None:
 
 
 def _way_on(now: Now) -> None:
-    """Show the further ways on: from the end of the first hour course 2, from the last lesson a game."""
+    """Show the further ways on: from the first lesson an adder, from the end of the first hour course 2, and
+    from the last lesson a game.
+    """
     readable = sound_lessons(language())
     second = next((name for name, each in readable.items() if each.course == 2), None)
     if second and now.place.lesson == FIRST_HOUR[-1]:
         label = say("lessons.to_course_2", lesson=readable[second].title)
         show_button(label, "lesson_course_2", go, second, type="tertiary")
+    if now.place.lesson == next(iter(readable)):
+        st.page_link(_MODEL, label=say("lessons.to_adder"), query_params={**_ADDER, "lang": language()})
     if now.place.lesson == list(readable)[-1]:
         st.page_link(_GOLF, label=say("golf.from_lesson"))
 

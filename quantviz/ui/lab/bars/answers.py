@@ -56,8 +56,13 @@ def show_answers(study: Study, state: LabState) -> None:
     schemes = dict.fromkeys(each for choices in reached.values() for each in choices.values())
     at_once = (each for each in schemes if _is_at_once(each, study.shape))
     known, programs = describe_variants(at_once, study.shape, study.x.dtype)
+    usual = _words_under(state.scheme, state)
     variants = {
-        str(each): {**variant, "values": _values_under(each, state), "told": _words_under(each, state)}
+        str(each): {
+            **variant,
+            "values": tuple(_values_under(each, state).values()),
+            "told": dict(_words_under(each, state).items() - usual.items()),
+        }
         for each, variant in known.items()
     }
     calibration = {
@@ -68,6 +73,8 @@ def show_answers(study: Study, state: LabState) -> None:
     answers = Answers(
         chart=PANELS_KEY,
         scheme=str(state.scheme),
+        fields=tuple(_values_under(state.scheme, state)),
+        told=usual,
         names={
             key: {form: str(each) for form, each in choices.items() if each in known}
             for key, choices in reached.items()
