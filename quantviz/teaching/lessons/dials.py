@@ -22,8 +22,8 @@ from quantviz.teaching.lessons.dial_series import Series, Tensor
 class Dial:
     """A kind of dial."""
 
-    #: Its module, whose function `series` returns a `Series` of the step's tensor, of those beside it, and of
-    #: the place of the hand where stops depend on it.
+    #: Its module, whose `function` returns a `Series` of the step's tensor, of those beside it, and of the
+    #: hand's place where stops depend on it.
     module: str
     #: The names of its numbers, besides `dial`, the number of a stop.
     numbers: tuple[str, ...]
@@ -32,8 +32,15 @@ class Dial:
     #: Whether its stops are buttons that lead on from the hand's place, as an order that is chosen piece by
     #: piece, and not places of a slider.
     presses: bool = False
+    function: str = "series"
 
 
+_CACHE = "quantviz.teaching.lessons.cache_dials"
+_LEARNING = "quantviz.teaching.lessons.learning_dials"
+_TRAINING = "quantviz.teaching.lessons.training_dials"
+_COST = "quantviz.teaching.lessons.cost_dials"
+_ATTENTION = ("key_error", "centred_error", "value_error")
+_GRADIENT = ("zeroed_e4m3", "zeroed_e5m2", "clipped_e4m3", "clipped_e5m2", "wrong_e4m3", "wrong_e5m2")
 DIALS: Mapping[str, Dial] = MappingProxyType(
     {
         "smoothing": Dial(
@@ -59,6 +66,24 @@ DIALS: Mapping[str, Dial] = MappingProxyType(
             ("inputs",),
             presses=True,
         ),
+        "kv_cut": Dial(_CACHE, _ATTENTION, ("values", "queries"), function="cut"),
+        "kv_mean": Dial(_CACHE, _ATTENTION, ("values", "queries"), function="mean"),
+        "kv_length": Dial(
+            _CACHE, ("cache_16", "cache_rounded", "weights_16", "weights_rounded"), function="length"
+        ),
+        "learn": Dial(
+            _LEARNING,
+            ("updates", "w_straight", "rounded_straight", "loss_straight", "loss_true"),
+            presses=True,
+            function="stairs",
+        ),
+        "rate": Dial(_LEARNING, ("swing", "upper_share", "mean_rounded"), function="rates"),
+        "lost": Dial(_LEARNING, ("wanted", "nearest_moved", "chance_moved"), function="lost"),
+        "gradient": Dial(_TRAINING, _GRADIENT, function="step"),
+        "loss_scale": Dial(_TRAINING, (*_GRADIENT, "best_power"), function="loss_scale"),
+        "packing": Dial(_COST, ("time_16", "time_packed", "codes_a_word"), function="packing"),
+        "texts": Dial(_COST, ("seen_error", "other_error", "nearest_error", "halving"), function="texts"),
+        "budget": Dial(_COST, ("sums_right", "adder_bits"), function="budget"),
     }
 )
 #: The names that formulas have for numbers of dials.
@@ -99,7 +124,9 @@ class DialState(LabState):
 @lru_cache(maxsize=16)
 def _series(dial: str, tensors: tuple[Tensor, ...], at: str) -> Series:
     presses = DIALS[dial].presses
-    made: Series = import_module(DIALS[dial].module).series(*tensors, *([at] if presses else []))
+    made: Series = getattr(import_module(DIALS[dial].module), DIALS[dial].function)(
+        *tensors, *([at] if presses else [])
+    )
     return made
 
 

@@ -207,6 +207,7 @@ STATE_FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType(
         "output_mse": lambda weights, inputs: _layer_mse(weights, inputs, weights.result.x_hat),
         "output_mse_plus": lambda weights, inputs: _layer_mse(weights, inputs, _plus(weights)),
         "mse_plus": lambda weights: float((_plus(weights) - weights.result.x).double().square().mean()),
+        "different_cells": lambda one, other: int((one.result.x_hat != other.result.x_hat).sum()),
         "worse_cells": lambda old, new: int((new.result.error.abs() > old.result.error.abs()).sum()),
     }
 )

@@ -28,7 +28,8 @@ def test_the_state_told_is_that_of_the_right_answer(step, question):
     if isinstance(question, DirectionQuestion):
         # The question ends at the second state: its picture is the answer's.
         before, after = values
-        assert {"rises": after > before, "falls": after < before}[question.truth(scenes)]
+        changes = {"rises": after > before, "falls": after < before, "same": after == pytest.approx(before)}
+        assert changes[question.truth(scenes)]
         assert told == found[1][0]
     elif isinstance(question, OrderQuestion):
         assert question.truth(scenes) == tuple(sorted(range(len(values)), key=values.__getitem__))

@@ -49,7 +49,8 @@ ORDER = [
     "range_to_grid", "symmetric", "asymmetric", "zero_point_out_of_range", "rounding_against_clipping",
     "per_channel", "per_group", "w8a32", "bits_and_sqnr", "outliers",
     "float_formats", "four_bits", "block_formats", "engines_disagree",
-    "inside_a_model", "loud_activations", "rounding_pays", "turn_the_tensor",
+    "inside_a_model", "loud_activations", "rounding_pays", "turn_the_tensor", "kv_cache",
+    "learning_on_stairs", "training_in_few_bits", "bits_to_spend",
 ]  # fmt: skip
 
 

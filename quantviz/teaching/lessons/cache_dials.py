@@ -1,0 +1,102 @@
+"""Dials on a cache of keys and values: the tokens that share a scale, and the length of the text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from quantviz.evaluation.metric_formulas import stored_size
+from quantviz.models.attending import AttentionResult, attention
+from quantviz.models.head_rounding import AttentionOptions
+from quantviz.schemes.granularity import PerBlock
+from quantviz.schemes.scheme import Scheme
+from quantviz.teaching.lessons.dial_lines import MODEL_PAGE, against
+from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Series, Tensor
+
+#: Layers, channels of keys in each, and weights of Llama 2 7B (arXiv 2307.09288).
+_LAYERS, _CHANNELS, _WEIGHTS = 32, 4096, 6.74e9
+_TOKENS = tuple(2**power for power in range(9, 18))
+
+
+def cut(keys: Tensor, values: Tensor, queries: Tensor) -> Series:
+    """Return attention at each shape of a block of keys or values, from the channels of a token to the tokens
+    of a channel. The number of scales stays.
+    """
+    return _cut("kv_cut", (keys, values, queries), {"key_error": "first", "value_error": "second"})
+
+
+def mean(keys: Tensor, values: Tensor, queries: Tensor) -> Series:
+    """Return the same of keys alone, and of keys less their mean over the tokens."""
+    return _cut("kv_mean", (keys, values, queries), {"key_error": "first", "centred_error": "second"})
+
+
+def _cut(dial: str, tensors: tuple[Tensor, ...], lines: Mapping[str, str]) -> Series:
+    k, v, q = (source.tensor() for source, _ in tensors)
+    size = k.shape[1]
+    every = [2**power for power in range(int(math.log2(size)) + 1)]
+    numbers = []
+    for tokens in every:
+        scheme = Scheme(tensors[0][1].format, "symmetric", PerBlock(tokens, size // tokens))
+        rounded = {
+            "key_error": attention(q, k, v, scheme, mask="causal"),
+            "centred_error": attention(q, k, v, scheme, mask="causal", options=AttentionOptions(center=True)),
+            "value_error": attention(q, k, v, None, scheme, mask="causal"),
+        }
+        numbers.append({name: _output_error(result) for name, result in rounded.items()})
+    loud = (k.abs() > 2 * k.abs().mean()).nonzero().numpy()
+    borders = np.stack([_borders(len(k), size, tokens) for tokens in every])
+    keys = MarksPicture(
+        "kv_cut.keys",
+        (0, size, 0, len(k)),
+        (
+            Marks("dots", loud[:, 1] + 0.5, loud[:, 0] + 0.5, "first"),
+            Marks("line", borders[..., 0], borders[..., 1], "muted", 0.75),
+        ),
+    )
+    costs = against(f"{dial}.costs", np.log2(every), numbers, lines, log=True)
+    app = {"f": "model:character_twin", "part": "attention", "kv": "int4"}
+    return Series(tuple(map(str, every)), tuple(numbers), (keys, costs), lambda _: (MODEL_PAGE, app))
+
+
+def _output_error(result: AttentionResult) -> float:
+    """Return the relative squared error of an output, in per cent, mean over the queries."""
+    assert result.output
+    before, after = result.output
+    return 100 * float(((after - before).square().sum(-1) / before.square().sum(-1)).mean())
+
+
+def _borders(rows: int, cols: int, tokens: int) -> npt.NDArray[np.float64]:
+    """Return the lines between blocks of some tokens, as points (x, y) of one broken line."""
+    broken = (np.nan, np.nan)
+    across = [point for y in range(0, rows + 1, tokens) for point in ((0, y), (cols, y), broken)]
+    up = [point for x in range(0, cols + 1, cols // tokens) for point in ((x, 0), (x, rows), broken)]
+    points = [*across, *up]
+    return np.array(points + [broken] * (3 * (rows + cols + 2) - len(points)), dtype=float)
+
+
+def length(keys: Tensor) -> Series:
+    """Return the sizes of a cache in GB by the length of its text, beside the weights of Llama 2 7B.
+
+    Args:
+        keys: Of its scheme, the bits with scales are those of the cache and the weights once rounded.
+    """
+    bits = stored_size(keys[1], keys[0].shape) / math.prod(keys[0].shape)
+    weights = {"weights_16": _WEIGHTS * 2 / 1e9, "weights_rounded": _WEIGHTS * bits / 8e9}
+    both = 2 * _LAYERS * _CHANNELS
+    numbers = [
+        {"cache_16": both * tokens * 2 / 1e9, "cache_rounded": both * tokens * bits / 8e9, **weights}
+        for tokens in _TOKENS
+    ]
+    names = ("weights_16", "weights_rounded", "cache_16", "cache_rounded")
+    sizes = np.array([[each[name] for name in names] for each in numbers])
+    colors = ("muted", "third", "first", "second")
+    marks = tuple(
+        Marks("rows", sizes[:, at : at + 1], np.full(1, -at), color, 0.7) for at, color in enumerate(colors)
+    )
+    named = tuple((f"kv_length.{name}", color) for name, color in zip(names, colors, strict=True))
+    picture = MarksPicture("kv_length.sizes", (0, 2 * weights["weights_16"], -3.5, 0.5), marks, named)
+    link = {"f": "model:character_twin", "part": "attention", "kv": "int4"}
+    return Series(tuple(map(str, _TOKENS)), tuple(numbers), (picture,), lambda _: (MODEL_PAGE, link))
