@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quantviz.evaluation.metric_formulas import stored_size
-from quantviz.models.attending import AttentionResult, attention
+from quantviz.models.attending import attention
 from quantviz.models.head_rounding import AttentionOptions
 from quantviz.schemes.granularity import PerBlock
 from quantviz.schemes.scheme import Scheme
@@ -45,7 +45,13 @@ def _cut(dial: str, tensors: tuple[Tensor, ...], lines: Mapping[str, str]) -> Se
             "centred_error": attention(q, k, v, scheme, mask="causal", options=AttentionOptions(center=True)),
             "value_error": attention(q, k, v, None, scheme, mask="causal"),
         }
-        numbers.append({name: _output_error(result) for name, result in rounded.items()})
+        errors = {}
+        for name, result in rounded.items():
+            assert result.output
+            before, after = result.output
+            # Relative squared error, in per cent, mean over the queries.
+            errors[name] = 100 * float(((after - before).square().sum(-1) / before.square().sum(-1)).mean())
+        numbers.append(errors)
     loud = (k.abs() > 2 * k.abs().mean()).nonzero().numpy()
     borders = np.stack([_borders(len(k), size, tokens) for tokens in every])
     keys = MarksPicture(
@@ -59,13 +65,6 @@ def _cut(dial: str, tensors: tuple[Tensor, ...], lines: Mapping[str, str]) -> Se
     costs = against(f"{dial}.costs", np.log2(every), numbers, lines, log=True)
     app = {"f": "model:character_twin", "part": "attention", "kv": "int4"}
     return Series(tuple(map(str, every)), tuple(numbers), (keys, costs), lambda _: (MODEL_PAGE, app))
-
-
-def _output_error(result: AttentionResult) -> float:
-    """Return the relative squared error of an output, in per cent, mean over the queries."""
-    assert result.output
-    before, after = result.output
-    return 100 * float(((after - before).square().sum(-1) / before.square().sum(-1)).mean())
 
 
 def _borders(rows: int, cols: int, tokens: int) -> npt.NDArray[np.float64]:

@@ -118,7 +118,9 @@ def test_the_numbers_of_costs_are_those_of_the_core():
     )
 
 
-@pytest.mark.parametrize(("name", "step"), [("kv_cache", 1), ("kv_cache", 2), ("bits_to_spend", 2)])
+@pytest.mark.parametrize(
+    ("name", "step"), [("kv_cache", 1), ("kv_cache", 2), ("bits_to_spend", 2), ("bits_to_spend", 4)]
+)
 def test_a_step_leads_to_its_model(name, step):
     series = state_of(name, step).series
     page, link = series.app(series.stops[-1])
