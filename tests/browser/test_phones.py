@@ -214,6 +214,7 @@ def test_a_number_is_read_only_where_it_can_mean_one_thing(script):
 def test_an_answer_is_sent_until_the_server_has_said_what_became_of_it(script):
     became = script(
         """async () => {
+            document.head.innerHTML = '<script type="module" src="http://app.test/static/js/app.js"></script>';
             const answers = [null, [503, {}], [204], [409, { error: "rooms.closed" }]];
             const sent = [], became = [];
             window.fetch = async (address, { body }) => {
@@ -223,7 +224,7 @@ def test_an_answer_is_sent_until_the_server_has_said_what_became_of_it(script):
                 const [status, said] = answer;
                 return { status, ok: status === 204, json: async () => said };
             };
-            const link = new RoomLink("/room/K7QF", "K7QF", "en", () => {});
+            const link = new RoomLink("K7QF", "en", () => {});
             const note = () => became.push([link.read().votes["0.1"].state, link.unsent ?? false]);
             link.vote("0.1", 2, true);
             for (let tries = 0; tries < 3; tries++, await link.post()) {
@@ -246,14 +247,15 @@ def test_an_answer_is_sent_until_the_server_has_said_what_became_of_it(script):
 def test_news_that_do_not_come_are_said_and_the_end_of_a_room_too(script):
     became = script(
         """async () => {
-            const answers = [null, [503], [200, { version: 4 }], [304], [404]];
+            document.head.innerHTML = '<script type="module" src="http://app.test/static/js/app.js"></script>';
+            const answers = [null, [503, {}], [200, { version: 4 }], [304], [404, {}]];
             const became = [];
             window.fetch = async () => {
                 const answer = answers.shift();
                 if (!answer) throw new TypeError("no network");
-                return { status: answer[0], json: async () => answer[1] };
+                return { status: answer[0], ok: answer[0] === 200, json: async () => answer[1] };
             };
-            const link = new RoomLink("/room/K7QF", "K7QF", "en", () => {});
+            const link = new RoomLink("K7QF", "en", () => {});
             while (answers.length) {
                 link.store({ at: 0 });
                 await link.look();

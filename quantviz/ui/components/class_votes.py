@@ -38,8 +38,11 @@ _USUAL = (0.025, 0.975)
 def show_strip(now: Running) -> None:
     """Show the answers to a question of the lecturer's own, or the tries of a hole, along the bottom."""
     with st.container(key="class_votes"):
+        kind = now.room.asked[now.room.stop].kind
         st.html(Path(__file__).with_name("class_votes.css"))
-        match now.room.asked[now.room.stop].kind:
+        if kind == "choice" or (kind == "number" and now.rows):
+            st.html(Path(__file__).with_name("class_strip.css"))
+        match kind:
             case "choice":
                 options = enumerate(now.stop.options)
                 show_bars([(f"{chr(65 + at)} · {text}", False) for at, text in options], now)

@@ -97,10 +97,11 @@ def show_comparison(state: GalleryState) -> None:
         # A learner who drags sees the effect before the sentence.
         st.markdown(belief if state.at is not None else f"{belief} &nbsp; {happens} {plain(_note(shown))}")
     show_board(shown)
-    if state.at is not None:
-        st.markdown(happens)
-    st.markdown(bug_words("practice", shown.bug.id))
-    show_program(shown)
+    with st.container(key="gallery_after"):
+        if state.at is not None:
+            st.markdown(happens)
+        st.markdown(bug_words("practice", shown.bug.id))
+        show_program(shown)
 
 
 def _note(shown: BugComparison) -> str:
