@@ -202,7 +202,8 @@ def not_told(at, step, scenes, opened=frozenset()):
     if isinstance(scenes[HERE].state, DialState):
         series, dial = scenes[HERE].state.series, scenes[HERE].state.dial
         keys = {"dial.numbers": f"{dial}.said", "dial.picture": series.pictures[0].words}
-        keys["dial.beside"] = series.pictures[1].words
+        if len(series.pictures) > 1:
+            keys["dial.beside"] = series.pictures[1].words
         for part, key in keys.items():
             # Up to the first number.
             said = [catalogue(each)[f"lessons.dials.{key}"].split("{")[0] for each in languages()]
