@@ -153,6 +153,8 @@ class HandPayload:
     groups: Sequence[int] = ()
     #: Names of the arrays of a search, and what they are.
     found: Mapping[str, Any] | None = None
+    #: A range or a scale that was set by hand, where no scheme has it: on a page without a server.
+    set: Mapping[str, Any] | None = None
     # ---- the ruler
     handles: Mapping[str, bool]
     with_range: bool = False
@@ -177,6 +179,10 @@ class HandPayload:
     far: bool = False
     figures: Mapping[str, str] | None = None
     tried: Mapping[str, Any] | None = None
+    # ---- of a page without a server
+    alone: bool = False
+    #: The variant whose range was searched for.
+    searched: int = 0
 
     def packed(self, arrays: Arrays) -> bytes:
         """Return the message with these parts and arrays."""
@@ -315,16 +321,14 @@ def _variants(ruler: HandRuler, choices: HandChoices, language: str) -> dict[str
         groups.append(places[present])  # beyond the largest size are the blocks as they are
     return {
         **programs,
-        "variants": [
-            each | _labels(scheme, sizes.get(scheme), language) for scheme, each in variants.items()
-        ],
+        "variants": [each | labels(scheme, sizes.get(scheme), language) for scheme, each in variants.items()],
         "current": places[present],
         "bits": [places[each] for each in reversed(choices.formats.schemes) if each in places],
         "groups": groups,
     }
 
 
-def _labels(scheme: Scheme, size: int | None, language: str) -> dict[str, Any]:
+def labels(scheme: Scheme, size: int | None, language: str) -> dict[str, Any]:
     """Return the labels of the sliders' stops for a scheme: of its bits, and of the `size` of its groups."""
     group = text(f"granularities.{scheme.granularity.id}.short", language) if size is None else str(size)
     return {"bits_label": str(scheme.number_format.bits), "group_label": group, "size": size}
