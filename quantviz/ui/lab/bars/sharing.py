@@ -44,6 +44,7 @@ def show_share(study: Study, state: LabState, chart: str, whole: Callable[[], Pa
 
 
 def _data(study: Study, state: LabState) -> None:
+    from quantviz.analysis.study import Study
     from quantviz.evaluation.tables import PartPosition, as_csv, as_npz
     from quantviz.export.files import file_name
     from quantviz.live.standalone import LivePage
@@ -79,7 +80,9 @@ def _data(study: Study, state: LabState) -> None:
     # It shows everything: also what a teacher has hidden.
     if all(map(visible, HIDEABLE)):
         title = f"{state.source.title(language())} · {shape_text(study.shape)}"
-        page = LivePage(study, title, state.cell, Looks(language(), theme()))
+        # The page is made when it is asked for, when the session's own cache is not at hand.
+        own = study if study.result is None or study.of_file else Study.of_result(study.result)
+        page = LivePage(own, title, state.cell, Looks(language(), theme()))
         st.download_button(
             say("below.page"),
             page.html,
