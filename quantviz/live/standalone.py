@@ -19,6 +19,7 @@ from markupsafe import Markup
 from quantviz.browser import read_script
 from quantviz.errors import QuantVizError
 from quantviz.export.html_page import html_page
+from quantviz.figures.theme import THEMES
 from quantviz.lab.moves import hand_choices, hand_choices_of
 from quantviz.lab.state import LabState
 from quantviz.live.cells import bridge_state, pack_cells
@@ -125,6 +126,7 @@ class LivePage:
             chart=_CHART,
             panels=self.panels,
             numbers=_NUMBERS,
+            surface=THEMES[self.looks.theme].surface,
             place=",".join(map(str, self.cell)),
             notes=[note.message(self.looks.language) for note in self.study.notes],
             parts={name: _text_of(part) for name, part in parts.items()},
