@@ -337,9 +337,8 @@ def first_visit(rounds: int = 5) -> None:
         took = in_turns({"lab": served, "bare": lambda: visit(bare, drawn)}, rounds)
     ready, panels = map(statistics.median, zip(*took["lab"], strict=True))
     beside = statistics.median(took["bare"])
-    print(
-        f"answers {ready:.1f} s after its start; first panels {judged(panels, 2)} s, a bare page {beside:.2f} s"
-    )
+    print(f"answers {ready:.1f} s after its start")
+    print(f"first panels: {judged(panels, 2)} s, a bare page {beside:.2f} s")
 
 
 NOTE_TASKS = """window.lastTask = 0;

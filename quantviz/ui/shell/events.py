@@ -1,4 +1,4 @@
-"""What an operator watches: the server's health, counts of its events, and a log of lines of JSON.
+"""Health, counts of events and a log of lines of JSON, for the operator of a server.
 
 An event is a record of the logger `quantviz.events`, with its labels beside it. Neither counts nor log have
 anything of a user in them: no address, no name of a file or tensor, no value.
@@ -73,7 +73,7 @@ class EventCounter(logging.Handler):
 
 
 class JsonLines(logging.Formatter):
-    """Writes a record as a line of JSON: its words without what was filled in, an error without its message."""
+    """Writes a record as a line of JSON: its words before anything is filled in, an error by its type."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
