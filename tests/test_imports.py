@@ -84,6 +84,21 @@ def test_choosing_does_not_import_torch():
     )
 
 
+def test_importing_the_package_and_choosing_a_scheme_takes_no_time():
+    """At most 0.3 s of the processor, Python's own start with it, whatever else the machine does."""
+    code = """
+import sys, time
+import quantviz as qv
+took = [time.process_time()]
+qv.Scheme("int4", granularity=qv.PerGroup(128))
+took.append(time.process_time())
+assert max(took) < 0.3, took
+assert not {"torch", "numpy"} & set(sys.modules)
+"""
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_page_paints_its_frame_before_torch_comes_in():
     """`warm_up` imports torch, after the frame: a module that needs it at once would hold the frame up."""
     pages = sorted(path.parent.name for path in (ROOT / "quantviz" / "ui").glob("*/page.py"))
