@@ -21,6 +21,7 @@ export class Dial {
     this.observer = new ResizeObserver(() => this.paint());
     const place = (this.root.getRootNode().host ?? host).closest(PICTURE_ON_WALL);
     if (place && getComputedStyle(place).overflowY === "auto") this.place = place;
+    this.root.classList.toggle("qv-on-wall", Boolean(this.place));
     for (const each of [this.root, this.place]) if (each) this.observer.observe(each);
     this.dress(data, send);
   }
@@ -304,6 +305,7 @@ function rules(colors) {
   return `${sliderRules({ line: colors.line, handle: colors.accent, text: colors.text })}
     .qv-dial { font: var(--qv-14) ${colors.font}; color: ${colors.text}; font-variant-numeric: tabular-nums; }
     .qv-dial p { margin: 0 0 4px; line-height: 1.35; min-height: 2.7em; max-width: 78ch; }
+    .qv-dial.qv-on-wall p { min-height: 1.35em; max-width: none; }
     .qv-dial p:empty, .qv-dial [hidden] { display: none; }
     .qv-dial label { display: flex; justify-content: space-between; gap: 1em; margin-bottom: -8px; }
     .qv-dial-plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(260px, 100%), 1fr));
