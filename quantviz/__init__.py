@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from quantviz.layers.layer_result import LayerResult as LayerResult
     from quantviz.layers.layer_result import layer as layer
     from quantviz.layers.leaderboard import leaderboard as leaderboard
+    from quantviz.live.notebook import show as show
     from quantviz.models.attending import AttentionResult as AttentionResult
     from quantviz.models.attending import attention as attention
     from quantviz.models.capturing import capture as capture
@@ -160,6 +161,7 @@ _HOMES = {
     "layers.integer_explanation": ("explain_operator",),
     "layers.integer_result": ("IntegerResult", "integer_layer"),
     "layers.layer_result": ("LayerResult", "layer"),
+    "live.notebook": ("show",),
     "models.attending": ("AttentionResult", "attention"),
     "models.capturing": ("capture",),
     "models.head_rounding": ("AttentionOptions",),

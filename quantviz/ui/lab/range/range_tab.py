@@ -24,7 +24,7 @@ from quantviz.schemes.formats import MOST_OWN_VALUES
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.buttons import offer
 from quantviz.ui.components.controls import switch
-from quantviz.ui.components.hand_curve import CurveMark, complete_curve
+from quantviz.ui.components.hand import CurveMark, complete_curve
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import TableColumn, is_phone, room_beside_ruler, show_table
 from quantviz.ui.components.refusals import show_refused
