@@ -13,6 +13,7 @@ Names are imported when first used, so that choosing a scheme does not import to
 """
 
 import os
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -193,7 +194,16 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)  # noqa: PLE0605 (computed from the table above; a test holds it against the imports)
 
 
+#: Old names of what is public: the new name, and the version in which the old one goes.
+_RENAMED: dict[str, tuple[str, str]] = {}
+
+
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        new, end = _RENAMED[name]
+        told = f"quantviz.{name} is quantviz.{new} now; the old name goes in version {end}"
+        warnings.warn(told, DeprecationWarning, stacklevel=2)
+        name = new
     if name not in _HOME_OF:
         raise AttributeError(f"module 'quantviz' has no attribute {name!r}")
     return getattr(import_module(f"quantviz.{_HOME_OF[name]}"), name)
