@@ -112,7 +112,7 @@ def cache_folder() -> Path | None:
 
 
 def is_kept() -> bool:
-    """Return whether all that every scheme needs is in the folder of compiled code, or nothing can be compiled.
+    """Return whether all that every scheme needs is in the folder of compiled code, or nothing compiles here.
 
     Numba is not imported for it.
     """
