@@ -2,24 +2,30 @@
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
+import tomllib
 import urllib.error
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import torch
+from ruamel.yaml import YAML
+from safetensors.torch import save_file
 
 ROOT = Path(__file__).parent.parent
 GITHUB = ROOT / ".github"
 CADDY = shutil.which("caddy")
 SCHEMAS = {
     "citation-file-format": [GITHUB / "CITATION.cff"],
+    "github-actions": sorted((GITHUB / "actions").glob("*/action.yml")),
     "compose-spec": [GITHUB / "deploy" / "compose.yaml"],
     "github-workflows": sorted((GITHUB / "workflows").glob("*.yml")),
 }
@@ -40,6 +46,50 @@ def test_a_file_fits_its_schema(schema):
 
 def test_the_image_is_built_as_it_should_be():
     checked("hadolint", GITHUB / "deploy" / "Dockerfile")
+
+
+@pytest.fixture
+def model(tmp_path):
+    drawn = torch.randn(32, 64, generator=torch.Generator().manual_seed(0))
+    save_file({"model.layers.0.mlp.up_proj.weight": drawn}, tmp_path / "model.safetensors")
+    return tmp_path / "model.safetensors"
+
+
+def run_in(folder, command, **more):
+    """Run a command of a page in a folder, with this Python's `quantviz` on the path."""
+    (folder / "bin").mkdir(exist_ok=True)
+    quantviz = folder / "bin" / "quantviz"
+    quantviz.write_text(f'#!/bin/sh\nexec {sys.executable} -m quantviz "$@"\n', encoding="utf-8")
+    quantviz.chmod(0o755)
+    path = f"{quantviz.parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **more}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("bound", "status"),
+    [("90", 1), *(pytest.param(*each, marks=pytest.mark.nightly) for each in (("10", 0), ("x", 2)))],
+)
+def test_the_action_leaves_the_map_a_table_and_the_status(model, tmp_path, bound, status):
+    inputs = {"MODEL": model.name, "RECIPES": "int4_g32  int8_per_row", "ENGINE": "", "FAIL_UNDER": bound}
+    places = {"FOLDER": "out", "RUNNER_TEMP": str(tmp_path), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
+    script = GITHUB / "actions" / "scan" / "scan.sh"
+    done = run_in(tmp_path, ["bash", str(script)], **inputs, **places)
+    assert done.returncode == status, done.stderr
+    if status < 2:
+        assert "| int4\\_g32 | 4.5 |" in (tmp_path / "summary").read_text(encoding="utf-8")
+        assert "up_proj" in (tmp_path / "out" / "scan.html").read_text(encoding="utf-8")
+        assert ("<failure" in (tmp_path / "out" / "scan.xml").read_text(encoding="utf-8")) == bool(status)
+        assert "the SQNR" in done.stderr or "failed" in done.stderr
+
+
+def test_the_hook_is_a_command_that_holds_a_model_to_a_bound(model, tmp_path):
+    (hook,) = YAML(typ="safe").load(ROOT / ".pre-commit-hooks.yaml")
+    arguments = [model.name, "-r", "int4_g32", "--results", "kept", "--fail-under", "90"]
+    assert run_in(tmp_path, [*hook["entry"].split(), *arguments]).returncode == 1
+    assert re.search(hook["files"], model.name)
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(hook["additional_dependencies"]) <= set(extra["optional-dependencies"]["app"])
 
 
 class Named(BaseHTTPRequestHandler):

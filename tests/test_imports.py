@@ -223,6 +223,7 @@ ALLOWED = {
     "cli": "analysis checkpoints errors evaluation export figures jobs lab layers models quantization"
     " quoting schemes sources streaming tensors text whole_files",
     "__main__": "cli",
+    "pytest_plugin": "checkpoints export schemes",
     "ui/shell": "browser budget errors figures jobs lab public_calls rooms schemes sources streaming tensors"
     " text",
     "ui/components": "analysis browser compiled errors evaluation export figures lab layers quantization"
