@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from quantviz.layers.layer_result import LayerResult as LayerResult
     from quantviz.layers.layer_result import layer as layer
     from quantviz.layers.leaderboard import leaderboard as leaderboard
+    from quantviz.layers.narrow_sums import explain_products as explain_products
+    from quantviz.layers.narrow_sums import narrow_products as narrow_products
     from quantviz.models.attending import AttentionResult as AttentionResult
     from quantviz.models.attending import attention as attention
     from quantviz.models.capturing import capture as capture
@@ -159,6 +161,7 @@ _HOMES = {
     "layers.integer_engines": ("INTEGER_ENGINES",),
     "layers.integer_explanation": ("explain_operator",),
     "layers.integer_result": ("IntegerResult", "integer_layer"),
+    "layers.narrow_sums": ("explain_products", "narrow_products"),
     "layers.layer_result": ("LayerResult", "layer"),
     "models.attending": ("AttentionResult", "attention"),
     "models.capturing": ("capture",),
