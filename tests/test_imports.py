@@ -215,30 +215,32 @@ ALLOWED = {
     "browser": "",
     "export": "checkpoints errors evaluation figures lab models public_calls quantization quoting schemes"
     " sources tensors text whole_files",
+    "live": "analysis browser compiled errors evaluation export figures lab quantization schemes sources"
+    " tensors text",
     "teaching": "analysis errors evaluation export figures lab layers models quantization schemes sources"
     " streaming tensors text",
     "rooms": "browser errors lab quoting sources teaching text whole_files",
     "course": "teaching",
     "lessons": "teaching",
-    "cli": "analysis checkpoints errors evaluation export figures jobs lab layers models quantization"
+    "cli": "analysis checkpoints errors evaluation export figures jobs lab layers live models quantization"
     " quoting schemes sources streaming tensors text whole_files",
     "__main__": "cli",
     "pytest_plugin": "checkpoints export schemes",
     "ui/shell": "browser budget errors figures jobs lab public_calls rooms schemes sources streaming tensors"
     " text",
-    "ui/components": "analysis browser compiled errors evaluation export figures lab layers quantization"
+    "ui/components": "analysis browser errors evaluation export figures lab layers live quantization"
     " rooms schemes sources streaming teaching tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",
-    "ui/lab": "analysis checkpoints errors evaluation export figures lab layers quantization schemes sources"
-    " streaming teaching tensors text ui/components ui/shell whole_files",
-    "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
+    "ui/lab": "analysis checkpoints errors evaluation export figures lab layers live quantization schemes"
+    " sources streaming teaching tensors text ui/components ui/shell whole_files",
+    "ui/lessons": "analysis errors figures lab live quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
-    "ui/layers": "browser checkpoints compiled errors evaluation figures lab layers models schemes sources"
-    " tensors text ui/components ui/lab ui/shell",
+    "ui/layers": "browser checkpoints compiled errors evaluation figures lab layers live models schemes"
+    " sources tensors text ui/components ui/lab ui/shell",
     "ui/checkpoints": "checkpoints errors export figures jobs lab layers models quoting schemes sources text"
     " ui/components ui/lab ui/layers ui/shell whole_files",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
-    "ui/gallery": "browser figures lab sources teaching ui/components ui/shell",
+    "ui/gallery": "browser figures lab live sources teaching ui/components ui/shell",
     "ui/teacher": "analysis errors figures lab rooms teaching text ui/components ui/layers ui/lessons"
     " ui/shell",
     "ui/home": "browser compiled errors figures lab models schemes sources text ui/components ui/lab"
