@@ -11,6 +11,7 @@ from typing import Any, cast
 import streamlit as st
 
 from quantviz.ui.shell.classroom import PARAMETER, PROMPT, ROOM
+from quantviz.ui.shell.run_facts import keep, kept
 
 #: The path of the page on the screen, and of the one before it where this run shows another.
 _PAGE = "page_shown"
@@ -42,26 +43,26 @@ try {
 
 def on_desk(key: str) -> str:
     """Return the session's key of a value of the Lab: golf has a desk with such values of its own."""
-    return f"{st.session_state.get(_DESK, '')}{key}"
+    return kept(_DESK, "") + key
 
 
 def go_to_lab_desk() -> None:
     """Have the controls work on the Lab's own desk, to which another page turns."""
-    st.session_state[_DESK] = ""
+    keep(_DESK, "")
 
 
 def arrive(page: str) -> None:
     """Note the path of the page that this run shows, and what the address asks it for."""
-    st.session_state[_DESK] = "golf_" if page == "golf" else ""
-    before = st.session_state.get(_PAGE)
+    keep(_DESK, "golf_" if page == "golf" else "")
+    before = kept(_PAGE, None)
     st.session_state[_FROM] = before if before != page else None
-    st.session_state[_PAGE] = page
+    keep(_PAGE, page)
     listen()
 
 
 def page_shown() -> str:
     """Return the path of the page on the screen; "" for the front door."""
-    return cast(str, st.session_state.get(_PAGE, ""))
+    return kept(_PAGE, None) or ""
 
 
 def write(wanted: dict[str, str]) -> None:
