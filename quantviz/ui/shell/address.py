@@ -92,16 +92,16 @@ def listen() -> None:
     came = bool(asked) and before is not None and present != _written(before)
     if (came or WENT in present) and present != _written(page_shown()):
         _remember(present)
-        st.session_state[_ASKED] = page_shown(), asked
+        keep(_ASKED, (page_shown(), asked))
 
 
 def asked_for(page: str, *, first: bool = False) -> dict[str, str] | None:
     """Return the parameters of the state that the address asks a page for, once for each: any address does in
     a session's `first` look at the page, later one that `listen` has noted. None where it asks for none.
     """
-    noted = st.session_state.get(_ASKED)
+    noted: tuple[str, dict[str, str]] | None = kept(_ASKED, None)
     if noted is not None and (first or noted[0] == page):
-        st.session_state[_ASKED] = None
+        keep(_ASKED, None)
     if first:
         present = st.query_params.to_dict()
         _remember(present)

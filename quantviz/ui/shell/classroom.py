@@ -122,10 +122,13 @@ def note_letters(size: float) -> None:
 
 def noted(what: str, usual: float) -> float:
     """Return the pixels that the browser noted of "room", "letters" or "height"; else the usual ones."""
-    written = fact(NOTED, lambda: st.context.cookies.get(NOTED, "")).split("_")
-    known = dict(zip(_BELIEVED, written, strict=False)).get(what, "")
-    pixels = int(known) if known.isdecimal() and len(known) < 5 else 0
-    return pixels if pixels in _BELIEVED[what] else usual
+    return fact(NOTED, _read_noted).get(what, usual)
+
+
+def _read_noted() -> dict[str, float]:
+    written = zip(_BELIEVED, st.context.cookies.get(NOTED, "").split("_"), strict=False)
+    pixels = {what: int(each) for what, each in written if each.isdecimal() and len(each) < 5}
+    return {what: each for what, each in pixels.items() if each in _BELIEVED[what]}
 
 
 def letters() -> float:

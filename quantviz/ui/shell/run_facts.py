@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -26,12 +26,14 @@ def fact(key: str, find: Callable[[], T]) -> T:
         return find()
     if key not in facts:
         facts[key] = find()
-    return cast(T, facts[key])
+    found: T = facts[key]
+    return found
 
 
 def kept(key: str, usual: T) -> T:
     """Return the value that the session keeps under `key`; else the usual one."""
-    return cast(T, fact(key, lambda: st.session_state.get(key, usual)))
+    value: T = fact(key, lambda: st.session_state.get(key, usual))
+    return value
 
 
 def keep(key: str, value: object) -> None:
