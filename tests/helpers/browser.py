@@ -65,8 +65,8 @@ def chromium_of_benchmarks():
 
 
 @contextlib.contextmanager
-def server(app, log, host="127.0.0.1"):
-    """A Streamlit server of its own for an app; gives its address."""
+def server(app, log, host="127.0.0.1", base=""):
+    """A Streamlit server of its own for an app, below a path where one is given; gives its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -92,6 +92,7 @@ def server(app, log, host="127.0.0.1"):
         "false",
         "--client.toolbarMode",
         "viewer",
+        f"--server.baseUrlPath={base}",
     ]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with log.open("w", encoding="utf-8") as output:
@@ -99,8 +100,9 @@ def server(app, log, host="127.0.0.1"):
             [*command, *options], cwd=ROOT, env=env, stdout=output, stderr=subprocess.STDOUT
         )
         try:
-            _wait_until_healthy(process, port, log)
-            yield f"http://127.0.0.1:{port}"
+            address = f"http://127.0.0.1:{port}/{base}".rstrip("/")
+            _wait_until_healthy(process, address, log)
+            yield address
         finally:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -109,13 +111,13 @@ def server(app, log, host="127.0.0.1"):
             process.wait()
 
 
-def _wait_until_healthy(process, port, log):
+def _wait_until_healthy(process, address, log):
     for _ in range(300):
         if process.poll() is not None:
             break
         with (
             contextlib.suppress(OSError),
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1),
+            urllib.request.urlopen(f"{address}/_stcore/health", timeout=1),
         ):
             return
         time.sleep(0.2)
@@ -315,3 +317,28 @@ def finished(coroutine):
     """
     with ThreadPoolExecutor(1) as aside:
         return aside.submit(asyncio.run, coroutine).result()
+
+
+class Line:
+    """The page's line to the server, which can be cut and joined again."""
+
+    def __init__(self, page):
+        self.cut = False
+        self.sockets = []
+        page.route_web_socket("**/_stcore/stream*", self._connect)
+        for plain in ("**/_stcore/h*", "**/room/**"):
+            page.route(plain, lambda route: route.abort() if self.cut else route.continue_())
+
+    def _connect(self, socket):
+        if self.cut:
+            socket.close()
+            return
+        socket.connect_to_server()
+        self.sockets.append(socket)
+
+    def lose(self):
+        self.cut = True
+        self.sockets[-1].close()
+
+    def join(self):
+        self.cut = False
