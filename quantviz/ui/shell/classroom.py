@@ -122,13 +122,13 @@ def note_letters(size: float) -> None:
 
 def noted(what: str, usual: float) -> float:
     """Return the pixels that the browser noted of "room", "letters" or "height"; else the usual ones."""
-    return fact(NOTED, _read_noted).get(what, usual)
 
+    def read() -> dict[str, float]:
+        written = zip(_BELIEVED, st.context.cookies.get(NOTED, "").split("_"), strict=False)
+        pixels = {each: int(size) for each, size in written if size.isdecimal() and len(size) < 5}
+        return {each: size for each, size in pixels.items() if size in _BELIEVED[each]}
 
-def _read_noted() -> dict[str, float]:
-    written = zip(_BELIEVED, st.context.cookies.get(NOTED, "").split("_"), strict=False)
-    pixels = {what: int(each) for what, each in written if each.isdecimal() and len(each) < 5}
-    return {what: each for what, each in pixels.items() if each in _BELIEVED[what]}
+    return fact(NOTED, read).get(what, usual)
 
 
 def letters() -> float:
