@@ -61,6 +61,7 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
         "culprits": {"x": X, "scheme": scheme},
         "dequantize": {"q": result.q, "scheme": scheme, "qparams": result.qparams},
         "explain_operator": operator,
+        "explain_products": {"x": [[1.0, 2.0]], "w": [[3.0, 4.0]]},
         "explain": {"r": result, "index": (0, 1)},
         "export_allocation": {"allocation": qv.allocate(table, budget_bits=512), "form": "json"},
         "fit_codebook": {"x": X, "scheme": "int4_per_tensor", "importance": None},
@@ -74,6 +75,7 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
         },
         "measure": {"x": X, "scheme": scheme},
         "metrics": {"r": result},
+        "narrow_products": {"x": X, "w": X},
         "patches": {"x": [[[[1, 2], [3, 4]]]], "kernel": (2, 1)},
         "plot_quantization_errors": {"original": X, "quantized": result.q, "dequantized": result.x_hat},
         "quantize": {"x": X, "scheme": scheme},
@@ -83,6 +85,7 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
         "requantize": {"accumulators": [1, 2], "multiplier": 0.5},
         "run": {"model": "character", "schemes": scheme, "text": "import torch"},
         "scan": {"path": model, "recipes": [scheme]},
+        "show": {"what": X, "scheme": scheme},
     }
 
 
