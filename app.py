@@ -41,6 +41,7 @@ AHEAD = Ahead(
 #: Style sheets of each page that has its own, below `quantviz/ui`: a page is sent with them.
 SHEETS = {
     "": ("home/home.css",),
+    "attention": ("layers/layers.css", "attention/attention.css"),
     "checkpoints": ("checkpoints/checkpoints.css", "checkpoints/models.css"),
     "golf": ("lab/lab.css", "golf/golf.css"),
     "lab": ("lab/lab.css",),
@@ -48,7 +49,15 @@ SHEETS = {
     "lessons": ("lessons/title_room.css",),
 }
 #: Pages that draw as soon as they are there, and what their address has in its query then.
-DRAWN = {"checkpoints": "", "formats": "", "golf": "", "lab": "", "layers": "", "lessons": "l="}
+DRAWN = {
+    "attention": "",
+    "checkpoints": "",
+    "formats": "",
+    "golf": "",
+    "lab": "",
+    "layers": "",
+    "lessons": "l=",
+}
 
 
 def begin_work() -> None:
@@ -79,6 +88,13 @@ def show_page() -> None:
         "explore": [
             st.Page("pages/explore/checkpoints.py", title=say("pages.checkpoints"), url_path="checkpoints"),
             st.Page("pages/explore/layers.py", title=say("pages.layers"), url_path="layers"),
+            # Reached from the layers, of which it is the one without weights.
+            st.Page(
+                "pages/explore/attention.py",
+                title=say("pages.attention"),
+                url_path="attention",
+                visibility="hidden",
+            ),
             st.Page("pages/lab/playground.py", title=say("pages.lab"), url_path="lab"),
         ],
         "teach": [st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher")],

@@ -198,6 +198,7 @@ ALLOWED = {
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
     "ui/layers": "browser checkpoints compiled errors evaluation figures lab layers models schemes sources"
     " tensors text ui/components ui/lab ui/shell",
+    "ui/attention": "errors figures lab layers models sources ui/components ui/lab ui/layers ui/shell",
     "ui/checkpoints": "checkpoints errors export figures jobs lab layers models quoting schemes sources text"
     " ui/components ui/lab ui/layers ui/shell whole_files",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
@@ -206,7 +207,7 @@ ALLOWED = {
     " ui/shell",
     "ui/home": "browser compiled errors figures lab models schemes sources text ui/components ui/lab"
     " ui/shell",
-    "ui/drop": "checkpoints errors models sources text ui/checkpoints ui/lab ui/shell",
+    "ui/drop": "checkpoints errors lab models sources text ui/attention ui/checkpoints ui/lab ui/shell",
 }
 
 

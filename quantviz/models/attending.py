@@ -49,6 +49,14 @@ class RoundedPair(NamedTuple):
     after: torch.Tensor
 
 
+class AttentionSides(NamedTuple):
+    """Queries, keys and values as they are multiplied, (heads, tokens, channels) each."""
+
+    q: RoundedPair
+    k: RoundedPair
+    v: RoundedPair | None
+
+
 class PartError(NamedTuple):
     """The error of a part of attention: ‖after − before‖² / ‖before‖², and the same as SQNR in dB."""
 
@@ -76,6 +84,7 @@ class AttentionResult(Picklable):
     #: Whether a query sees a token, bool (heads, queries, tokens).
     seen: torch.Tensor
     cache: CacheBytes
+    sides: AttentionSides
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -122,6 +131,15 @@ class AttentionResult(Picklable):
     def rel_scores(self) -> float:
         """Return ‖error‖² / ‖scores‖², of the tokens that a query sees."""
         return self.errors["scores"].rel_out
+
+    @property
+    def layer_error(self) -> float:
+        """Return the scores' error as that of a layer with the rounded keys as weights, which knows no mask:
+        ‖error‖² / ‖q·(k − mean)‖² where their mean is taken out, else ‖error‖² / ‖q·k‖².
+        """
+        before, after = self.scores
+        base = before - before.mean(-1, keepdim=True) if self.options.center else before
+        return (after - before).square().sum().item() / _squares(base)
 
     @property
     def rel_out(self) -> float:
@@ -237,33 +255,46 @@ def attention(
     _check_shapes(queries, all_keys, all_values)
     of_keys, of_values, of_scores = (scheme_of(scheme, "inputs") for scheme in (keys, values, scores))
     share = queries.shape[0] // all_keys.shape[0]
-    both = _scores(queries, all_keys, (of_keys, of_scores), how)
+    q_sides, k_sides = _sides(queries, all_keys, of_keys, how)
+    both = _scores(q_sides, k_sides, of_scores, how)
     added, seen = _masked(mask, both.before.shape)
     p, p_hat = ((side + added).masked_fill(~seen, -math.inf).log_softmax(-1) for side in both)
     kl = torch.where(seen, p.exp() * (p - p_hat), 0.0).sum(-1).clamp_min(0) / math.log(2)
     assert not isinstance(how.weights, str)
     weights = RoundedPair(p.exp(), rounded_matrices(p_hat.exp(), how.weights))
-    output = None
+    output = v_sides = None
     if all_values is not None:
-        pairs = zip(weights, (all_values, rounded_values(all_values, of_values, how)), strict=True)
+        v_sides = RoundedPair(all_values, rounded_values(all_values, of_values, how))
+        pairs = zip(weights, v_sides, strict=True)
         output = RoundedPair(*(side @ own.repeat_interleave(share, 0) for side, own in pairs))
     size = cache_bytes(all_keys, all_values, (of_keys, of_values), how)
-    return AttentionResult((of_keys, of_values, of_scores), how, both, weights, output, kl, seen, size)
+    schemes = (of_keys, of_values, of_scores)
+    sides = AttentionSides(q_sides, k_sides, v_sides)
+    return AttentionResult(schemes, how, both, weights, output, kl, seen, size, sides)
+
+
+def _sides(
+    queries: torch.Tensor, keys: torch.Tensor, scheme: Scheme | None, options: AttentionOptions
+) -> tuple[RoundedPair, RoundedPair]:
+    """Return queries and keys as they are multiplied."""
+    of_queries = sides_of_queries(queries, keys.shape[1], options)
+    return RoundedPair(*of_queries), RoundedPair(*sides_of_keys(keys, scheme, options))
+
+
+def score_factor(channels: int, options: AttentionOptions) -> float:
+    """Return the factor of the scores of heads of so many channels."""
+    return options.scale or 1 / math.sqrt(channels)
 
 
 def _scores(
-    queries: torch.Tensor,
-    keys: torch.Tensor,
-    schemes: tuple[Scheme | None, Scheme | None],
-    options: AttentionOptions,
+    queries: RoundedPair, keys: RoundedPair, scheme: Scheme | None, options: AttentionOptions
 ) -> RoundedPair:
-    """Return the scores of queries over keys, under the schemes of keys and scores."""
-    share = queries.shape[0] // keys.shape[0]
-    factor = options.scale or 1 / math.sqrt(queries.shape[2])
-    of_queries = sides_of_queries(queries, keys.shape[1], options)
-    sides = zip(of_queries, sides_of_keys(keys, schemes[0], options), strict=True)
+    """Return the scores of queries over keys, under their own scheme."""
+    share = len(queries.before) // len(keys.before)
+    factor = score_factor(queries.before.shape[2], options)
+    sides = zip(queries, keys, strict=True)
     before, after = (one @ other.repeat_interleave(share, 0).mT * factor for one, other in sides)
-    return RoundedPair(before, rounded_matrices(after, schemes[1]))
+    return RoundedPair(before, rounded_matrices(after, scheme))
 
 
 def _errors(result: AttentionResult, heads: slice) -> dict[str, PartError]:
