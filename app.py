@@ -88,8 +88,7 @@ def show_page() -> None:
         "explore": [
             st.Page("pages/explore/checkpoints.py", title=say("pages.checkpoints"), url_path="checkpoints"),
             st.Page("pages/explore/layers.py", title=say("pages.layers"), url_path="layers"),
-            # Reached from the layers, of which it is the one without weights.
-            st.Page(
+            st.Page(  # reached from the layers
                 "pages/explore/attention.py",
                 title=say("pages.attention"),
                 url_path="attention",

@@ -61,8 +61,8 @@ class AttentionState(PageState):
     rotary: float = field(10_000.0, link="b", codec=_BASE)
     layout: str = field(LAYOUTS[0], link="y", codec=_among(LAYOUTS))
     residual: int = field(0, link="r", codec=_NUMBER)
-    #: What is looked at: the head, one of `PRODUCTS`, one of `SHOWN`, the selected cell and product, the part
-    #: in view, and the ends of the error's colours, which stay until another product is shown.
+    #: The view: the head, one of `PRODUCTS`, one of `SHOWN`, the selected cell and product, the part in view,
+    #: and the ends of the error's colours, which stay until another product is shown.
     head: int = field(0, link="h", codec=_NUMBER, looks=True)
     product: str = field(PRODUCTS[0], link="d", codec=_among(PRODUCTS), looks=True)
     shown: str = field(SHOWN[0], link="e", codec=_among(SHOWN), looks=True)

@@ -254,31 +254,28 @@ def attention(
     all_values = None if v is None else _heads(v, "v")
     _check_shapes(queries, all_keys, all_values)
     of_keys, of_values, of_scores = (scheme_of(scheme, "inputs") for scheme in (keys, values, scores))
-    share = queries.shape[0] // all_keys.shape[0]
-    q_sides, k_sides = _sides(queries, all_keys, of_keys, how)
-    both = _scores(q_sides, k_sides, of_scores, how)
+    q_sides, k_sides, both = _scores(queries, all_keys, (of_keys, of_scores), how)
     added, seen = _masked(mask, both.before.shape)
     p, p_hat = ((side + added).masked_fill(~seen, -math.inf).log_softmax(-1) for side in both)
     kl = torch.where(seen, p.exp() * (p - p_hat), 0.0).sum(-1).clamp_min(0) / math.log(2)
     assert not isinstance(how.weights, str)
     weights = RoundedPair(p.exp(), rounded_matrices(p_hat.exp(), how.weights))
-    output = v_sides = None
+    v_sides = output = None
     if all_values is not None:
         v_sides = RoundedPair(all_values, rounded_values(all_values, of_values, how))
-        pairs = zip(weights, v_sides, strict=True)
-        output = RoundedPair(*(side @ own.repeat_interleave(share, 0) for side, own in pairs))
+        output = _outputs(weights, v_sides)
     size = cache_bytes(all_keys, all_values, (of_keys, of_values), how)
     schemes = (of_keys, of_values, of_scores)
     sides = AttentionSides(q_sides, k_sides, v_sides)
     return AttentionResult(schemes, how, both, weights, output, kl, seen, size, sides)
 
 
-def _sides(
-    queries: torch.Tensor, keys: torch.Tensor, scheme: Scheme | None, options: AttentionOptions
-) -> tuple[RoundedPair, RoundedPair]:
-    """Return queries and keys as they are multiplied."""
-    of_queries = sides_of_queries(queries, keys.shape[1], options)
-    return RoundedPair(*of_queries), RoundedPair(*sides_of_keys(keys, scheme, options))
+def _outputs(weights: RoundedPair, values: RoundedPair) -> RoundedPair:
+    """Return the outputs of weights over values."""
+    share = len(weights.before) // len(values.before)
+    return RoundedPair(
+        *(side @ own.repeat_interleave(share, 0) for side, own in zip(weights, values, strict=True))
+    )
 
 
 def score_factor(channels: int, options: AttentionOptions) -> float:
@@ -287,14 +284,19 @@ def score_factor(channels: int, options: AttentionOptions) -> float:
 
 
 def _scores(
-    queries: RoundedPair, keys: RoundedPair, scheme: Scheme | None, options: AttentionOptions
-) -> RoundedPair:
-    """Return the scores of queries over keys, under their own scheme."""
-    share = len(queries.before) // len(keys.before)
-    factor = score_factor(queries.before.shape[2], options)
-    sides = zip(queries, keys, strict=True)
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    schemes: tuple[Scheme | None, Scheme | None],
+    options: AttentionOptions,
+) -> tuple[RoundedPair, RoundedPair, RoundedPair]:
+    """Return queries and keys as they are multiplied, and their scores, under the schemes of keys and scores."""
+    of_queries = RoundedPair(*sides_of_queries(queries, keys.shape[1], options))
+    of_keys = RoundedPair(*sides_of_keys(keys, schemes[0], options))
+    share = len(queries) // len(keys)
+    factor = score_factor(queries.shape[2], options)
+    sides = zip(of_queries, of_keys, strict=True)
     before, after = (one @ other.repeat_interleave(share, 0).mT * factor for one, other in sides)
-    return RoundedPair(before, rounded_matrices(after, scheme))
+    return of_queries, of_keys, RoundedPair(before, rounded_matrices(after, schemes[1]))
 
 
 def _errors(result: AttentionResult, heads: slice) -> dict[str, PartError]:

@@ -1,4 +1,4 @@
-"""What a page shows of attention: its numbers, one head as a multiplication in pixels, one cell in steps."""
+"""A view of attention: its numbers, one head as a multiplication in pixels, one cell in steps."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from quantviz.models.head_rounding import AttentionOptions, RoundedCell, explain
 from quantviz.models.heads import Heads
 from quantviz.schemes.scheme import Scheme
 
-#: What is multiplied: queries by keys, or the weights after softmax by values.
+#: The products: queries by keys, or the weights after softmax by values.
 PRODUCTS = ("scores", "output")
 #: Times the median of all channels from which a channel of the keys is loud.
 _LOUD = 4.0
 #: The share of a loud channel's squares from which it is the same in each token.
 _SAME = 0.8
 #: Products of a cell that are told.
-_MOST_TERMS = 512
+_TOLD_TERMS = 512
 
 Schemes = tuple[Scheme | str | None, Scheme | str | None, Scheme | str | None]
 
 
 @dataclass(frozen=True)
 class AttentionTask:
-    """What is rounded and how: the schemes of keys, values and scores, the mask's name, and the options."""
+    """How attention is rounded: the schemes of keys, values and scores, the mask's name, and the options."""
 
     schemes: Schemes
     #: "own" for the mask that came with the heads, "causal", or "none".
@@ -51,7 +51,7 @@ class AttentionTask:
 
 @dataclass(frozen=True)
 class AttentionLook:
-    """What is looked at: a head, one of `PRODUCTS`, "x" for values or "error", the part of it from a first to
+    """The place in view: a head, one of `PRODUCTS`, "x" for values or "error", the part of it from a first to
     before a last line of each axis and the selected cell and product, None for all and for the worst.
     """
 
@@ -112,7 +112,7 @@ class AttentionCell(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AttentionView:
-    """What is shown of attention."""
+    """The numbers, the picture and the cell of attention that a page shows."""
 
     #: Numbers by the names of `AttentionResult.record`, "layer_error", and "kl_of_heads".
     numbers: Mapping[str, Any]
@@ -125,7 +125,7 @@ class AttentionView:
 
 
 def view_of(heads: Heads, task: AttentionTask, look: AttentionLook, most: int) -> AttentionView:
-    """Return what is shown of heads, in at most `most` pixels along an axis.
+    """Return the view of heads, in at most `most` pixels along an axis.
 
     Raises:
         QuantVizError: As `attention` raises it.
@@ -251,11 +251,12 @@ def _cell(
     order = sorted(terms, key=lambda term: -abs(term.change))
     chosen = order[0].at if look.channel is None else look.channel
     part, cell = ("k", (column, chosen)) if look.product == "scores" else ("v", (chosen, column))
-    own = _head_tensor(heads.k if part == "k" else heads.v, _key_head(result, look.head))
-    scheme = result.schemes[part == "v"]
-    rounded = explain_rounding(own, scheme, cell, result.options, part)
+    side = heads.k if part == "k" else heads.v
+    assert side is not None
+    own = side.reshape(-1, *side.shape[-2:])[_key_head(result, look.head)].to(torch.float64)
+    rounded = explain_rounding(own, result.schemes[part == "v"], cell, result.options, part)
     sums = (sum(term.x * term.w for term in terms), sum(term.x_hat * term.w_hat for term in terms))
-    told = AttentionCell(place, chosen, tuple(order[:_MOST_TERMS]), sums, 1.0, sums, rounded)
+    told = AttentionCell(place, chosen, tuple(order[:_TOLD_TERMS]), sums, 1.0, sums, rounded)
     if look.product == "output":
         return told
     at = (look.head, row, column)
@@ -269,9 +270,3 @@ def _cell(
         kl_part=p * math.log2(p / p_hat) if plain else math.nan,
         kl_row=result.kl_rows[at[:2]].item(),
     )
-
-
-def _head_tensor(side: torch.Tensor | None, head: int) -> torch.Tensor:
-    assert side is not None
-    heads = side[None] if side.dim() == 2 else side.flatten(0, -3)
-    return heads[head].to(torch.float64)

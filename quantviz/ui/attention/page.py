@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +30,7 @@ from quantviz.ui.attention.state import (
 )
 from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.controls import choice_control, choose_among, show_controls, show_undo
+from quantviz.ui.components.controls import Control, choose_among, show_controls, show_undo
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.components.small_parts import table_html
@@ -134,10 +133,6 @@ def _show_attention(state: AttentionState, opened: OpenedHeads, view: AttentionV
                         _show_heads(state, view)
 
 
-def _choose(field: str, form: str) -> None:
-    OWNER.change(**{field: form})
-
-
 def _show_picture(state: AttentionState, view: AttentionView) -> None:
     """Show both factors and the product of the head in view, and what of it is shown."""
     from quantviz.figures.multiplication import ColourEnds
@@ -146,13 +141,12 @@ def _show_picture(state: AttentionState, view: AttentionView) -> None:
     rows = {"product": products, "shown": SHOWN}
     with st.container(key="layers_shown", horizontal=True, vertical_alignment="center", gap="small"):
         controls = [
-            choice_control(
+            Control(
                 field,
                 "row",
                 say(f"attention.choice.{field}"),
-                {name: say(f"attention.{field}.{name}") for name in names},
-                getattr(state, field),
-                partial(_choose, field),
+                value=getattr(state, field),
+                choices={name: say(f"attention.{field}.{name}") for name in names},
             )
             for field, names in rows.items()
         ]

@@ -84,7 +84,7 @@ def _read(dropped: DroppedFiles, name: str) -> OpenedHeads:
 
 
 def task_of(state: AttentionState, heads: Heads) -> AttentionTask:
-    """Return what the state has rounded, and how.
+    """Return the schemes and options of the state.
 
     Raises:
         QuantVizError: A scheme does not fit.
@@ -116,7 +116,7 @@ def mask_of(state: AttentionState, heads: Heads) -> str:
 
 
 def seen_attention(state: AttentionState, opened: OpenedHeads) -> AttentionView:
-    """Return what is shown of the heads.
+    """Return the view of the heads.
 
     Raises:
         QuantVizError: The shapes do not fit, a scheme does not, or a value is not finite.
@@ -131,7 +131,7 @@ def seen_attention(state: AttentionState, opened: OpenedHeads) -> AttentionView:
 
 
 def ways_found(state: AttentionState, opened: OpenedHeads) -> Mapping[str, tuple[float, float]]:
-    """Return what each way to round the keys costs; see `ways_of`."""
+    """Return the costs of the ways to round the keys; see `ways_of`."""
     from quantviz.models.attention_view import ways_of
 
     work = partial(ways_of, opened.heads, task_of(state, opened.heads), CHANNEL_KEYS)
