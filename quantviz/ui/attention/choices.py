@@ -56,6 +56,8 @@ def _show_more(state: AttentionState, opened: OpenedHeads | None) -> None:
         *(_list(name, _schemes(getattr(state, name), OTHERS)) for name in ("scores", "queries", "weights")),
         _list("mask", {name: say(f"attention.mask.{name}") for name in masks}, mask),
         _list("positions", {name: say(f"attention.positions.{name}") for name in POSITIONS}),
+    ]
+    numbers = [
         number_control(
             "residual",
             say("attention.choice.residual"),
@@ -67,21 +69,24 @@ def _show_more(state: AttentionState, opened: OpenedHeads | None) -> None:
         ),
     ]
     if state.positions != "none":
-        base = number_control(
-            "rotary",
-            say("attention.choice.rotary"),
-            state.rotary,
-            lambda base: OWNER.change(rotary=base),
-            whole=False,
-            lowest=1.0,
-            highest=_MOST_BASE,
+        numbers.append(
+            number_control(
+                "rotary",
+                say("attention.choice.rotary"),
+                state.rotary,
+                lambda base: OWNER.change(rotary=base),
+                whole=False,
+                lowest=1.0,
+                highest=_MOST_BASE,
+            )
         )
         layouts = {name: say(f"attention.layout.{name}") for name in LAYOUTS}
-        controls += [_list("layout", layouts), base]
+        controls.append(_list("layout", layouts))
     heads = 1 if opened is None else max(1, opened.heads.q[..., 0, 0].numel())
     if heads > 1:
         controls.insert(0, _list("head", {str(head): str(head) for head in range(heads)}))
     show_controls("attention_more_choices", OWNER, *controls, look="qv-inside")
+    show_controls("attention_more_numbers", OWNER, *numbers, look="qv-beside")
 
 
 def _list(field: str, choices: Mapping[str, str], value: str | None = None) -> Control:

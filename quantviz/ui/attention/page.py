@@ -108,10 +108,11 @@ def _show_attention(state: AttentionState, opened: OpenedHeads, view: AttentionV
         with st.container(key="layers_left", gap="xsmall"), st.container(key="layers_view", gap="xsmall"):
             _show_picture(state, view)
         with st.container(key="layers_right", gap="xsmall"):
-            ways = ways_found(state, opened)
             several = len(view.numbers["kl_of_heads"]) > 1
             with st.container(key="layers_numbers", gap="xsmall"):
                 _show_numbers(view)
+                # Of many heads these take longer: the number is there before.
+                ways = ways_found(state, opened)
                 _show_best(state, view, ways)
             with st.container(key="layers_stage", gap="xsmall"):
                 with st.container(key="layers_tabs"):
