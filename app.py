@@ -18,6 +18,7 @@ from quantviz.ui.components.in_room import begin, shown
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, dropped, errors, tab, words
 from quantviz.ui.shell.address import arrive, go_on
+from quantviz.ui.shell.events import note_session, operator_routes
 from quantviz.ui.shell.imports import Ahead, frames, importing
 from quantviz.ui.shell.room_routes import room_routes
 from quantviz.ui.shell.runs import error_boundary
@@ -73,6 +74,7 @@ def show_page() -> None:
     take_messages_whole()
     dropped.begin()
     read_what_widgets_say(dropped.drop)
+    note_session()
     classroom.begin()
     words.begin()
     tab.begin()
@@ -137,5 +139,5 @@ else:
         Middleware(Styled, SHEETS, DRAWN),
     ]
     lifespan = starting(AHEAD, begin_work)
-    routes = [*script_routes(), *room_routes()]
+    routes = [*script_routes(), *room_routes(), *operator_routes()]
     app = st.App(__file__, routes=routes, lifespan=lifespan, middleware=middleware)

@@ -5,8 +5,8 @@
     qv.metrics(result)
     qv.explain(result, (1, 2)).steps
 
-`qv.integer_layer` computes a layer as an inference engine does, codes in and codes out; `qv.requantize`,
-`qv.add_codes` and `qv.average_codes` are its smaller relatives.
+`qv.integer_layer` computes a layer as an inference engine does, codes in and codes out, and
+`qv.integer_operator` what stands between layers: sums, products, averages, sigmoid, softmax.
 
 Names are imported when first used, so that choosing a scheme does not import torch and only
 `plot_quantization_errors` imports plotly.
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from quantviz.layers.integer_codes import Codes as Codes
     from quantviz.layers.integer_codes import patches as patches
     from quantviz.layers.integer_engines import INTEGER_ENGINES as INTEGER_ENGINES
+    from quantviz.layers.integer_explanation import explain_operator as explain_operator
     from quantviz.layers.integer_result import IntegerResult as IntegerResult
     from quantviz.layers.integer_result import integer_layer as integer_layer
     from quantviz.layers.layer_result import LayerResult as LayerResult
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from quantviz.quantization.integer_operators import REQUANTIZATIONS as REQUANTIZATIONS
     from quantviz.quantization.integer_operators import add_codes as add_codes
     from quantviz.quantization.integer_operators import average_codes as average_codes
+    from quantviz.quantization.integer_operators import integer_operator as integer_operator
     from quantviz.quantization.integer_operators import requantize as requantize
     from quantviz.quantization.quantizer import ARITHMETIC as ARITHMETIC
     from quantviz.quantization.quantizer import choose_qparams as choose_qparams
@@ -155,6 +157,7 @@ _HOMES = {
     "layers.collecting": ("collect",),
     "layers.integer_codes": ("Codes", "patches"),
     "layers.integer_engines": ("INTEGER_ENGINES",),
+    "layers.integer_explanation": ("explain_operator",),
     "layers.integer_result": ("IntegerResult", "integer_layer"),
     "layers.layer_result": ("LayerResult", "layer"),
     "models.attending": ("AttentionResult", "attention"),
@@ -180,7 +183,13 @@ _HOMES = {
     "streaming.measuring": ("Measured", "measure"),
     "streaming.result_metrics": ("metrics",),
     "evaluation.metric_formulas": ("METRICS",),
-    "quantization.integer_operators": ("REQUANTIZATIONS", "add_codes", "average_codes", "requantize"),
+    "quantization.integer_operators": (
+        "REQUANTIZATIONS",
+        "add_codes",
+        "average_codes",
+        "integer_operator",
+        "requantize",
+    ),
     "quantization.quantizer": ("ARITHMETIC", "choose_qparams", "dequantize", "quantize"),
     "quantization.result": ("QParams", "QuantResult"),
     "schemes.recipes": ("ALL_RECIPES", "RECIPES"),

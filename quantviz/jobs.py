@@ -17,6 +17,7 @@ import gc
 import importlib
 import io
 import itertools
+import logging
 import mmap
 import os
 import pickle
@@ -43,6 +44,8 @@ from quantviz.errors import QuantVizError
 
 T = TypeVar("T")
 
+#: Gets a record of each event that a server counts, with its labels, nothing of a user's among them.
+EVENTS = logging.getLogger("quantviz.events")
 #: Multiplications of work that may pass by longer work: some two seconds.
 SHORT = 2.0**34
 #: Niceness of the processes: the server that answers the users comes first.
@@ -334,6 +337,8 @@ class Jobs:
             answer = _RAISED, Ended("work.dropped" if job.dropped else "work.lost")
         job._answer = answer
         job.state = "ended"
+        outcome = "dropped" if job.dropped else answer[0]
+        EVENTS.info("job", extra={"labels": {"queue": job.cost.line, "outcome": outcome}})
         if self._jobs.get(job.key) is job:
             del self._jobs[job.key]
         if isinstance(answer[1], Ended) and answer[1].problem.key != "work.dropped":

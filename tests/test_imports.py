@@ -84,6 +84,21 @@ def test_choosing_does_not_import_torch():
     )
 
 
+def test_importing_the_package_and_choosing_a_scheme_takes_no_time():
+    """At most 0.3 s of the processor, Python's own start with it, whatever else the machine does."""
+    code = """
+import sys, time
+import quantviz as qv
+took = [time.process_time()]
+qv.Scheme("int4", granularity=qv.PerGroup(128))
+took.append(time.process_time())
+assert max(took) < 0.3, took
+assert not {"torch", "numpy"} & set(sys.modules)
+"""
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_page_paints_its_frame_before_torch_comes_in():
     """`warm_up` imports torch, after the frame: a module that needs it at once would hold the frame up."""
     pages = sorted(path.parent.name for path in (ROOT / "quantviz" / "ui").glob("*/page.py"))
@@ -179,30 +194,32 @@ ALLOWED = {
     "browser": "",
     "export": "checkpoints errors evaluation figures lab models public_calls quantization quoting schemes"
     " sources tensors text whole_files",
+    "live": "analysis browser compiled errors evaluation export figures lab quantization schemes sources"
+    " tensors text",
     "teaching": "analysis errors evaluation export figures lab layers models quantization schemes sources"
     " streaming tensors text",
     "rooms": "browser errors lab quoting sources teaching text whole_files",
     "course": "teaching",
     "lessons": "teaching",
-    "cli": "analysis checkpoints errors evaluation export figures jobs lab layers models quantization"
+    "cli": "analysis checkpoints errors evaluation export figures jobs lab layers live models quantization"
     " quoting schemes sources streaming tensors text whole_files",
     "__main__": "cli",
     "ui/shell": "browser budget errors figures jobs lab public_calls rooms schemes sources streaming tensors"
     " text",
-    "ui/components": "analysis browser compiled errors evaluation export figures lab layers quantization"
+    "ui/components": "analysis browser errors evaluation export figures lab layers live quantization"
     " rooms schemes sources streaming teaching tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",
-    "ui/lab": "analysis checkpoints errors evaluation export figures lab layers quantization schemes sources"
-    " streaming teaching tensors text ui/components ui/shell whole_files",
-    "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
+    "ui/lab": "analysis checkpoints errors evaluation export figures lab layers live quantization schemes"
+    " sources streaming teaching tensors text ui/components ui/shell whole_files",
+    "ui/lessons": "analysis errors figures lab live quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
-    "ui/layers": "browser checkpoints compiled errors evaluation figures lab layers models schemes sources"
-    " tensors text ui/components ui/lab ui/shell",
+    "ui/layers": "browser checkpoints compiled errors evaluation figures lab layers live models schemes"
+    " sources tensors text ui/components ui/lab ui/shell",
     "ui/attention": "errors figures lab layers models sources ui/components ui/lab ui/layers ui/shell",
     "ui/checkpoints": "checkpoints errors export figures jobs lab layers models quoting schemes sources text"
     " ui/components ui/lab ui/layers ui/shell whole_files",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
-    "ui/gallery": "browser figures lab sources teaching ui/components ui/shell",
+    "ui/gallery": "browser figures lab live sources teaching ui/components ui/shell",
     "ui/teacher": "analysis errors figures lab rooms teaching text ui/components ui/layers ui/lessons"
     " ui/shell",
     "ui/home": "browser compiled errors figures lab models schemes sources text ui/components ui/lab"

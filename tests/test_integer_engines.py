@@ -8,7 +8,7 @@ import pytest
 
 import quantviz as qv
 from quantviz.layers import integer_result
-from tests.engines.integer import MODULES, module_of
+from tests.engines.integer import MODULES, module_of, operators
 from tests.engines.integer.__main__ import BEGIN, END, README, compared, lines
 
 _PROCESSOR = Path("/proc/cpuinfo")
@@ -105,3 +105,27 @@ def test_roundings_are_told_apart():
                 engines = MappingProxyType({**qv.INTEGER_ENGINES, own.id: other})
                 patch.setattr(integer_result, "INTEGER_ENGINES", engines)
                 assert compared(path).differences, (kernel, way)
+
+
+#: Kernels of operators between layers, and the arithmetic of another engine, whose codes differ.
+OTHERS = (
+    ("QLinearMul", "mul", "litert"),
+    ("MUL, reference", "mul", "xnnpack"),
+    ("MUL, XNNPACK", "mul", "onnxruntime"),
+    ("QLinearConcat", "concat", "litert"),
+    ("CONCATENATION, ruy", "concat", "onnxruntime"),
+    ("QLinearSigmoid", "sigmoid", "litert"),
+    ("LOGISTIC, reference", "sigmoid", "onnxruntime"),
+    ("LOGISTIC, XNNPACK", "sigmoid", "litert"),
+    ("QLinearSoftmax", "softmax", "litert"),
+)
+
+
+@pytest.mark.parametrize(("kernel", "operator", "other"), OTHERS)
+def test_operators_are_told_apart(kernel, operator, other):
+    (path,) = [path for _, path in PATHS if path.name == kernel]
+    cases = [case for case in path.cases() if operator != "concat" or case.kind == "uint8"]
+    another = dataclasses.replace(
+        path, cases=lambda: cases, ours=lambda case: operators.ours(case, operator, other)
+    )
+    assert compared(another).differences

@@ -100,7 +100,7 @@ def test_a_joined_script_imports_nothing_and_exports_one_function_at_most(name):
     )
     # Some act on the page as soon as they are loaded, and are no component's function.
     assert script.count("export default") == (
-        name not in ("connection", "drop", "history", "printing", "sidebar")
+        name not in ("alone", "connection", "drop", "history", "printing", "sidebar")
         and name not in ("stage_tabs", "theme", "tooltips")
     )
 

@@ -9,9 +9,11 @@ import quantviz as qv
 from quantviz.checkpoints.profiles import PROFILES, profile_named
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.methods.chain import METHODS, as_chain
+from quantviz.quantization.integer_operators import OPERATORS
 from quantviz.schemes.conventions import FIELDS
 from quantviz.text import languages
 
+PARAMS = qv.QParams(1.0)
 ONE = qv.Codes([[1]], 1.0)
 
 
@@ -32,6 +34,7 @@ ASKED = {
     "methods": (as_chain, METHODS),
     "engines": (lambda name: qv.integer_layer(ONE, ONE, qv.QParams(1.0), engine=name), qv.INTEGER_ENGINES),
     "arithmetics": (lambda name: qv.requantize([1], 0.5, arithmetic=name), qv.REQUANTIZATIONS),
+    "operators": (lambda name: qv.integer_operator(name, [[1]], [PARAMS], PARAMS), OPERATORS),
     "profiles": (profile_named, {each.name for each in PROFILES.values()}),
     "layers": (lambda name: BuiltInLayer(name).open(), BUILT_IN_LAYERS),
     "tensors": (

@@ -43,7 +43,8 @@ def figure(
     FILE is a file of tensors, an index of shards, a folder, or the address of one, such as
     https://host/model.safetensors or s3://bucket/model/; or a source such as 'builtin(name=picture)'.
     TENSOR is a name in it, and may be left out where there is only one. The file's suffix decides: .html is a
-    page that works offline; .svg and .png need the extra images and a Chrome or Chromium.
+    page that works offline, in which a small tensor can be quantized anew by hand; .svg and .png need the
+    extra images and a Chrome or Chromium.
     """
     if output.format != "html" and find_spec("kaleido") is None:
         raise QuantVizError("cli.needs_kaleido", format=output.format)
@@ -60,10 +61,20 @@ def figure(
     style = PanelsStyle(language(), theme, width)
     facts = _facts(study, scheme)
     if output.format == "html":
-        put(output, _page(study_figure(study, style), chosen.title, facts, style, cdn))
+        page = None if cdn else _live(study, chosen.title, style)
+        put(output, page or _page(study_figure(study, style), chosen.title, facts, style, cdn))
     else:
         drawn = study_figure(study, style, note=str(breakable(f"{chosen.title} · {facts}", "")))
         put(output, _picture(drawn, output.format))
+
+
+def _live(study: Study, title: str, style: PanelsStyle) -> str | None:
+    """Return the page whose tensor can be quantized anew in it; None where a browser cannot do that."""
+    from quantviz.live.hand_words import Looks
+    from quantviz.live.standalone import LivePage
+
+    page = LivePage.of(study, title, Looks(style.language, style.theme))
+    return None if page.problem else page.html()
 
 
 def _page(drawn: Any, title: str, facts: str, style: PanelsStyle, cdn: bool) -> str:

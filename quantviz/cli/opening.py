@@ -13,8 +13,8 @@ import urllib.error
 import urllib.request
 import webbrowser
 
-#: Seconds until the server answers, at most, and between two questions.
-_LONGEST = 60.0
+#: Seconds until the server answers, at most, which compiles first, and between two questions.
+_LONGEST = 300.0
 _BETWEEN = 0.2
 
 

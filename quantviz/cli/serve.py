@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from quantviz.errors import QuantVizError
+from quantviz.streaming.kernel_access import READY_FIRST
 
 #: Packages that the app imports beyond those of the core.
 _NEEDED = ("pandas", "PIL", "plotly", "safetensors", "segno", "streamlit")
@@ -43,8 +44,8 @@ def serve(arguments: tuple[str, ...], tensor: str | None, scheme: str | None) ->
 
     FILE is a file of tensors, a folder of them, or the address of a file on a hub that QUANTVIZ_HUBS lists.
     The app then offers its folder, to this computer alone
-    unless --server.address says otherwise, and the browser opens the Lab on it. Other options are
-    Streamlit's own, such as --server.port 8502.
+    unless --server.address says otherwise, and the browser opens the Lab on it. The server answers once all
+    is imported and compiled. Other options are Streamlit's own, such as --server.port 8502.
     """
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
@@ -55,6 +56,7 @@ def serve(arguments: tuple[str, ...], tensor: str | None, scheme: str | None) ->
         environment, options = _opening(file, tensor, scheme, options)
     elif tensor or scheme:
         raise click.UsageError("--tensor and --scheme need FILE.")
+    environment = {READY_FIRST: "1", **environment}
     command = [sys.executable, "-m", "streamlit", "run", str(app_file()), *options]
     if os.name == "posix":
         # Takes this process's place, so that a signal sent to it ends the server.

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import torch
 
-from quantviz.errors import known_language
+from quantviz.errors import QuantVizError, known_language
 from quantviz.pickling import Picklable
+from quantviz.public_calls import public
 from quantviz.quantization.explanation import Step
-from quantviz.quantization.integer_operators import sum_of
+from quantviz.quantization.integer_operators import prepared
 from quantviz.quantization.operations import NamedTensors, Operation, Operations, run_operations
 from quantviz.quantization.result import QParams
 from quantviz.schemes.formats import find_format
@@ -128,26 +130,45 @@ def steps_of_cell(operations: Operations, values: NamedTensors) -> tuple[tuple[S
     return tuple(_needed(steps, found)), found
 
 
-def steps_of_sum(
-    a: int,
-    a_params: QParams,
-    b: int,
-    b_params: QParams,
-    params: QParams,
+@public
+def explain_operator(
+    operator: str,
+    codes: Sequence[Any],
+    params: Sequence[QParams],
+    outputs: QParams,
     *,
+    at: int = 0,
     number_format: str = "int8",
     arithmetic: str = "onnxruntime",
 ) -> tuple[Step, ...]:
-    """Return the lines that `add_codes` runs on one pair of codes; its arguments are those.
+    """Return the lines that `integer_operator` runs on one code; its arguments are those, of one row each.
+
+    Args:
+        operator: The operator; of "concat" one term is given.
+        codes: A row of codes of each term.
+        params: The scale and zero point of each term.
+        outputs: Scale and zero point of the outputs.
+        at: The place of the code in the row; an average is of the whole row.
+        number_format: Id of the integer format of all.
+        arithmetic: The engine.
+
+    Raises:
+        QuantVizError: An argument is not as described, or the rows have no such place.
 
     >>> nearly = QParams(0.02534690499305725, -106), QParams(0.035809919238090515, -120)
-    >>> steps = steps_of_sum(-114, nearly[0], -122, nearly[1], QParams(0.0365859717130661, -105))
+    >>> steps = explain_operator("add", [[-114], [-122]], nearly, QParams(0.0365859717130661, -105))
     >>> [(step.code_line, round(step.output, 6)) for step in steps[-4:]]
     [('y = fma(q_b, r_b, y)', -112.5), ('y = round(y)', -112.0), ('q = int32(y)', -112), \
 ('q = clamp(q, low, high)', -112)]
     """
     fmt = find_format(number_format)
-    operations, values = sum_of([a], a_params, [b], b_params, params, fmt=fmt, arithmetic=arithmetic)
+    operations, values = prepared(operator, codes, params, outputs, fmt=fmt, arithmetic=arithmetic)
+    by_code = ("q_a", "q_b", "vector") if "q_a" in values else ("q_x",)
+    for name in by_code if operator != "average" else ():
+        row = values[name].flatten()
+        if not 0 <= at < len(row):
+            raise QuantVizError("index_out_of_range", index=at, shape=tuple(row.shape))
+        values[name] = row[at : at + 1]
     return steps_of_cell(operations, values)[0]
 
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import torch
 
+from quantviz.quantization.code_functions import CLAMP, ROUND, ZERO_POINT, added_up
 from quantviz.quantization.operations import NamedTensors, Operation, Operations, number_over
 from quantviz.quantization.requantizing import (
     FACTOR,
@@ -23,10 +24,6 @@ from quantviz.quantization.requantizing import (
     to_int32,
 )
 from quantviz.quantization.value_to_code import fma
-
-_CLAMP = Operation("integer_clamp", "q = clamp(q, low, high)")
-_ZERO_POINT = Operation("integer_zero_point", "q = q + z_y")
-_ROUND = Operation("integer_round_even", "y = round(y)", lambda v: torch.round(v["y"]))
 
 
 def fused_sum(first: str) -> Operations:
@@ -48,9 +45,9 @@ def fused_sum(first: str) -> Operations:
         Operation("sum_offset", f"offset = r_{first} * z_{first}"),
         zeros,
         *(_added(each) for each in (first, other)),
-        _ROUND,
+        ROUND,
         to_int32("q", "y"),
-        _CLAMP,
+        CLAMP,
     )
 
 
@@ -90,7 +87,7 @@ _OF_BOTH = (
     to_int32("q", "y"),
 )
 #: LiteRT's reference kernel: int32, with both terms shifted to the left by 20 bits.
-_SHIFTED_SUM = (_TWICE, *_shifted_term("a"), *_shifted_term("b"), *_OF_BOTH, _ZERO_POINT, _CLAMP)
+_SHIFTED_SUM = (_TWICE, *_shifted_term("a"), *_shifted_term("b"), *_OF_BOTH, ZERO_POINT, CLAMP)
 
 
 def _vector_term(term: str) -> Operations:
@@ -139,9 +136,9 @@ _VECTOR_SUM = (
     *_vector_term("b"),
     *_OF_BOTH,
     _NARROWED,
-    _ZERO_POINT,
+    ZERO_POINT,
     _NARROWED,
-    _CLAMP,
+    CLAMP,
 )
 
 
@@ -169,32 +166,25 @@ _WHOLE_SUM = (
     Operation("sum_whole_terms", "acc = m_a * (q_a - z_a) + m_b * (q_b - z_b)"),
     Operation("integer_shift_up", "y = (acc + half) >> shift"),
     to_int32("q", "y"),
-    _ZERO_POINT,
-    _CLAMP,
+    ZERO_POINT,
+    CLAMP,
 )
-#: By the name of the arithmetic, and for a sum by which term is added first.
-SUMS: Mapping[str, Mapping[str, Operations]] = MappingProxyType(
+#: By the name of the arithmetic, with term a added first where that matters.
+SUMS: Mapping[str, Operations] = MappingProxyType(
     {
-        "onnxruntime": MappingProxyType({"a": fused_sum("a"), "b": fused_sum("b")}),
-        "litert_reference": MappingProxyType({"a": _SHIFTED_SUM, "b": _SHIFTED_SUM}),
-        "litert_ruy": MappingProxyType({"a": _VECTOR_SUM, "b": _VECTOR_SUM}),
-        "xnnpack": MappingProxyType({"a": _WHOLE_SUM, "b": _WHOLE_SUM}),
+        "onnxruntime": fused_sum("a"),
+        "litert_reference": _SHIFTED_SUM,
+        "litert_ruy": _VECTOR_SUM,
+        "xnnpack": _WHOLE_SUM,
     }
 )
+#: The same with term b added first.
+SUMS_B_FIRST: Mapping[str, Operations] = MappingProxyType({**SUMS, "onnxruntime": fused_sum("b")})
 
 _CODES = (
     Operation("average_sum", "acc = sum(q_x)", lambda v: v["q_x"].sum(-1, dtype=torch.int64).to(torch.int32)),
     Operation("average_zeros", "acc = acc - n * z_x"),
 )
-
-
-def _added_up(values: NamedTensors) -> torch.Tensor:
-    """Return the values' sum in float32, one after the other."""
-    real = values["s_x"] * (values["q_x"] - values["z_x"]).to(torch.float32)
-    total = torch.zeros(real.shape[:-1])
-    for each in real.unbind(-1):
-        total = total + each
-    return total
 
 
 def _shifted_in_vectors(values: NamedTensors) -> torch.Tensor:
@@ -205,8 +195,8 @@ def _shifted_in_vectors(values: NamedTensors) -> torch.Tensor:
     return torch.where(values["vector"], up, away)
 
 
-#: By the name of the arithmetic: ONNX Runtime's QLinearGlobalAveragePool, its QLinearAveragePool, and MEAN of
-#: LiteRT's reference kernels, of those on ruy, and of XNNPACK.
+#: By the name of the arithmetic: ONNX Runtime's QLinearGlobalAveragePool, its QLinearAveragePool, MEAN of
+#: LiteRT's reference kernels, of those on ruy, and of XNNPACK, and its AVERAGE_POOL_2D, which is CMSIS-NN's.
 AVERAGES: Mapping[str, Operations] = MappingProxyType(
     {
         "onnxruntime_global": (
@@ -214,19 +204,23 @@ AVERAGES: Mapping[str, Operations] = MappingProxyType(
             Operation("average_multiplier", "m = s_x / (s_y * float32(n))"),
             Operation("integer_acc_float32", "y = float32(acc)"),
             Operation("integer_multiply", "y = y * m"),
-            _ROUND,
+            ROUND,
             to_int32("q", "y"),
-            _ZERO_POINT,
-            _CLAMP,
+            ZERO_POINT,
+            CLAMP,
         ),
         "onnxruntime_pool": (
-            Operation("average_values", "y = sum(s_x * (q_x - z_x))", _added_up),
+            Operation(
+                "average_values",
+                "y = sum(s_x * (q_x - z_x))",
+                lambda v: added_up(v["s_x"] * (v["q_x"] - v["z_x"]).to(torch.float32)).squeeze(-1),
+            ),
             Operation("average_divided", "y = y / float32(n)"),
             Operation("average_steps", "y = y / s_y"),
             Operation("integer_zero_point_float", "y = y + z_y"),
-            _ROUND,
+            ROUND,
             to_int32("q", "y"),
-            _CLAMP,
+            CLAMP,
         ),
         "litert_reference": (
             *_CODES,
@@ -241,8 +235,8 @@ AVERAGES: Mapping[str, Operations] = MappingProxyType(
             Operation("average_shift", "shift = shift - bits"),
             *scaled_twice("acc", "y", away=True),
             to_int32("q", "y"),
-            _ZERO_POINT,
-            _CLAMP,
+            ZERO_POINT,
+            CLAMP,
         ),
         "litert_ruy": (
             _CODES[0],
@@ -257,7 +251,7 @@ AVERAGES: Mapping[str, Operations] = MappingProxyType(
             Operation("average_shifted", "y = shift_right(y, right, half, vector)", _shifted_in_vectors),
             to_int32("q", "y"),
             Operation("average_moved", "q = q + offset"),
-            _CLAMP,
+            CLAMP,
         ),
         "xnnpack": (
             *_CODES,
@@ -268,9 +262,19 @@ AVERAGES: Mapping[str, Operations] = MappingProxyType(
             Operation("integer_acc_float32", "y = float32(acc)"),
             Operation("integer_multiply", "y = y * m"),
             Operation("integer_zero_point_float", "y = y + z_y"),
-            _ROUND,
+            ROUND,
             to_int32("q", "y"),
-            _CLAMP,
+            CLAMP,
+        ),
+        "litert_pool": (
+            _CODES[0],
+            Operation("average_half", "half = n // 2"),
+            Operation(
+                "average_rounded",
+                "q = sign(acc) * ((abs(acc) + half) // n)",
+                lambda v: torch.sign(v["acc"]) * ((v["acc"].abs() + v["half"]) // v["n"]),
+            ),
+            CLAMP,
         ),
     }
 )

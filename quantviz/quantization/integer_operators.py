@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.public_calls import public
+from quantviz.quantization.code_functions import CONVERSIONS, PRODUCTS, SIGMOIDS, SOFTMAXES, TANHS
 from quantviz.quantization.code_sums import AVERAGES as AVERAGES
-from quantviz.quantization.code_sums import SUMS
+from quantviz.quantization.code_sums import SUMS, SUMS_B_FIRST
 from quantviz.quantization.operations import NamedTensors, Operations, run_operations
 from quantviz.quantization.requantizing import (
     REQUANTIZATIONS as REQUANTIZATIONS,
@@ -24,6 +27,22 @@ from quantviz.quantization.result import QParams
 from quantviz.schemes.formats import NumberFormat, find_format
 from quantviz.tensors.conversion import as_accumulators, as_codes, torch_dtype
 
+#: Every operator on codes by name, and its operations by the name of the arithmetic.
+OPERATORS: Mapping[str, Mapping[str, Operations]] = MappingProxyType(
+    {
+        "add": SUMS,
+        "mul": PRODUCTS,
+        "concat": CONVERSIONS,
+        "average": AVERAGES,
+        "sigmoid": SIGMOIDS,
+        "tanh": TANHS,
+        "softmax": SOFTMAXES,
+    }
+)
+#: Those of two terms.
+_OF_TWO = ("add", "mul")
+#: Arithmetic that keeps codes as they are but for rounding: scales and zero points must be the same.
+_SAME_SCALE = (("average", "litert_pool"),)
 #: Whole numbers of float32 end here.
 _LARGEST_ZERO = 2**24
 #: The scales of terms that XNNPACK adds, over the sum's: from the first to below the last.
@@ -110,39 +129,9 @@ def add_codes(
     >>> add_codes([-114], nearly[0], [-122], nearly[1], QParams(0.0365859717130661, -105)).tolist()
     [-112]
     """
-    fmt = _integer_format(number_format)
-    operations, values = sum_of(a, a_params, b, b_params, params, fmt=fmt, arithmetic=arithmetic)
-    return run_operations(operations, values)["q"].to(torch_dtype(fmt.code_dtype))
-
-
-def sum_of(
-    a: Any,
-    a_params: QParams,
-    b: Any,
-    b_params: QParams,
-    params: QParams,
-    *,
-    fmt: NumberFormat,
-    arithmetic: str,
-) -> tuple[Operations, NamedTensors]:
-    """Return the operations of a sum of codes, and the values that they read."""
-    if arithmetic not in SUMS:
-        raise QuantVizError("requantization_unknown", got=arithmetic, known=", ".join(SUMS))
-    codes = {"a": as_codes(a, fmt).to(torch.int32), "b": as_codes(b, fmt).to(torch.int32)}
-    alone = _single_in_rows(codes["a"].shape, codes["b"].shape)
-    values = {"q_a": codes["a"], "q_b": codes["b"], **_ends(fmt)}
-    for name, params_of_name in (("a", a_params), ("b", b_params), ("y", params)):
-        values[f"s_{name}"], values[f"z_{name}"] = single_params(params_of_name)
-    if arithmetic == "litert_ruy":
-        if codes["a"].shape != codes["b"].shape:
-            raise QuantVizError("terms_differ", a=tuple(codes["a"].shape), b=tuple(codes["b"].shape))
-        values["vector"] = _in_vectors(codes["a"].shape)
-    if arithmetic == "xnnpack":
-        for name in ("s_a", "s_b"):
-            ratio = (values[name] / values["s_y"]).item()
-            if not _XNNPACK_RATIOS[0] <= ratio < _XNNPACK_RATIOS[1]:
-                raise QuantVizError("terms_beyond_xnnpack", got=ratio)
-    return SUMS[arithmetic]["a" if alone == "a" else "b"], values
+    return integer_operator(
+        "add", [a, b], [a_params, b_params], params, number_format=number_format, arithmetic=arithmetic
+    )
 
 
 @public
@@ -165,7 +154,9 @@ def average_codes(
             number; "onnxruntime_pool" its QLinearAveragePool, which adds up real numbers in float32 and
             rounds after the zero point; "litert_reference" is MEAN of LiteRT's reference kernels, in fixed
             point; "litert_ruy" that of its kernels on ruy, whose vectors of 16 averages along the axis before
-            the last round half up; "xnnpack" that of XNNPACK, in float32, rounded after the zero point.
+            the last round half up; "xnnpack" that of XNNPACK, in float32, rounded after the zero point;
+            "litert_pool" is AVERAGE_POOL_2D of LiteRT and CMSIS-NN, which divides the sum of the codes as
+            they are, half away from 0, and has one scale and zero point for both.
 
     Raises:
         QuantVizError: Codes or scales are not as described.
@@ -173,18 +164,119 @@ def average_codes(
     A half is rounded to even with the zero point, or without it:
 
     >>> half = [[0, 1]], QParams(1.0), QParams(1.0, 1)
-    >>> [average_codes(*half, arithmetic=each).item() for each in AVERAGES]
+    >>> [average_codes(*half, arithmetic=each).item() for each in AVERAGES if each != "litert_pool"]
     [1, 2, 2, 2, 2]
     """
+    return integer_operator(
+        "average", [codes], [params], outputs, number_format=number_format, arithmetic=arithmetic
+    )
+
+
+@public
+def integer_operator(
+    operator: str,
+    codes: Sequence[Any],
+    params: Sequence[QParams],
+    outputs: QParams,
+    *,
+    number_format: str = "int8",
+    arithmetic: str = "onnxruntime",
+) -> torch.Tensor:
+    """Return the codes that an operator of a runtime makes from codes.
+
+    Args:
+        operator: One of `OPERATORS`. "add" and "mul" have two terms, of one shape or of shapes that
+            broadcast. "concat" joins them along their last axis, each brought to the scale of the outputs.
+            "average" and "softmax" are along the last axis; "sigmoid" and "tanh" of each code by itself.
+        codes: The codes of each term: tensors, nested lists or arrays.
+        params: The scale and zero point of each term.
+        outputs: Scale and zero point of the outputs. LiteRT has fixed ones: 1/256 and the lowest code of
+            sigmoid and softmax, 1/128 and the middle code of tanh.
+        number_format: Id of the integer format of all.
+        arithmetic: The engine, one of `OPERATORS[operator]`: "onnxruntime" is its QLinear operator of that
+            name; "litert" the kernels of LiteRT, which join int8 codes only where all scales are one.
+
+    Raises:
+        QuantVizError: An argument is not as described, or the engine has no such operator.
+
+    A product of 2.5 steps is rounded half to even by ONNX Runtime, and away from 0 by LiteRT:
+
+    >>> terms = [[5], [1]], [QParams(0.125), QParams(0.125)], QParams(0.03125)
+    >>> [integer_operator("mul", *terms, arithmetic=each).item() for each in ("onnxruntime", "litert")]
+    [2, 3]
+    """
     fmt = _integer_format(number_format)
-    if arithmetic not in AVERAGES:
-        raise QuantVizError("requantization_unknown", got=arithmetic, known=", ".join(AVERAGES))
-    codes32 = as_codes(codes, fmt).to(torch.int32)
-    values = {"q_x": codes32, "n": torch.tensor(codes32.shape[-1], dtype=torch.int32), **_ends(fmt)}
-    for name, params_of_name in (("x", params), ("y", outputs)):
-        values[f"s_{name}"], values[f"z_{name}"] = single_params(params_of_name)
-    values["vector"] = _in_vectors(codes32.shape[-2:-1])
-    return run_operations(AVERAGES[arithmetic], values)["q"].to(torch_dtype(fmt.code_dtype))
+    if operator == "concat" and len(codes) == len(params) > 1:
+        terms = zip(codes, params, strict=True)
+        found = [_operated(operator, [term], [of_term], outputs, fmt, arithmetic) for term, of_term in terms]
+        return torch.cat(found, -1)
+    return _operated(operator, codes, params, outputs, fmt, arithmetic)
+
+
+def _operated(
+    operator: str,
+    codes: Sequence[Any],
+    params: Sequence[QParams],
+    outputs: QParams,
+    fmt: NumberFormat,
+    arithmetic: str,
+) -> torch.Tensor:
+    operations, values = prepared(operator, codes, params, outputs, fmt=fmt, arithmetic=arithmetic)
+    return run_operations(operations, values)["q"].to(torch_dtype(fmt.code_dtype))
+
+
+def prepared(
+    operator: str,
+    codes: Sequence[Any],
+    params: Sequence[QParams],
+    outputs: QParams,
+    *,
+    fmt: NumberFormat,
+    arithmetic: str,
+) -> tuple[Operations, NamedTensors]:
+    """Return the operations of an operator on codes, and the values that they read."""
+    if operator not in OPERATORS:
+        raise QuantVizError("operator_unknown", got=operator, known=", ".join(OPERATORS))
+    arithmetics = OPERATORS[operator]
+    if arithmetic not in arithmetics:
+        raise QuantVizError("requantization_unknown", got=arithmetic, known=", ".join(arithmetics))
+    names = "ab" if operator in _OF_TWO else "x"
+    if not len(codes) == len(params) == len(names):
+        raise QuantVizError("operator_terms", operator=operator, codes=len(codes), params=len(params))
+    values = {
+        f"q_{name}": as_codes(term, fmt).to(torch.int32) for name, term in zip(names, codes, strict=True)
+    }
+    for name, of_name in zip((*names, "y"), (*params, outputs), strict=True):
+        values[f"s_{name}"], values[f"z_{name}"] = single_params(of_name)
+    for name, end in (("low", fmt.code_min), ("high", fmt.code_max)):
+        values[name] = torch.tensor(end, dtype=torch.int32)
+    if operator in _OF_TWO:
+        alone = _single_in_rows(values["q_a"].shape, values["q_b"].shape)
+        _check_terms(operator, values, arithmetic)
+        values["vector"] = _in_vectors(values["q_a"].shape)
+        if operator == "add" and alone != "a":
+            arithmetics = SUMS_B_FIRST
+        return arithmetics[arithmetic], values
+    shape = values["q_x"].shape
+    values |= {"q_row": values["q_x"], "n": torch.tensor(shape[-1], dtype=torch.int32)}
+    values["vector"] = _in_vectors(shape[:-1][-1:])
+    same = all(bool(values[f"{part}_x"] == values[f"{part}_y"]) for part in "sz")
+    copies = operator == "concat" and arithmetic == "litert" and fmt.code_min < 0
+    if (copies or (operator, arithmetic) in _SAME_SCALE) and not same:
+        raise QuantVizError("scales_differ", operator=operator, arithmetic=arithmetic)
+    return arithmetics[arithmetic], values
+
+
+def _check_terms(operator: str, values: NamedTensors, arithmetic: str) -> None:
+    """Raise a `QuantVizError` for terms that an engine leaves to another kernel."""
+    a, b = values["q_a"], values["q_b"]
+    if arithmetic == "litert_ruy" and a.shape != b.shape:
+        raise QuantVizError("terms_differ", a=tuple(a.shape), b=tuple(b.shape))
+    if arithmetic == "xnnpack" and operator == "add":
+        for name in ("s_a", "s_b"):
+            ratio = (values[name] / values["s_y"]).item()
+            if not _XNNPACK_RATIOS[0] <= ratio < _XNNPACK_RATIOS[1]:
+                raise QuantVizError("terms_beyond_xnnpack", got=ratio)
 
 
 def _in_vectors(shape: torch.Size) -> torch.Tensor:
@@ -192,12 +284,6 @@ def _in_vectors(shape: torch.Size) -> torch.Tensor:
     in_vectors = torch.zeros(shape, dtype=torch.bool)
     in_vectors.flatten()[: in_vectors.numel() // _VECTOR * _VECTOR] = True
     return in_vectors
-
-
-def _ends(fmt: NumberFormat) -> NamedTensors:
-    """Return the ends of a format, int32."""
-    ends = {"low": fmt.code_min, "high": fmt.code_max}
-    return {name: torch.tensor(end, dtype=torch.int32) for name, end in ends.items()}
 
 
 def _single_in_rows(a: torch.Size, b: torch.Size) -> str | None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Name of the kernels that every scheme needs; a file of this name marks that they are kept.
 FIXED = "fixed"
+#: The setting with which a server answers nobody before they, and all that it imports, are there.
+READY_FIRST = "QUANTVIZ_READY_FIRST"
 
 
 class BackgroundCompiler(Protocol):

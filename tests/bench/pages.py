@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, Page
 from streamlit.testing.v1 import AppTest
 
 from tests.bench.runner import ROOT, case, head, in_turns, judged, main, process, ratio, row, timed
-from tests.bench.servers import LAPTOP, PHONE, bare_page, chromium, new_page, serving
+from tests.bench.servers import LAPTOP, PHONE, bare_page, chromium, new_page, server_process, serving
 from tests.helpers.browser import FLAGS, IDLE, chromium_of_benchmarks
 from tests.helpers.controls import choose
 from tests.helpers.session import opened as opened_without_browser
@@ -305,6 +305,40 @@ def first_paint(rounds: int = 7) -> None:
         f"first panels: {statistics.median(panels):.0f} ms, {judged(ratio(panels, took['imports']), 1.4)} ×"
     )
     print(f"front door moves: after {judged(kept, 3000, 0)} ms, on the first server ever {ever:.0f} ms")
+
+
+@case
+def first_visit(rounds: int = 5) -> None:
+    """The first visitor of `quantviz serve` until the four panels are there (bar 2 s), beside a bare page.
+
+    Each round has a fresh server and a browser that knows nothing of it. The server answers once it is ready:
+    so many seconds after its start.
+    """
+    drawn = "() => document.querySelector('.js-plotly-plot .main-svg')"
+    with chromium() as browser, bare_page() as bare:
+
+        def visit(address: str, wanted: str) -> float:
+            page = new_page(browser)
+            page.goto("about:blank")
+            start = time.monotonic()
+            page.goto(address, wait_until="commit")
+            page.wait_for_function(wanted, polling="raf", timeout=60_000)
+            took = time.monotonic() - start
+            page.context.close()
+            return took
+
+        def served() -> tuple[float, float]:
+            start = time.monotonic()
+            with server_process(by_command=True) as (address, _):
+                ready = time.monotonic() - start
+                return ready, visit(f"{address}/lab", PANELS)
+
+        visit(bare, drawn)
+        took = in_turns({"lab": served, "bare": lambda: visit(bare, drawn)}, rounds)
+    ready, panels = map(statistics.median, zip(*took["lab"], strict=True))
+    beside = statistics.median(took["bare"])
+    print(f"answers {ready:.1f} s after its start")
+    print(f"first panels: {judged(panels, 2)} s, a bare page {beside:.2f} s")
 
 
 NOTE_TASKS = """window.lastTask = 0;

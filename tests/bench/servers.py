@@ -52,16 +52,18 @@ def server_process(
     extra_path: str | None = None,
     env: Mapping[str, str] | None = None,
     port: int | None = None,
+    by_command: bool = False,
 ) -> Iterator[tuple[str, int]]:
-    """The same, on a free port or another; gives its address and its process id."""
+    """The same, on a free port or another, or by `quantviz serve`; gives its address and its process id."""
     if port is None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
     options = f"--server.port {port} --server.address 127.0.0.1 --server.headless true".split()
     path = os.pathsep.join(filter(None, (extra_path, str(ROOT))))
+    verb = ["quantviz", "serve"] if by_command else ["streamlit", "run", str(app)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "streamlit", "run", str(app), *options],
+        [sys.executable, "-m", *verb, *options],
         cwd=cwd,
         env={**os.environ, **(env or {}), "PYTHONPATH": path},
         stdout=subprocess.DEVNULL,
@@ -69,7 +71,7 @@ def server_process(
     )
     address = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(300):
+        for _ in range(900):
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{address}/_stcore/health", timeout=1):
                 break
             time.sleep(0.1)

@@ -19,12 +19,12 @@ from quantviz.figures.panels_data import as_picture, result_panels
 from quantviz.figures.printing import Style, ems, fitting, printed, printing_styles
 from quantviz.figures.ruler_data import ruler_of_result
 from quantviz.figures.theme import THEMES, rgb
+from quantviz.live.cells import color_scale
 from quantviz.schemes.formats import FORMATS
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.drags import moved_by
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.tensors.views import ERROR_VIEWS
-from quantviz.ui.components.panels_bridge import color_scale
 from quantviz.ui.lab.numbers.tiles import WORDED_METRICS, metric_texts
 from tests.helpers.browser_arithmetic import numbers
 from tests.helpers.colours import luminance

@@ -10,7 +10,7 @@ import pytest
 from quantviz.analysis.range_error import minima_of
 from quantviz.browser import FOLDER, join_modules
 from quantviz.lab.picture_parts import RULER_STAGES
-from quantviz.ui.components.ruler import ruler_settings
+from quantviz.live.hand_words import ruler_settings
 from tests.helpers.browser import TWO_FRAMES, box, fingers, held, mouse, violations, wait_idle
 from tests.helpers.sample import sample_of
 

@@ -20,10 +20,10 @@ from quantviz.figures.numbers import WRITING, digits_for, number, text_width
 from quantviz.figures.panels import panels_figure
 from quantviz.figures.panels_data import result_panels
 from quantviz.lab.state import LabState, opening
+from quantviz.live.hand_payload import number_text
+from quantviz.live.hand_words import format_words, usual_bits, word_templates
 from quantviz.quantization.explanation import causes
 from quantviz.text import languages, templates, text
-from quantviz.ui.components.hand import number_text
-from quantviz.ui.components.hand_words import format_words, usual_bits, word_templates
 from quantviz.ui.lab.numbers.tiles import Tile, change_against, tiles
 from quantviz.ui.shell import words as shell_words
 from tests.helpers.browser_arithmetic import (
@@ -130,7 +130,7 @@ def wordings(page, walk):
             "usual_bits": usual_bits(scheme, bits),
             "layout": layout_spec(scheme.layout(shape), shape),
         }
-        formats = [format_in(language, scheme) for language in languages()]
+        formats = [format_words(scheme, language) for language in languages()]
         cases.add(scheme, name, x, r, cells=cells, formats=formats, variant=variant)
         found.append((scheme, name, r, cells))
     source = opening().source
@@ -144,14 +144,6 @@ def wordings(page, walk):
     given = {**cases.given(), "metrics": write_metrics().packed(), "tables": tables, "writing": WRITTEN}
     made = page.evaluate("(given) => worded(given)", given)
     return list(zip(found, made, strict=True))
-
-
-def format_in(language, scheme):
-    token = shell_words._SPOKEN.set(language)
-    try:
-        return format_words(scheme)
-    finally:
-        shell_words._SPOKEN.reset(token)
 
 
 def saying(language):
@@ -243,7 +235,7 @@ def test_the_title_of_the_codes_is_the_servers(page, spoken, width):
             "scale": data.blocks.scale.astype(float).ravel().tolist(),
             "writing": WRITTEN,
         }
-        variant = {"kind": scheme.number_format.kind, "format_words": format_in(spoken, scheme)}
+        variant = {"kind": scheme.number_format.kind, "format_words": format_words(scheme, spoken)}
         got = page.evaluate(
             """([live, variant, words, meta]) => {
                 const room = roomOf(meta);

@@ -208,6 +208,13 @@ def test_a_figure_is_one_page_in_which_a_name_is_text(folder, tmp_path):
     assert os.listdir(tmp_path) == ["x.html"]
 
 
+@pytest.mark.parametrize(("size", "lives"), [(64, True), (2048, False)])
+def test_a_figure_of_a_small_tensor_lives_in_its_page(size, lives, tmp_path):
+    page = tmp_path / "x.html"
+    run("figure", f"normal(rows={size},cols=64)", "-s", "int4_per_row", "-o", page)
+    assert ('id="qv-hand"' in page.read_text(encoding="utf-8")) == lives
+
+
 def test_a_picture_without_what_draws_it_is_a_sentence_that_names_the_page(folder, tmp_path, monkeypatch):
     arguments = ("figure", folder / "one.safetensors", "-s", "int4_per_row", "-o", tmp_path / "x.svg")
     found = figure.find_spec

@@ -18,7 +18,7 @@ from tests.helpers.panels import NOTEBOOK, decoded, normal, result
 
 
 def test_the_bits_of_codes_that_are_no_numbers_are_told_on_hover():
-    from quantviz.ui.components.panels_bridge import pack_cells
+    from quantviz.live.cells import pack_cells
 
     r = result([[1.0, -2.0, 0.3]], "float4_e2m1fn,symmetric,per_tensor,min_max,course")
     packed = pack_cells(result_panels(r), "panels", "light")

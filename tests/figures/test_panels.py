@@ -146,7 +146,7 @@ def test_a_figure_shows_some_of_the_panels(names):
 
 @pytest.mark.parametrize("width", [360, 640, 1060])
 def test_what_is_covered_is_nowhere_in_the_figure_or_the_cells(width):
-    from quantviz.ui.components.panels_bridge import pack_cells
+    from quantviz.live.cells import pack_cells
 
     r = result(NOTEBOOK)
     data = result_panels(r).only(PANELS, {"q", "x_hat", "error", "scale"})

@@ -299,7 +299,7 @@ def test_an_overview_is_a_picture_in_the_matrix_places(form, how, language):
 
 
 def test_what_a_pixel_stands_for_is_sent_with_it():
-    from quantviz.ui.components.panels_bridge import pack_cells
+    from quantviz.live.cells import pack_cells
 
     x = normal(60, 80)
     data = pooled_panels(x, qv.Scheme("int4"), (6, 8))

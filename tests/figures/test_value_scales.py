@@ -13,8 +13,8 @@ from quantviz.figures.panel_painter import panel_ramp
 from quantviz.figures.panels import panels_figure
 from quantviz.figures.panels_data import WASHED_OUT, as_picture, panels_data, result_panels, with_value_scale
 from quantviz.figures.theme import GREYS, THEMES, rgb
+from quantviz.live.cells import color_scale
 from quantviz.streaming.value_distribution import MagnitudeSpread
-from quantviz.ui.components.panels_bridge import color_scale
 from tests.helpers.panels import result
 
 SPREAD = MagnitudeSpread(0.5, 3.0)

@@ -65,8 +65,8 @@ def chromium_of_benchmarks():
 
 
 @contextlib.contextmanager
-def server(app, log, host="127.0.0.1"):
-    """A Streamlit server of its own for an app; gives its address."""
+def server(app, log, host="127.0.0.1", base=""):
+    """A Streamlit server of its own for an app, below a path where one is given; gives its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -92,6 +92,7 @@ def server(app, log, host="127.0.0.1"):
         "false",
         "--client.toolbarMode",
         "viewer",
+        f"--server.baseUrlPath={base}",
     ]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with log.open("w", encoding="utf-8") as output:
@@ -99,8 +100,9 @@ def server(app, log, host="127.0.0.1"):
             [*command, *options], cwd=ROOT, env=env, stdout=output, stderr=subprocess.STDOUT
         )
         try:
-            _wait_until_healthy(process, port, log)
-            yield f"http://127.0.0.1:{port}"
+            address = f"http://127.0.0.1:{port}/{base}".rstrip("/")
+            _wait_until_healthy(process, address, log)
+            yield address
         finally:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -109,13 +111,13 @@ def server(app, log, host="127.0.0.1"):
             process.wait()
 
 
-def _wait_until_healthy(process, port, log):
+def _wait_until_healthy(process, address, log):
     for _ in range(300):
         if process.poll() is not None:
             break
         with (
             contextlib.suppress(OSError),
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1),
+            urllib.request.urlopen(f"{address}/_stcore/health", timeout=1),
         ):
             return
         time.sleep(0.2)

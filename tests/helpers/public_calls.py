@@ -34,6 +34,7 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
     }
     rows = [{name: column[at] for name, column in table.items()} for at in range(2)]
     params = qv.QParams(0.5)
+    operator = {"operator": "softmax", "codes": [[1, 2]], "params": [params], "outputs": params}
     pairs = {"quantized_path": gptq, "original_path": model}
     return {
         "add_codes": {"a": [1, 2], "a_params": params, "b": [3, 4], "b_params": params, "params": params},
@@ -59,9 +60,11 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
         "compare_schemes": {"x": X, "schemes": [scheme, "int4_per_tensor"]},
         "culprits": {"x": X, "scheme": scheme},
         "dequantize": {"q": result.q, "scheme": scheme, "qparams": result.qparams},
+        "explain_operator": operator,
         "explain": {"r": result, "index": (0, 1)},
         "export_allocation": {"allocation": qv.allocate(table, budget_bits=512), "form": "json"},
         "fit_codebook": {"x": X, "scheme": "int4_per_tensor", "importance": None},
+        "integer_operator": operator,
         "integer_layer": {"W": qv.Codes([[1, 2]], 0.5), "X": qv.Codes([[3, 4]], 0.5), "outputs": params},
         "layer": {"W": X, "X": X, "weights": scheme, "inputs": scheme, "bias": [1.0, -1.0]},
         "leaderboard": {

@@ -11,8 +11,7 @@ from onnx import TensorProto, helper
 
 import quantviz as qv
 from quantviz.layers.integer_engines import ACTIVATIONS
-from quantviz.layers.integer_explanation import steps_of_sum
-from quantviz.quantization.code_sums import AVERAGES, SUMS
+from quantviz.quantization.integer_operators import OPERATORS
 from quantviz.quantization.requantizing import as_int32, factor_and_exponent, rounded_away
 from quantviz.quantization.value_to_code import fma
 from quantviz.text import languages, text
@@ -390,13 +389,35 @@ def test_the_steps_of_a_sum_lead_to_its_code():
     nearly = ((0.02534690499305725, -106), (0.035809919238090515, -120), (0.0365859717130661, -105))
     of_a, of_b, of_sum = (qv.QParams(*pair) for pair in nearly)
     for arithmetic, code in (("onnxruntime", -112), ("litert_reference", -113)):
-        steps = steps_of_sum(-114, of_a, -122, of_b, of_sum, arithmetic=arithmetic)
+        steps = qv.explain_operator("add", [[-114], [-122]], [of_a, of_b], of_sum, arithmetic=arithmetic)
         assert qv.add_codes([-114], of_a, [-122], of_b, of_sum, arithmetic=arithmetic).tolist() == [code]
         assert (steps[-1].name, steps[-1].output) == ("q", code)
 
 
-def test_averages_and_sums_have_words_for_each_step():
-    lists = [*AVERAGES.values(), *(each for both in SUMS.values() for each in both.values())]
+def test_the_steps_of_each_operator_lead_to_its_code():
+    draw = np.random.default_rng(3)
+    for operator, arithmetics in OPERATORS.items():
+        of_terms = [qv.QParams(0.25, -3), qv.QParams(0.125, 7)][: 1 + (operator in ("add", "mul"))]
+        codes = [draw.integers(-128, 128, 19) for _ in of_terms]
+        for arithmetic in arithmetics:
+            outputs = qv.QParams(0.25, -3) if "litert" in arithmetic else qv.QParams(1 / 64, -40)
+            given = (operator, codes, of_terms, outputs)
+            found = qv.integer_operator(*given, arithmetic=arithmetic).flatten()
+            for at in (0, 17) if len(found) > 1 else (0,):
+                steps = qv.explain_operator(*given, at=at, arithmetic=arithmetic)
+                assert (steps[-1].name, steps[-1].output) == ("q", int(found[at])), arithmetic
+        assert len(found) == (1 if operator == "average" else 19)
+
+
+def test_one_probability_of_onnx_runtime_is_its_lowest_code():
+    """The exponential of a single code, times 256, is beyond float32."""
+    given = ("softmax", [[5]], [qv.QParams(0.1)], qv.QParams(1 / 256, 0))
+    assert qv.integer_operator(*given).tolist() == [-128]
+    assert qv.explain_operator(*given)[-4].output == math.inf
+
+
+def test_operators_have_words_for_each_step():
+    lists = [operations for arithmetics in OPERATORS.values() for operations in arithmetics.values()]
     keys = {operation.key for operations in lists for operation in operations}
     assert all(text(f"steps.{key}", language) for key in keys for language in languages())
 
@@ -408,6 +429,16 @@ def test_what_is_no_sum_or_average_is_refused():
         ("requantization_unknown", lambda: qv.average_codes([1], one, one, arithmetic="none")),
         ("zero_point_not_integer", lambda: qv.average_codes([1], qv.QParams(1.0, 0.5), one)),
         ("code_out_of_range", lambda: qv.average_codes([1000], one, one)),
+        ("operator_unknown", lambda: qv.integer_operator("gelu", [[1]], [one], one)),
+        ("operator_terms", lambda: qv.integer_operator("mul", [[1]], [one], one)),
+        ("operator_terms", lambda: qv.integer_operator("concat", [[1], [1]], [one], one)),
+        ("requantization_unknown", lambda: qv.integer_operator("tanh", [[1]], [one], one)),
+        ("scales_differ", lambda: qv.average_codes([1], one, qv.QParams(2.0), arithmetic="litert_pool")),
+        (
+            "scales_differ",
+            lambda: qv.integer_operator("concat", [[1]], [one], qv.QParams(1.0, 3), arithmetic="litert"),
+        ),
+        ("index_out_of_range", lambda: qv.explain_operator("softmax", [[1, 2]], [one], one, at=2)),
     ):
         with pytest.raises(qv.QuantVizError) as refused:
             call()

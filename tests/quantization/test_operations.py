@@ -12,8 +12,9 @@ import quantviz as qv
 from quantviz.evaluation.metric_formulas import stored_bits
 from quantviz.layers.integer_engines import ACTIVATIONS
 from quantviz.layers.integer_operations import layer_operations
-from quantviz.quantization.code_sums import AVERAGES, SUMS
+from quantviz.quantization.code_sums import SUMS_B_FIRST
 from quantviz.quantization.code_to_value import error_operations, value_operations
+from quantviz.quantization.integer_operators import OPERATORS
 from quantviz.quantization.operations import Operation, number_code
 from quantviz.quantization.qparams import range_operations
 from quantviz.quantization.stored_scale import level_operations, round_to_format, store_operations
@@ -279,12 +280,13 @@ def test_every_number_of_a_convention_is_read():
 
 @pytest.mark.slow
 def operations_of_integers():
-    """The operations of integer layers, sums of codes and averages, of every engine."""
+    """The operations of integer layers, and of operators on codes, of every engine."""
     for engine, activation in itertools.product(qv.INTEGER_ENGINES.values(), ACTIVATIONS):
         for by_output, has_bias in itertools.product((False, True), repeat=2):
             yield from layer_operations(engine, by_output=by_output, has_bias=has_bias, activation=activation)
-    for operations in (*AVERAGES.values(), *(each for both in SUMS.values() for each in both.values())):
-        yield from operations
+    for arithmetics in (*OPERATORS.values(), SUMS_B_FIRST):
+        for operations in arithmetics.values():
+            yield from operations
 
 
 def test_every_line_has_its_words_and_no_words_are_left_over():

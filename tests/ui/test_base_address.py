@@ -1,5 +1,7 @@
 """The look for the server below a page's address is no error in the browser's console, and no success."""
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -39,6 +41,15 @@ def test_every_other_answer_stays():
     assert answered("/lab") == 200
     assert answered("/nowhere") == 404
     assert answered("/lab/_stcore/stream") == 404
+
+
+def test_no_link_begins_at_the_top_of_the_host():
+    """The app may be below a path: a link of its own is relative to its page."""
+    rooted = re.compile(r"\]\(/\w|href=[\"'`]/\w|location\.\w+\([\"'`]/|fetch\([\"'`]/")
+    package = Path(classroom.__file__).parents[2]
+    files = [each for end in ("py", "js", "toml", "md") for each in package.rglob(f"*.{end}")]
+    found = [each.name for each in files if rooted.search(each.read_text(encoding="utf-8"))]
+    assert found == ["controls.py"]  # the example in a docstring
 
 
 #: The room that a page keeps for its sidebar.

@@ -11,8 +11,11 @@ const SINGLE_TINY = 2 ** -149;
 /** Whole numbers up to here are exact in float32, zero points included. */
 const EXACT_INTEGER = 2 ** 24;
 
-/** Functions that were made of a text, so that programs that share it share what the browser compiled. */
-const MADE = new Map();
+/**
+ * Functions that were made of a text, so that programs that share it share what the browser compiled. A page
+ * that may not make any brings them along, each by a name that stands in the text's place.
+ */
+export const MADE = new Map();
 
 /** Return the parts of a program that Python packed, with the numbers they read. */
 export function makeParts(packed) {

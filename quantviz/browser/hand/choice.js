@@ -5,7 +5,7 @@ import { indexIn } from "../page/index_in.js";
 // What is chosen: the scheme (`variant`), a range or scale in place of what its calibration finds, and cells
 // whose value was changed, `Map` of place → value.
 export function unchanged(hand) {
-  return { variant: hand.current, calibration: null, edits: new Map() };
+  return { variant: hand.current, calibration: hand.set, edits: new Map() };
 }
 
 // The choice that a message asks for, from what is chosen before it; `shown` is the result of that.
@@ -21,7 +21,9 @@ export function chosenBy(message, before, hand, shown) {
   if (kind === "value")
     return { ...before, edits: new Map(before.edits).set(shown.places[message.cell], message.value) };
   const list = kind === "bits" ? hand.bits : hand.groups;
-  return { ...before, variant: list[message.at], calibration: null };
+  // Without a server a range that was set stays in the hand's data, not in the variants.
+  const calibration = hand.set?.id === "manual_range" ? hand.set : null;
+  return { ...before, variant: list[message.at], calibration };
 }
 
 // The values that all codes stand for on another comb.

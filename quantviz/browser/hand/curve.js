@@ -3,7 +3,7 @@
 import { SHARED } from "../page/component.js";
 
 // Ranges up to that of all values, and wider ones: as `analysis/clipping_curve.py` has them.
-const STEPS = 64;
+const CURVE_STEPS = 64;
 const BEYOND = 8;
 // The most points of a curve that goes on to the end of the ruler.
 const MOST_POINTS = 320;
@@ -22,16 +22,16 @@ export function errorCurve(quantized, x, symmetric, counts, reach = 0) {
   if (symmetric) [least, most] = [-Math.max(-least, most), Math.max(-least, most)];
   // As far as all values lie on one side of 0, ranges grow from the nearest of them, or to it.
   const start = most <= 0 ? least : Math.max(least, 0);
-  const farthest = Math.floor((STEPS * (reach - start)) / (most - start)) || 0;
+  const farthest = Math.floor((CURVE_STEPS * (reach - start)) / (most - start)) || 0;
   const ranges = [];
-  for (let k = 1; k <= Math.max(STEPS + BEYOND, Math.min(farthest, MOST_POINTS)); k++)
-    ranges.push([start + (k / STEPS) * (least - start), start + (k / STEPS) * (most - start)]);
+  for (let k = 1; k <= Math.max(CURVE_STEPS + BEYOND, Math.min(farthest, MOST_POINTS)); k++)
+    ranges.push([start + (k / CURVE_STEPS) * (least - start), start + (k / CURVE_STEPS) * (most - start)]);
   return curveOver(ranges, 1, quantized, counts);
 }
 
 // The same against the lower end alone, from one end of the ruler to the upper end `hi`, which stays.
 export function lowerEndCurve(quantized, counts, [from], hi) {
-  const points = STEPS + BEYOND;
+  const points = CURVE_STEPS + BEYOND;
   const ranges = Array.from({ length: points }, (_, k) => [from + (k / points) * (hi - from), hi]);
   return curveOver(ranges, 0, quantized, counts);
 }

@@ -32,7 +32,7 @@ import { dimWaiting, showTurnedStage, whenSentenceIsThere } from "./words.js";
 // The metrics that the line of numbers shows, and those in its second lines.
 const METRICS = ["mse", "sqnr_db", "zeroed_share", "clipped_share", "rmse", "rmse_steps", "clipping_mse"];
 // Milliseconds to wait for the server's panels before the canvas gives way to the old ones.
-const PATIENCE = 20000;
+const FOR_PANELS = 20000;
 // Pixels below the ruler for a curve that opens later, so that nothing moves for it.
 const CURVE_ROOM = 50;
 
@@ -111,10 +111,18 @@ export class Hand {
   // The canvas gives way once plotly has drawn what the server made of it.
   settle() {
     const { bridge } = this;
+    if (this.data.alone) return this.data.chosen ? this.paint() : this.stopPainting();
     if (!this.painted) return;
     const drawn = bridge?.gd && bridge.meta?.stamp === this.data.stamp;
-    if (!this.data.panels || drawn || performance.now() - this.painted > PATIENCE) return this.stopPainting();
+    if (!this.data.panels || drawn || performance.now() - this.painted > FOR_PANELS)
+      return this.stopPainting();
     requestAnimationFrame(() => this.moving || this.settle());
+  }
+
+  // Without a server nobody else draws what was chosen: the canvas stays.
+  paint() {
+    this.painted = performance.now();
+    this.showPanels(true);
   }
 
   stopPainting() {
@@ -361,6 +369,7 @@ export class Hand {
       subject: subjectOf(bridge.meta),
       all: all || this.choice.edits.size > 0,
       still: all,
+      stays: data.alone,
       paying: pooled ? null : this.payers.paying && data.places.map((place) => this.payers.paying[place]),
     });
     const { reach } = bridge.meta;

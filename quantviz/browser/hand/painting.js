@@ -81,16 +81,13 @@ export class Painting {
     }
     colourCells(shownIn(live, panel.name), live.scales[panel.name], this.pixels);
     this.cellsContext.putImageData(this.image, 0, 0);
-    const plot = gd.querySelector(`.subplot.${axesOf(meta, panel.name)}`);
+    const plot = gd.querySelector(`.subplot.${subplotOf(meta, panel.name)}`);
     const picture = plot?.querySelector(".im image") ?? plot?.querySelector(".hm image");
     if (!picture) return;
     // It would show through at the edges, which lie between two pixels.
     this.hide(picture);
     const { context } = this;
-    const [x, y, width, height] = ["x", "y", "width", "height"].map((name) =>
-      Number(picture.getAttribute(name)),
-    );
-    const [left, top] = [panel.left + x, panel.top + y];
+    const { left, top, width, height } = live.stays ? boxOfCells(panel, live) : boxOfPicture(panel, picture);
     context.save();
     clipTo(context, panel);
     clipTo(context, { left, top, width, height });
@@ -216,6 +213,24 @@ export class Painting {
   }
 }
 
+function boxOfPicture(panel, picture) {
+  const [x, y, width, height] = ["x", "y", "width", "height"].map((name) =>
+    Number(picture.getAttribute(name)),
+  );
+  return { left: panel.left + x, top: panel.top + y, width, height };
+}
+
+// Where all cells lie, of which plotly has cut off what a zoom has moved out of sight.
+function boxOfCells(panel, { row_edges: rows, col_edges: cols }) {
+  const { wide, high } = cellSize(panel);
+  return {
+    left: panel.left + (cols[0] - 0.5 - panel.x[0]) * wide,
+    top: panel.top + (rows[0] - 0.5 - panel.y[1]) * high,
+    width: (cols.at(-1) - cols[0]) * wide,
+    height: (rows.at(-1) - rows[0]) * high,
+  };
+}
+
 function clipTo(context, { left, top, width, height }) {
   context.beginPath();
   context.rect(left, top, width, height);
@@ -249,7 +264,7 @@ function numberOf(meta, name) {
   return index ? index + 1 : "";
 }
 
-function axesOf(meta, name) {
+function subplotOf(meta, name) {
   const n = numberOf(meta, name);
   return `x${n}y${n}`;
 }

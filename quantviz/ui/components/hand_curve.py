@@ -1,16 +1,13 @@
-"""The curve of the error against the range under the hand's ruler: its data sent with the ruler, and the
-parts that are computed after it is shown.
-"""
+"""The parts of the curve under the hand's ruler that are computed after it is shown."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from quantviz.browser.packing import pack
+from quantviz.live.hand_payload import Arrays, curve_parts
 from quantviz.ui.components.component import component
 from quantviz.ui.shell.words import say
 
@@ -19,8 +16,6 @@ if TYPE_CHECKING:
 
 _COMPONENT = "quantviz_curve"
 _KEY = "hand_curve"
-
-Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -50,43 +45,6 @@ class CurveMark:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class HandCurve:
-    """The curve as the ruler shows it at once."""
-
-    #: Key of its tensor and scheme, so that later results come to the same curve.
-    key: str = ""
-    #: Whether it is of the selected cell's block alone.
-    block: bool = False
-    #: Estimates for several bits; those of the scheme's own are drawn until there are exact points.
-    estimates: Mapping[int, RangeCurve] = field(default_factory=dict)
-    #: The upper end of the range of all values.
-    whole: float = 0.0
-    #: Whether it is against the lower end alone, while the upper one stays.
-    lower: bool = False
-
-    def payload(self, bits: int | None = None) -> tuple[dict[str, Any], Arrays]:
-        """Return its data for the browser, with the points of `bits` if that cannot make them by itself."""
-        others = list(self.estimates.items())
-        header: dict[str, Any] = {
-            "key": self.key,
-            "block": self.block,
-            "lower": self.lower,
-            "ghosts": [{"bits": each, "whole": self.whole} for each, _ in others],
-        }
-        arrays: Arrays = {}
-        for place, (_, curve) in enumerate(others):
-            arrays |= {f"curve.ghosts.{place}.at": curve.at, f"curve.ghosts.{place}.error": curve.mse}
-        if bits is not None:
-            header["estimate"] = {"estimated": True}
-            arrays |= {f"curve.estimate.{name}": part for name, part in _parts(self.estimates[bits]).items()}
-        return header, arrays
-
-
-def _parts(curve: RangeCurve) -> Arrays:
-    return {"lo": curve.lo, "at": curve.at, "rounding": curve.rounding, "clipping": curve.clipping}
-
-
 def complete_curve(
     key: str, chart: str, marks: Sequence[CurveMark], points: RangeCurve | None, *, locked: bool
 ) -> None:
@@ -98,5 +56,5 @@ def complete_curve(
     arrays: Arrays = {}
     if points is not None:
         header["points"] = {}
-        arrays = {f"points.{name}": part for name, part in _parts(points).items()}
+        arrays = {f"points.{name}": part for name, part in curve_parts(points).items()}
     component(_COMPONENT, "curve_component")(key=_KEY, data=pack(header, arrays))

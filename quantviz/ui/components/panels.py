@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from quantviz.figures.arrangement import PanelsStyle
-from quantviz.ui.components.panels_bridge import PanelsPlace, Picture, bridge_width, chart_bridge
+from quantviz.live.cells import Picture
+from quantviz.ui.components.panels_bridge import PanelsPlace, bridge_width, chart_bridge
 from quantviz.ui.shell.classroom import enlarge
 from quantviz.ui.shell.words import language, theme
 

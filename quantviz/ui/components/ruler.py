@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from quantviz.browser.packing import pack
-from quantviz.figures.numbers import WRITING
-from quantviz.figures.theme import THEMES
-from quantviz.text import templates
+from quantviz.live.hand_words import ruler_settings
 from quantviz.ui.components.class_wall import votes_on_ruler
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell.classroom import enlarge_ruler
@@ -59,27 +55,3 @@ def moved(key: str) -> Mapping[str, Any] | None:
     """Return the move on the ruler `key` as its script's message has it, in the run that it caused."""
     message: Mapping[str, Any] | None = last_message(key, _SCRIPT, "moved")
     return message
-
-
-@cache
-def ruler_settings(theme: str, language: str) -> dict[str, Any]:
-    """Return the style and the words of every ruler on a page: the script's `settings`.
-
-    `theme` is one of `THEMES`.
-    """
-    colours = THEMES[theme]
-    return {
-        "colors": {
-            **colours.named("text", "muted", "line", "surface", "clipping", "font"),
-            "tooth": colours.muted,
-            "dot": colours.accent,
-            "handle": colours.accent,
-            "over": colours.errors[-1],
-            "under": colours.errors[0],
-            "rounding": colours.accent,
-            "roundingText": colours.accent,
-            "clippingText": colours.clipping,
-        },
-        "writing": asdict(WRITING),
-        "words": dict(templates("ruler", language)),
-    }

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING, number
 from quantviz.figures.theme import THEMES
+from quantviz.live.cells import color_scale
 from quantviz.ui.components.component import component, last_message
-from quantviz.ui.components.panels_bridge import color_scale
 from quantviz.ui.gallery.both_ways import BugComparison, as_matrix, farthest
 from quantviz.ui.gallery.program import given_words, mse_words
 from quantviz.ui.gallery.state import OWNER

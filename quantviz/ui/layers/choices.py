@@ -35,11 +35,11 @@ def show_choices(state: LayerState) -> None:
     shape = state.source.shape
     layers = {write_layer(each): each.title(language()) for each in map(BuiltInLayer, BUILT_IN_LAYERS)}
     now = write_layer(state.source)
+    layers[_ATTENTION] = say("layers.attention")
     layers.setdefault(now, state.source.title(language()))
     pairs = {name: words for name, words in pair_names().items() if not PAIRS[name].problem(shape)}
     known = name_of_pair(state.pair)
     own = {} if known in pairs else {"": say("layers.own_pair")}
-    layers[_ATTENTION] = say("layers.attention")
     controls = [
         _control("layer", layers, now, _take_layer),
         _control(

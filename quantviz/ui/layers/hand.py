@@ -20,10 +20,10 @@ from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_moves import fits_ceiling, fits_layer_hand, moved_layer
 from quantviz.lab.layer_state import LayerState
+from quantviz.live.hand_payload import program_of
 from quantviz.schemes.calibration import ManualRange
 from quantviz.text import templates
 from quantviz.ui.components.component import component, last_message
-from quantviz.ui.components.hand import program_of
 from quantviz.ui.layers.picture import PICTURE
 from quantviz.ui.layers.state import OWNER
 from quantviz.ui.shell import errors

@@ -13,6 +13,7 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.ruler_detail import GridRow, RulerDetail
 from quantviz.lab.picture_parts import RULER_STAGES
 from quantviz.lab.state import LabState
+from quantviz.live.hand_payload import HandCurve, HandRuler, LessonRuler, Mark
 from quantviz.teaching.lessons.drags import dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
 from quantviz.teaching.lessons.model import (
@@ -25,7 +26,6 @@ from quantviz.teaching.lessons.model import (
 from quantviz.teaching.lessons.progress import LearnerAnswer
 from quantviz.ui.components import hand
 from quantviz.ui.components.code_bits import as_html, show_bit_row
-from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import classroom
@@ -98,10 +98,10 @@ def show_hand_ruler(
         label = ruler_sentence(why, picture, study.qparams, language())
     curve = HandCurve(lower=_of_lower_end(now)) if "curve" in shown else None
     hand.show_hand(
-        hand.HandRuler(study, state, chart, stamp, label, curve),
+        HandRuler(study, state, chart, stamp, label, curve),
         key=_HAND,
         on_release=errors.safely(lambda: _let_go(now)),
-        lesson=hand.LessonRuler(
+        lesson=LessonRuler(
             now.step.move,
             ruler_detail(now, shown),
             panels,
@@ -121,14 +121,14 @@ def _of_lower_end(now: Now) -> bool:
     return now.step.state.scheme.mode != "symmetric" and any("lo" in solution for solution in solutions)
 
 
-def _mark(now: Now) -> hand.Mark | None:
+def _mark(now: Now) -> Mark | None:
     """Return the mark of the open question, or of the last one that was marked."""
     last = now.open_question
     for i in reversed(range(len(now.tries)) if last is None else range(last + 1)):
         question = now.step.questions[i]
         blind = now.is_blind(i)
         if isinstance(question, DragQuestion) and (blind or now.mark(i) is not None):
-            return hand.Mark(question.marked_on, now.mark(i), asked=blind)
+            return Mark(question.marked_on, now.mark(i), asked=blind)
     return None
 
 

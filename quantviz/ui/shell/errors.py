@@ -15,6 +15,7 @@ from quantviz.lab.state import LabState
 from quantviz.public_calls import inside
 from quantviz.streaming.compiling import without_compiling
 from quantviz.ui.shell.address import listen, on_desk, page_shown
+from quantviz.ui.shell.events import refused
 
 #: Errors above the page.
 _PAGE = "lab_named"
@@ -32,6 +33,7 @@ def caught_beside(field: str) -> Iterator[None]:
     try:
         yield
     except QuantVizError as error:
+        refused(error)
         st.session_state[on_desk(_INPUTS)] = {field: error}
 
 
@@ -43,6 +45,8 @@ def clear() -> None:
 
 def show_above(*errors: QuantVizError) -> None:
     """Show errors above the page until another state is taken."""
+    for error in errors:
+        refused(error)
     st.session_state[on_desk(_PAGE)] = errors
     st.session_state[on_desk(_RAISED_ON)] = None
 

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
-import streamlit as st
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -22,6 +21,8 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import Classroom
 from quantviz.text import DEFAULT_LANGUAGE, languages, text
 from quantviz.ui.shell.classroom import PARAMETER, ROOM
+from quantviz.ui.shell.events import refused
+from quantviz.ui.shell.server import base_path
 
 if TYPE_CHECKING:
     from quantviz.rooms.serving import Rooms
@@ -84,7 +85,7 @@ class RoomRoutes:
 
     def routes(self) -> list[Route]:
         """Return the routes."""
-        base = f"/{st.get_option('server.baseUrlPath').strip('/')}".rstrip("/")
+        base = base_path()
         each: Mapping[tuple[str, str], Callable[[Request], Awaitable[Response]]] = {
             ("/room/{code}", "GET"): self._news,
             ("/room/{code}/counts", "GET"): self._counts,
@@ -103,6 +104,7 @@ class RoomRoutes:
         try:
             response = await answer(request)
         except QuantVizError as problem:
+            refused(problem)
             said = {"error": problem.key, "says": problem.message(_language(request))}
             response = JSONResponse(said, _status(problem))
         response.headers["Cache-Control"] = "no-store"

@@ -14,6 +14,7 @@ from quantviz.errors import QuantVizError
 from quantviz.public_calls import inside
 from quantviz.streaming.compiling import without_compiling
 from quantviz.ui.shell import classroom, session, words
+from quantviz.ui.shell.events import refused
 from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.words import say, say_error
 
@@ -24,6 +25,7 @@ def error_boundary() -> Iterator[None]:
     try:
         yield
     except QuantVizError as error:
+        refused(error)
         st.error(say_error(error))
         _way_back()
     except Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
@@ -25,6 +26,8 @@ from starlette.routing import Route
 from quantviz.browser import FOLDER, read_script
 from quantviz.lab.share_links import only_here
 from quantviz.sources.hubs.hosts import DISABLED
+from quantviz.streaming.compiling import run_without_compiling
+from quantviz.streaming.kernel_access import READY_FIRST, has_kernels, wait_for_kernels
 from quantviz.ui.shell.classroom import NOTED
 from quantviz.ui.shell.imports import Ahead, frames, import_all
 from quantviz.ui.shell.streamlit_private import drawing_script, use_navigation
@@ -82,12 +85,17 @@ def starting(
 ) -> Callable[[object], contextlib.AbstractAsyncContextManager[None]]:
     """Return the lifespan of a server that begins these imports when it starts, in a thread, and then more.
 
-    Visitors wait for the rest of them. Unless the operator says otherwise, hubs are asked without the
+    Visitors wait for the rest of them; with `READY_FIRST` the server answers nobody before they are there,
+    and the kernels of every scheme too. Unless the operator says otherwise, hubs are asked without the
     operator's login: what it may read, all visitors could.
     """
 
+    is_ready_first = os.environ.get(READY_FIRST) == "1"
+
     def begin() -> None:
         import_all(ahead)
+        if is_ready_first and has_kernels():
+            run_without_compiling(wait_for_kernels)
         then()
 
     @contextlib.asynccontextmanager
@@ -95,7 +103,10 @@ def starting(
         os.environ.setdefault(DISABLED, "1")
         send_at_once()
         use_navigation()
-        threading.Thread(target=begin, name="quantviz-import", daemon=True).start()
+        thread = threading.Thread(target=begin, name="quantviz-import", daemon=True)
+        thread.start()
+        if is_ready_first:
+            await asyncio.to_thread(thread.join)
         yield
 
     return lifespan
@@ -176,8 +187,12 @@ def script_address(name: str) -> str:
 
 def script_routes() -> list[Route]:
     """Return the route by which a browser fetches each script once, and keeps it."""
-    base = st.get_option("server.baseUrlPath").strip("/")
-    return [Route(f"/{base}/scripts/{{file}}".replace("//", "/"), _send_script)]
+    return [Route(f"{base_path()}/scripts/{{file}}", _send_script)]
+
+
+def base_path() -> str:
+    """Return the path below which the server answers, by its setting `server.baseUrlPath`; "" for the top."""
+    return f"/{st.get_option('server.baseUrlPath').strip('/')}".rstrip("/")
 
 
 async def _send_script(request: Request) -> Response:

@@ -13,7 +13,7 @@ import flatbuffers
 import numpy as np
 import torch
 
-from tests.engines.integer import Path, by_token_path, grouped_path, layer_path, result
+from tests.engines.integer import Path, by_token_path, grouped_path, layer_path, operators, result
 from tests.engines.integer.layers import (
     Convolution,
     Grouped,
@@ -211,6 +211,62 @@ def _mean(average: Average, resolver: Any) -> np.ndarray:
     return run(operator, options, tensors, [x], resolver).ravel()
 
 
+#: Each operator between layers with the name of its code and of its options.
+_OPERATORS = {
+    "mul": ("MUL", "MulOptions"),
+    "concat": ("CONCATENATION", "ConcatenationOptions"),
+    "average": ("AVERAGE_POOL_2D", "Pool2DOptions"),
+    "sigmoid": ("LOGISTIC", ""),
+    "tanh": ("TANH", ""),
+    "softmax": ("SOFTMAX", "SoftmaxOptions"),
+}
+
+
+def _operated(case: operators.Case, operator: str, resolver: Any) -> np.ndarray:
+    """Return the answer of an operator between layers."""
+    code, name = _OPERATORS[operator]
+    options = getattr(schema, f"{name}T")() if name else None
+    codes = [each.astype(case.kind) for each in case.codes]
+    shape = codes[0].shape
+    if operator == "concat":
+        options.axis = 1
+        shape = (shape[0], shape[1] * len(codes))
+    elif operator == "softmax":
+        options.beta = 1.0
+    elif operator == "average":
+        # Each row is the one place of a channel of its own.
+        codes = [np.ascontiguousarray(codes[0].T)[None, None]]
+        options.filterHeight, options.filterWidth = options.strideH, options.strideW = codes[0].shape[1:3]
+        shape = (1, 1, 1, shape[0])
+    tensors = [Tensor(each.shape, case.kind, *pair) for each, pair in zip(codes, case.params, strict=True)]
+    of_options = getattr(schema.BuiltinOptions, name) if name else 0
+    number = (getattr(schema.BuiltinOperator, code), 2, of_options)
+    answer = run(number, options, [*tensors, Tensor(shape, case.kind, *case.outputs)], codes, resolver)
+    return answer.ravel() if operator == "average" else answer
+
+
+def _operator_cases(operator: str) -> list[operators.Case]:
+    kind = "uint8" if operator == "concat" else "int8"
+    made = operators.cases(operator, (kind,), operators.FIXED.get(operator))
+    return [replace(case, outputs=case.params[0]) if operator == "average" else case for case in made]
+
+
+def _operator_paths() -> Iterator[Path]:
+    """Yield the paths of operators between layers. The reference kernel of SOFTMAX ends the process."""
+    for operator, (code, _) in _OPERATORS.items():
+        for kernels, resolver, engine in _KERNELS[operator == "softmax" :]:
+            arithmetic = "litert_pool" if operator == "average" else "litert"
+            if operator in ("mul", "sigmoid", "tanh") and engine == "xnnpack":
+                arithmetic = engine
+            yield Path(
+                f"{code}, {kernels}",
+                f'`integer_operator("{operator}")`',
+                partial(_operator_cases, operator),
+                partial(_operated, operator=operator, resolver=resolver),
+                partial(operators.ours, operator=operator, arithmetic=arithmetic),
+            )
+
+
 def _sums() -> list[Sum]:
     return [
         *(terms for seed in (51, 52) for terms in sums(seed) if terms[-1] == "int8"),
@@ -334,6 +390,7 @@ PATHS = (
         )
         for kernels, resolver, arithmetic in _KERNELS
     ),
+    *_operator_paths(),
     *_paths("reference", _REFERENCE, "litert_reference_connected", "litert_reference"),
     *_paths("ruy", _RUY, "litert_ruy", "litert_ruy"),
     *_paths("XNNPACK", _XNNPACK, "xnnpack", "xnnpack"),

@@ -1,4 +1,4 @@
-"""onnxruntime's integer kernels: MatMulInteger, QLinearMatMul, QLinearConv, QGemm, QLinearAdd, averages."""
+"""onnxruntime's integer kernels: of layers, and of what stands between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import quantviz as qv
-from tests.engines.integer import Path, by_token_path, grouped_path, layer_path, recorded, result
+from tests.engines.integer import Path, by_token_path, grouped_path, layer_path, operators, recorded, result
 from tests.engines.integer.layers import (
     ENDS,
     Grouped,
@@ -357,6 +357,7 @@ PATHS = (
             ("QLinearAveragePool", _pooled_average, "onnxruntime_pool"),
         )
     ),
+    *operators.of_onnxruntime(run),
     *(
         Path(
             f"MatMulNBits, accuracy_level {level}",

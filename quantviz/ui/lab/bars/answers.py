@@ -19,13 +19,13 @@ from quantviz.lab.controls import (
     with_calibration,
 )
 from quantviz.lab.state import LabState
+from quantviz.live.hand_payload import describe_variants, is_light
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.conventions import CHOICES
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import current_recipe
 from quantviz.schemes.scheme import NONFINITE, Scheme
 from quantviz.ui.components.controls import Answers, opened_list, show_controls
-from quantviz.ui.components.hand import describe_variants, is_light
 from quantviz.ui.lab.bars.engine_controls import OWN, RULES, with_rule
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.sidebar.nonfinite import NOTE, heeded, note_of
@@ -55,7 +55,7 @@ def show_answers(study: Study, state: LabState) -> None:
     reached = {key: _reached(key, choices, state) for key, choices in there.items()} | _steps(state)
     schemes = dict.fromkeys(each for choices in reached.values() for each in choices.values())
     at_once = (each for each in schemes if _is_at_once(each, study.shape))
-    known, programs = describe_variants(at_once, study.shape, study.x.dtype)
+    known, programs = describe_variants(at_once, study.shape, study.x.dtype, language=language())
     usual = _words_under(state.scheme, state)
     variants = {
         str(each): {

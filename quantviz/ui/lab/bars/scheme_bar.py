@@ -136,7 +136,7 @@ def _format_help(fmt: NumberFormat) -> str:
     about = say("strip.format_line", name=plain(format_name(fmt.id)), help=words)
     link = ""
     if fmt.id in FORMATS:
-        link = f" [{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
+        link = f" [{say('strip.format_page')}](formats?a={fmt.id}&lang={language()})"
     return f"{say('strip.format_help')}\n\n{about}{link} ·"
 
 

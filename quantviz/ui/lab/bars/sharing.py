@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from quantviz.lab.classroom import HIDEABLE
 from quantviz.lab.state import LabState
+from quantviz.live.hand_words import Looks
 from quantviz.tensors.views import MOST_PART
 from quantviz.ui.components.clipboard import copy_button, picture_button, show_copy_link
 from quantviz.ui.components.small_parts import show_python
 from quantviz.ui.shell.classroom import visible
-from quantviz.ui.shell.words import language, say, theme
+from quantviz.ui.shell.words import language, say, say_error, shape_text, theme
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
@@ -42,8 +44,10 @@ def show_share(study: Study, state: LabState, chart: str, whole: Callable[[], Pa
 
 
 def _data(study: Study, state: LabState) -> None:
+    from quantviz.analysis.study import Study
     from quantviz.evaluation.tables import PartPosition, as_csv, as_npz
     from quantviz.export.files import file_name
+    from quantviz.live.standalone import LivePage
 
     # Of a large tensor it is the part in view that leaves.
     index = state.view.index_of(study.shape)
@@ -72,6 +76,21 @@ def _data(study: Study, state: LabState) -> None:
             on_click="ignore",
             disabled=too_many,
             help=about,
+        )
+    # It shows everything: also what a teacher has hidden.
+    if all(map(visible, HIDEABLE)):
+        title = f"{state.source.title(language())} · {shape_text(study.shape)}"
+        # The page is made when it is asked for, when the session's own cache is not at hand.
+        own = study if study.result is None or study.of_file else Study.of_result(study.result)
+        page = LivePage(own, title, state.cell, Looks(language(), theme()))
+        st.download_button(
+            say("below.page"),
+            page.html,
+            file_name(state.source, state.scheme, "html"),
+            key="download_html",
+            on_click="ignore",
+            disabled=page.problem is not None,
+            help=say("below.page_help") if page.problem is None else say_error(page.problem),
         )
 
 

@@ -15,13 +15,11 @@ import numpy as np
 import streamlit as st
 
 from quantviz.lab.state import LabState
+from quantviz.live.cells import Picture
 from quantviz.schemes.granularity import Granularity, PerChannel
 from quantviz.ui.components.controls import choose_among, switch
 from quantviz.ui.components.panels import PanelsWords, show_panels
-from quantviz.ui.components.panels_bridge import (
-    Picture,
-    bridge_width,
-)
+from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.tensor_cache import study_of
 from quantviz.ui.lab.compare.compared_engines import seen
 from quantviz.ui.lab.picture.tensor_panels import (

@@ -14,7 +14,7 @@ import streamlit as st
 from quantviz.export.files import scope_of
 from quantviz.figures.numbers import WRITING, short_number
 from quantviz.lab.state import LabState
-from quantviz.ui.components.hand_words import usual_bits
+from quantviz.live.hand_words import usual_bits
 from quantviz.ui.components.small_parts import term
 from quantviz.ui.components.tensor_cache import gaussian_db, study_of
 from quantviz.ui.lab.learning import learn_address, terms_of

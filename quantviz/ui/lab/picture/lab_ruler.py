@@ -10,11 +10,11 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.moves import moved
 from quantviz.lab.state import LabState
+from quantviz.live.hand_payload import HandCurve, HandRuler, fits_hand, has_program, is_editable
 from quantviz.schemes.calibration import ManualRange
 from quantviz.ui.components import hand
 from quantviz.ui.components.cell import show_cell_ruler
 from quantviz.ui.components.controls import taken
-from quantviz.ui.components.hand_curve import HandCurve
 from quantviz.ui.components.tensor_cache import opened_files
 from quantviz.ui.lab.numbers.tiles import WORDED_METRICS, baseline_tiles, metric_texts
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
@@ -50,28 +50,27 @@ def show_lab_ruler(
     elif is_at_hand(study, state):
         baseline = {tile.key: tile.raw for tile in baseline_tiles(state)}
         hand.show_hand(
-            hand.HandRuler(
-                study, state, PANELS_KEY, panels.stamp, label, curve, fixed, baseline, tab, taken()
-            ),
+            HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed, baseline, tab, taken()),
             key=_HAND_KEY,
             on_release=errors.safely(_let_go),
             pays=pays,
         )
-    elif hand.has_program(state.scheme) and why.cause != "left_out":
-        _show_far(hand.HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed, tab=tab), why)
+    elif has_program(state.scheme) and why.cause != "left_out":
+        _show_far(HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed, tab=tab), why)
     else:
         show_cell_ruler(why, study, key="cell_ruler")
 
 
 def is_at_hand(study: Study, state: LabState) -> bool:
     """Return whether the browser quantizes the whole tensor by itself."""
-    return not study.of_file and study.result is not None and hand.fits_hand(state)
+    return not study.of_file and study.result is not None and fits_hand(state)
 
 
 def can_drag_value(study: Study, why: Any, state: LabState) -> bool:
     """Return whether a hand can drag the selected cell's value, and all others follow at once."""
     fixed = locked("scheme") or locked("range")
-    return study.result is not None and why.cause != "left_out" and not fixed and hand.can_drag_value(state)
+    free = study.result is not None and why.cause != "left_out" and not fixed
+    return free and fits_hand(state) and is_editable(state)
 
 
 def _sentence(study: Study, why: Any) -> str:
@@ -82,7 +81,7 @@ def _sentence(study: Study, why: Any) -> str:
 
 
 @fragment
-def _show_far(ruler: hand.HandRuler, why: Any) -> None:
+def _show_far(ruler: HandRuler, why: Any) -> None:
     """Show the ruler of a large tensor. It runs by itself while a hand drags the range, to sum the error."""
     if session.state() != ruler.state:
         st.rerun()  # The hand let go: the whole page follows.

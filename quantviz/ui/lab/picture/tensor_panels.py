@@ -11,13 +11,13 @@ from quantviz.export.files import scope_of
 from quantviz.figures.arrangement import USUAL_WIDTH, arrange
 from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.lab.state import LabState
+from quantviz.live.cells import Picture
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
 from quantviz.ui.components.cell import select
 from quantviz.ui.components.controls import choose_field
 from quantviz.ui.components.panels import page_style, show_panels
 from quantviz.ui.components.panels_bridge import (
     PanelsPlace,
-    Picture,
     bridge_width,
     clicked_cell,
     zoomed_window,

@@ -17,14 +17,14 @@ from quantviz.analysis.better_schemes import best_of, gain_db, is_by_inputs, wor
 from quantviz.analysis.recipe_ranking import RecipeRow, priced_bits
 from quantviz.lab.moves import range_counts
 from quantviz.lab.state import LabState
+from quantviz.live.hand_payload import HandCurve, fits_hand
 from quantviz.schemes.calibration import MSE, Calibration, MinMax, Percentile
 from quantviz.schemes.engine_calibrations import EntropyONNXRuntime, EntropyTensorRT, MSETorch
 from quantviz.schemes.formats import MOST_OWN_VALUES
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.buttons import offer
 from quantviz.ui.components.controls import switch
-from quantviz.ui.components.hand import fits_hand
-from quantviz.ui.components.hand_curve import CurveMark, HandCurve, complete_curve
+from quantviz.ui.components.hand_curve import CurveMark, complete_curve
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import TableColumn, is_phone, room_beside_ruler, show_table
 from quantviz.ui.components.refusals import show_refused

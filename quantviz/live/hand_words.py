@@ -1,17 +1,21 @@
-"""The sentences that a hand's browser fills with its own numbers: see `quantviz/browser/hand/words.js`."""
+"""The language and the colours of a page's live parts, and the sentences that the browser fills with its own
+numbers: see `quantviz/browser/hand/words.js`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from quantviz.figures.numbers import WRITING
+from quantviz.figures.theme import THEMES
 from quantviz.lab.state import LabState
 from quantviz.schemes.formats import entry_of
 from quantviz.schemes.scheme import Scheme
-from quantviz.text import templates
-from quantviz.ui.shell.words import language, say, say_axis
+from quantviz.text import templates, text
 
 #: The layer size that "bits per weight" is also given for.
 _USUAL_LAYER = (4096, 4096)
@@ -40,15 +44,15 @@ _OF_SENTENCE = (
 _OF_BLOCK = ("at_row", "at_rows", "at_column", "at_columns", "and", "whole")
 
 
-def hand_words(state: LabState) -> dict[str, Any]:
+def hand_words(state: LabState, language: str) -> dict[str, Any]:
     """Return the sentences of one cell and its place, of the second lines of the numbers, of the codes' title
     and of the error's colour bar, with their braces; and the names of the axes that the numbers look at.
     """
     view = state.view
     axes = () if view.rows is None else (view.rows, view.cols)
     return {
-        **word_templates(language()),
-        "axes": [{"axis": axis, "one": say_axis(state.source, axis, "one")} for axis in axes],
+        **word_templates(language),
+        "axes": [{"axis": axis, "one": state.source.axes.words(axis, "one", language)} for axis in axes],
     }
 
 
@@ -82,11 +86,11 @@ def word_templates(language: str) -> Mapping[str, Any]:
     )
 
 
-def format_words(scheme: Scheme) -> str:
+def format_words(scheme: Scheme, language: str) -> str:
     """Return the name of a scheme's format in titles and sentences: of integers their id."""
     if scheme.number_format.kind == "integer":
         return scheme.format
-    return say(f"formats.{entry_of(scheme.format)}.name")
+    return text(f"formats.{entry_of(scheme.format)}.name", language)
 
 
 def usual_bits(scheme: Scheme, bits: float) -> str:
@@ -94,3 +98,39 @@ def usual_bits(scheme: Scheme, bits: float) -> str:
     from quantviz.evaluation.metric_formulas import bits_per_element
 
     return f"{bits if scheme.problems(_USUAL_LAYER) else bits_per_element(scheme, _USUAL_LAYER):.4g}"
+
+
+@dataclass(frozen=True)
+class Looks:
+    """The language and the colours of a page, and the votes of a class on its rulers."""
+
+    language: str
+    #: One of `THEMES`.
+    theme: str = "light"
+    #: Factor of enlargement of rulers on a projector; None elsewhere.
+    larger: float | None = None
+    votes: Mapping[str, Any] | None = None
+
+
+@cache
+def ruler_settings(theme: str, language: str) -> dict[str, Any]:
+    """Return the style and the words of every ruler on a page: the script's `settings`.
+
+    `theme` is one of `THEMES`.
+    """
+    colours = THEMES[theme]
+    return {
+        "colors": {
+            **colours.named("text", "muted", "line", "surface", "clipping", "font"),
+            "tooth": colours.muted,
+            "dot": colours.accent,
+            "handle": colours.accent,
+            "over": colours.errors[-1],
+            "under": colours.errors[0],
+            "rounding": colours.accent,
+            "roundingText": colours.accent,
+            "clippingText": colours.clipping,
+        },
+        "writing": asdict(WRITING),
+        "words": dict(templates("ruler", language)),
+    }

@@ -1,0 +1,253 @@
+"""One file of HTML that works without a server: a tensor's panels, its ruler, its numbers and the words of a
+cell, with the arithmetic of its schemes. It sends nothing, and evaluates no text.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from quantviz.browser import read_script
+from quantviz.errors import QuantVizError
+from quantviz.export.html_page import html_page
+from quantviz.figures.theme import THEMES
+from quantviz.lab.moves import hand_choices, hand_choices_of
+from quantviz.lab.state import LabState
+from quantviz.live.cells import bridge_state, pack_cells
+from quantviz.live.hand_payload import (
+    MOST_CELLS,
+    MOST_INTEGERS,
+    HandCurve,
+    HandPayload,
+    HandRuler,
+    describe_variants,
+    has_program,
+    is_light,
+    labels,
+    small_payload,
+)
+from quantviz.live.hand_words import Looks
+from quantviz.schemes.calibration import Given
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.schemes.text_form import split_outside_parentheses
+from quantviz.sources.typed import Typed
+from quantviz.tensors.views import View
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+    from quantviz.figures.panels_data import PanelsData
+
+#: The key of the panels in the page.
+_CHART = "alone"
+#: Widths in pixels for which the panels are laid out: a page takes the widest that has room.
+_WIDTHS = (288, 328, 358, 398, 540, 740, 860, 1060, 1300)
+#: The signs of base 85 that mean something in HTML, and others in their place.
+_PLAIN = str.maketrans("<&", ",.")
+#: The five numbers, in the order of the Lab.
+_NUMBERS = ("mse", "sqnr", "zeroed", "clipped", "bits")
+
+
+@dataclass(frozen=True, eq=False)
+class LivePage:
+    """A tensor under a scheme, as a page of its own."""
+
+    study: Study
+    title: str
+    #: The selected cell.
+    cell: Shape
+    looks: Looks
+    #: Whether the page has the panels, of which plotly is nine tenths.
+    panels: bool = True
+    #: A name by which the page tells the window around it what was chosen; "" tells nothing.
+    told: str = ""
+
+    @classmethod
+    def of(cls, study: Study, title: str, looks: Looks) -> LivePage:
+        """Return the page of a study, which explains the cell of the largest error."""
+        errors = study.result.error.nan_to_num().abs() if study.result is not None else None
+        at = 0 if errors is None else int(errors.argmax())
+        cell: list[int] = []
+        for length in reversed(study.shape):
+            cell.insert(0, at % length)
+            at //= length
+        return cls(study, title, tuple(cell), looks)
+
+    @property
+    def problem(self) -> QuantVizError | None:
+        """Return the error where a browser cannot quantize the tensor by itself; None where it can."""
+        study = self.study
+        shape = study.shape
+        small = study.result is not None and not study.of_file and 1 <= len(shape) <= 4
+        if small and is_light(study.scheme, shape) and has_program(study.scheme):
+            return None
+        most = MOST_INTEGERS if study.scheme.number_format.kind == "integer" else MOST_CELLS
+        return QuantVizError("live.not_by_itself", shape=shape, scheme=str(study.scheme), most=most)
+
+    def html(self) -> str:
+        """Return the page.
+
+        Raises:
+            QuantVizError: The browser cannot quantize the tensor under the scheme by itself.
+        """
+        from quantviz.compiled.javascript import write_metrics
+        from quantviz.figures.panels_data import study_panels
+
+        state = self._state()
+        data = replace(study_panels(self.study), error_held=True)
+        ruler = HandRuler(self.study, state, _CHART, data.stamp, self._label(), HandCurve())
+        payload, arrays = small_payload(ruler, self.looks)
+        payload = _alone(payload, state, self.study, self.looks.language)
+        texts = (*payload.texts, write_metrics().text)
+        named = tuple(f"p{i}" for i in range(len(texts)))
+        payload = replace(payload, texts=named[:-1], metrics={**payload.metrics, "text": named[-1]})
+        parts = {
+            "page": json.dumps({"told": self.told, "chart": _CHART, **self._chart(data, state)}).encode(),
+            "hand": payload.packed(arrays),
+        }
+        if self.panels:
+            parts["cells"] = pack_cells(data, _CHART, self.looks.theme)
+        programs = ",".join(f"{name}:({body})" for name, body in zip(named, texts, strict=True))
+        script = f"Object.assign(quantvizParts,{{programs:{{{programs}}}}});\n{_start()}"
+        return html_page(
+            "live",
+            language=self.looks.language,
+            theme=self.looks.theme,
+            title=self.title,
+            chart=_CHART,
+            panels=self.panels,
+            numbers=_NUMBERS,
+            surface=THEMES[self.looks.theme].surface,
+            place=",".join(map(str, self.cell)),
+            notes=[note.message(self.looks.language) for note in self.study.notes],
+            parts={name: _text_of(part) for name, part in parts.items()},
+            plotly=Markup(_plotly()) if self.panels else None,
+            script=_text_of(script.encode()),
+        )
+
+    def _state(self) -> LabState:
+        """Return the Lab's state of the tensor, whatever its source: all of it in view."""
+        if self.problem:
+            raise self.problem
+        shape = self.study.shape
+        assert self.study.result is not None
+        source = Typed(tuple(self.study.result.x.flatten().tolist()), shape)
+        return LabState(source, self.study.scheme, View.of(shape), self.cell)
+
+    def _label(self) -> str:
+        """Return the ruler in a sentence."""
+        from quantviz.figures.ruler_data import ruler_of_cell, ruler_sentence
+
+        why = self.study.explain(self.cell)
+        if why.cause == "left_out":
+            return ""
+        return ruler_sentence(why, ruler_of_cell(self.study, why), self.study.qparams, self.looks.language)
+
+    def _chart(self, data: PanelsData, state: LabState) -> Mapping[str, Any]:
+        """Return the figure of the panels, laid out for each width, and the state of their bridge."""
+        from quantviz.figures.arrangement import PanelsStyle
+        from quantviz.figures.panels import panels_figure
+
+        if not self.panels:
+            return {}
+        styles = [PanelsStyle(self.looks.language, self.looks.theme, width) for width in _WIDTHS]
+        figures = [json.loads(panels_figure(data, style).to_json()) for style in styles]  # type: ignore[no-untyped-call]
+        return {
+            "figure": {
+                "data": figures[0]["data"],
+                "layouts": {style.width: each["layout"] for style, each in zip(styles, figures, strict=True)},
+                # A double click shows the whole matrix; plotly's own buttons would cover the titles.
+                "config": {"displayModeBar": False, "doubleClick": False, "showTips": False},
+            },
+            "state": bridge_state(_CHART, data, styles[0], selected=state.view.place(self.cell)),
+        }
+
+
+def _alone(payload: HandPayload, state: LabState, study: Study, language: str) -> HandPayload:
+    """Return the ruler's data with all schemes that its handles lead to, one after the other."""
+    rows = _schemes_in_reach(state)
+    every = dict.fromkeys((state.scheme, *(each for row in rows for each in row)))
+    known, programs = describe_variants(every, study.shape, study.x.dtype, language=language)
+    places = {each: i for i, each in enumerate(known)}
+    variants = []
+    for scheme, facts in known.items():
+        row = next((row for row in rows if scheme in row), ())
+        column = [each for row in rows for each in row if each.format == scheme.format]
+        size = getattr(scheme.granularity, "size", None)
+        variants.append(
+            {
+                **facts,
+                **labels(scheme, size, language),
+                "scheme": str(scheme),
+                "around": _around_calibration(scheme),
+                "bits": [places[each] for each in reversed(row) if each in places],
+                "groups": [places[each] for each in column if each in places],
+            }
+        )
+    now = places[state.scheme]
+    searches = payload.found is not None
+    return replace(
+        payload,
+        **programs,
+        variants=variants,
+        current=now,
+        searched=now,
+        bits=variants[now]["bits"],
+        groups=variants[now]["groups"],
+        alone=True,
+        standing=False,
+        with_range=True,
+        # A search would go on from another value.
+        handles={**payload.handles, "value": payload.handles["value"] and not searches},
+    )
+
+
+def _schemes_in_reach(state: LabState) -> list[tuple[Scheme, ...]]:
+    """Return the schemes that the sliders of bits and of a group's size lead to, a row for each size. A
+    search for a range has no other: the browser does not search.
+    """
+    scheme = state.scheme
+    calibration = scheme.calibration
+    if not calibration.of_values and not isinstance(calibration, Given):
+        return []
+    sizes = hand_choices(state).sizes.schemes
+    rows = [*sizes, *([scheme] if scheme not in sizes else [])]
+    return [hand_choices_of(each, state.source.shape).formats.schemes or (each,) for each in rows]
+
+
+def _around_calibration(scheme: Scheme) -> tuple[str, str]:
+    """Return the scheme's text before its calibration and after it.
+
+    >>> _around_calibration(Scheme("int4"))
+    ('int4,symmetric,per_tensor,', ',course')
+    """
+    parts = split_outside_parentheses(str(scheme))
+    return ",".join((*parts[:3], "")), ",".join(("", *parts[4:]))
+
+
+def _text_of(data: bytes) -> Markup:
+    """Return bytes, made smaller, as a text without a sign that means something in HTML."""
+    deflate = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
+    return Markup(base64.b85encode(deflate.compress(data) + deflate.flush()).decode().translate(_PLAIN))
+
+
+@cache
+def _plotly() -> str:
+    script = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+    return str(_text_of(script))
+
+
+@cache
+def _start() -> str:
+    """Return the page's script, without comments and indents."""
+    lines = (line.strip() for line in read_script("alone").splitlines())
+    return "\n".join(line for line in lines if line and not re.match("//", line))

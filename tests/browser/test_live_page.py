@@ -1,0 +1,151 @@
+"""A page without a server, opened from a disk without a network: its codes are the reference's."""
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.analysis.study import Study
+from quantviz.lab.state import opening
+from quantviz.live.hand_words import Looks
+from quantviz.live.standalone import LivePage
+
+STATE = opening()
+#: A title that would be a script, were it not text.
+HOSTILE = "</script><script>window.ran = 1</script><b>"
+CODES = "() => Array.from(window.quantvizPage.hand.shown.q)"
+VALUES = "() => Array.from(window.quantvizPage.hand.shown.x)"
+SIGHT = "quantvizPage.panels._fullLayout.xaxis.range"
+#: The colour of the canvas at a place in the panel of the codes.
+PIXEL = """([x, y]) => {
+  const { _fullLayout: { xaxis2, yaxis2 } } = quantvizPage.panels;
+  const { canvas, context } = quantvizPage.hand.painting;
+  const sharp = context.getTransform().a;
+  const at = [(xaxis2._offset + x) * sharp, (yaxis2._offset + y) * sharp];
+  return context.getImageData(...at, 1, 1).data.join();
+}"""
+ROWS = (
+    (torch.randn(12, 16), "uint8,asymmetric,per_group(size=4),percentile(p=99.0),course"),
+    (torch.randn(3, 8).bfloat16(), "int4,symmetric,per_channel(axis=0),mse,course"),
+    (torch.randn(2, 3, 4), "nf4,symmetric,flat(size=8),min_max,course"),
+)
+
+
+def saved(folder, study, cell, panels=True):
+    path = folder / "page.html"
+    path.write_text(LivePage(study, HOSTILE, cell, Looks("en"), panels).html(), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def alone(browser, tmp_path):
+    """`alone(study, cell)` opens the page of a study from the disk, which asks nothing of a net."""
+    context = browser.new_context(viewport={"width": 1366, "height": 900}, offline=True)
+    asked, wrong = [], []
+
+    def opened(study, cell, panels=True):
+        page = context.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(saved(tmp_path, study, cell, panels).as_uri())
+        page.wait_for_function("() => window.quantvizPage?.hand.shown")
+        return page
+
+    yield opened
+    context.close()
+    assert wrong == []
+    assert {urlsplit(each).scheme for each in asked} <= {"file", "data", "blob"}
+
+
+def chosen(page):
+    """What the address of the page says: the scheme as Python reads it."""
+    return qv.Scheme.parse(parse_qs(urlsplit(page.url).fragment)["s"][0])
+
+
+def drag(page, handle, dx):
+    box = page.locator(f"[data-handle={handle}]").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + 8
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + dx, y, steps=6)
+    page.mouse.up()
+
+
+def codes_agree(page, scheme):
+    values = torch.tensor(page.evaluate(VALUES)).reshape(STATE.source.shape)
+    assert page.evaluate(CODES) == qv.quantize(values, scheme).q.flatten().tolist()
+
+
+def test_a_hand_has_the_reference_s_codes_and_the_address_brings_them_back(alone):
+    page = alone(Study.of(STATE.source.open(), STATE.scheme), STATE.cell)
+    assert page.evaluate("() => window.ran") is None
+    assert page.locator("h1").inner_text() == HOSTILE
+    page.wait_for_selector("#qv-panels .cartesianlayer image")
+    codes_agree(page, STATE.scheme)
+    drag(page, "hi", -200)
+    page.wait_for_function("() => location.hash.includes('manual_range')")
+    assert chosen(page).calibration.hi < 20
+    codes_agree(page, chosen(page))
+    page.locator("[data-handle=bits]").press("ArrowRight")
+    page.wait_for_function("() => location.hash.includes('int5')")
+    page.locator("[data-handle=group]").press("ArrowLeft")
+    page.wait_for_function("() => location.hash.includes('per_group')")
+    page.locator("[data-handle=value]").press("ArrowRight")
+    page.wait_for_function("() => location.hash.includes('w=')")
+    codes_agree(page, chosen(page))
+    told = {
+        name: page.locator(name).all_inner_texts() for name in ("b", ".qv-sentence", "#qv-scheme", "small")
+    }
+    again = page.context.new_page()
+    again.goto(page.url)
+    again.wait_for_function("() => window.quantvizPage?.hand.shown")
+    assert {name: again.locator(name).all_inner_texts() for name in told} == told
+    assert again.evaluate(CODES) == page.evaluate(CODES)
+    again.locator("#qv-reset").click()
+    codes_agree(again, STATE.scheme)
+    assert again.evaluate(VALUES) == STATE.source.tensor().flatten().tolist()
+
+
+def test_a_click_explains_another_cell_and_a_zoom_keeps_what_the_hand_made(alone):
+    page = alone(Study.of(STATE.source.open(), STATE.scheme), STATE.cell)
+    page.wait_for_selector("#qv-panels .cartesianlayer image")
+    page.locator("[data-handle=bits]").press("ArrowLeft")
+    page.wait_for_selector(".qv-painting")
+    box = page.locator("#qv-panels .nsewdrag").first.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 5.5 / 8, box["y"] + box["height"] * 6.5 / 8)
+    page.wait_for_function("() => document.querySelector('.qv-sentence').textContent.includes('(6, 5)')")
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -70)
+    page.wait_for_function(f"() => ({SIGHT})[1] < 7")
+    page.keyboard.up("Control")
+    first, last = page.evaluate(SIGHT)
+    # The column of the loud one is where the zoom has put it, in the colour that its code has.
+    across = box["width"] * (5 - first) / (last - first)
+    column = page.evaluate(PIXEL, [across, box["height"] / 2])
+    assert column != page.evaluate(PIXEL, [across - box["width"] / (last - first), box["height"] / 2])
+    assert page.evaluate("() => quantvizPage.bridge.live.q.join()") == ",".join(
+        map(str, page.evaluate(CODES))
+    )
+
+
+@pytest.mark.parametrize("at", range(len(ROWS)))
+def test_other_tensors_and_schemes_have_the_reference_s_codes(alone, at):
+    x, form = ROWS[at]
+    study = Study.of_result(qv.quantize(x, qv.Scheme.parse(form)))
+    page = alone(study, (0,) * x.ndim, panels=at == 2)
+    assert page.evaluate(CODES) == study.result.q.flatten().tolist()
+
+
+def test_an_address_of_another_page_is_not_used(alone):
+    page = alone(Study.of(STATE.source.open(), STATE.scheme), STATE.cell, panels=False)
+    for wrong in (
+        "s=int9",
+        "s=int4,symmetric,per_tensor,manual_range(lo=1,hi=x),course",
+        "c=9.9",
+        "w=0.0=inf",
+    ):
+        page.evaluate("hash => (location.hash = hash)", wrong)
+        page.wait_for_selector("#qv-lost:visible")
+        codes_agree(page, STATE.scheme)
