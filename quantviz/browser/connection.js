@@ -6,14 +6,23 @@
 window.__quantvizConnection ??= (() => {
   // Milliseconds that a page may be without a connection without a word, as while it opens.
   const PATIENCE = 1500;
-  // Milliseconds after which a connection that is back has been greeted by the page.
-  const GREETED = 400;
+  // Milliseconds between two looks at a connection that is back, and after which a run does not come any more.
+  const BETWEEN_LOOKS = 200;
+  const RUN_COMES = 3000;
   // Milliseconds after which a page that was asked for does not come any more.
   const LONGEST = 5000;
   const LINKS = ["stPageLink-NavLink", "stSidebarNavLink"].map((id) => `a[data-testid=${id}]`).join();
   const waiting = new Map();
   let lost = null;
   let left = null;
+  // Whether the page has still to catch up; whether a run has come since it told the server something, and when
+  // that was.
+  let isBehind = false;
+  let ran = false;
+  let told = 0;
+  let said = 0;
+
+  const app = () => document.querySelector("[data-testid=stApp]");
 
   const leave = (event) => {
     const link = event.target.closest?.(LINKS);
@@ -29,16 +38,21 @@ window.__quantvizConnection ??= (() => {
   const say = (name, tell) => {
     waiting.delete(name);
     if (isLeaving()) return;
-    if (lost === null) tell();
+    said += 1;
+    if (lost === null && !isBehind) tell();
     else waiting.set(name, tell);
   };
 
+  // How much components have said; null while some of it waits.
+  const heard = () => (waiting.size ? null : said);
+
   const look = () => {
-    const app = document.querySelector("[data-testid=stApp]");
-    const state = app?.getAttribute("data-test-connection-state") ?? "CONNECTED";
+    const { testConnectionState: state = "CONNECTED", testScriptState } = app()?.dataset ?? {};
+    if (testScriptState !== "notRunning") ran = true;
     if (state === "CONNECTED" || state === "STATIC_CONNECTED") {
-      if (lost !== null) setTimeout(goOn, GREETED);
+      const isBack = lost !== null;
       lost = null;
+      if (isBack) catchUp();
       return show("");
     }
     if (lost === null) setTimeout(look, PATIENCE);
@@ -46,10 +60,31 @@ window.__quantvizConnection ??= (() => {
     if (performance.now() - lost >= PATIENCE - 1) show(window.__quantvizLost);
   };
 
+  // A server that was started anew hears nothing of a page before a run of it: the first message makes one, and
+  // is then sent again. After it goes one at a time, in the order of the hand.
+  const catchUp = () => {
+    isBehind = waiting.size > 0;
+    if (isBehind) send([...waiting.values()][0]);
+  };
+
+  const send = (tell) => {
+    ran = false;
+    told = performance.now();
+    setTimeout(goOn, BETWEEN_LOOKS);
+    tell();
+  };
+
   const goOn = () => {
     if (lost !== null) return;
-    for (const tell of waiting.values()) tell();
-    waiting.clear();
+    const isOver = ran
+      ? app().dataset.testScriptState === "notRunning"
+      : performance.now() - told > RUN_COMES;
+    const [next] = waiting;
+    if (!isOver) setTimeout(goOn, BETWEEN_LOOKS);
+    else if (next) {
+      waiting.delete(next[0]);
+      send(next[1]);
+    } else isBehind = false;
   };
 
   // The place for the words stays, so that a screen reader is told of what comes into it.
@@ -64,9 +99,14 @@ window.__quantvizConnection ??= (() => {
     document.body.classList.toggle("qv-is-cut", words !== "");
   };
 
-  const attributeFilter = ["data-test-connection-state"];
+  // Streamlit's own dialog on a lost connection, which the style hides, would make the page deaf to every hand.
+  const dismiss = () =>
+    lost !== null && document.querySelector(".stDialog [role=dialog] > button[aria-label=Close]")?.click();
+
+  const attributeFilter = ["data-test-connection-state", "data-test-script-state"];
   document.addEventListener("click", leave, { capture: true });
+  new MutationObserver(dismiss).observe(document.body, { childList: true });
   new MutationObserver(look).observe(document.body, { attributes: true, subtree: true, attributeFilter });
-  return { look, say };
+  return { look, say, heard };
 })();
 window.__quantvizConnection.look();

@@ -6,6 +6,8 @@ import { filled } from "./ruler/figures.js";
 import { tuckAway } from "./page/component.js";
 
 const EVERY = 1500;
+// Milliseconds in which all phones have looked for news.
+const PHONES = 2500;
 const STYLE = `
   .desk { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.5rem; font-size: var(--qv-16); }
   .line { display: flex; flex-wrap: wrap; gap: 0.3rem 1rem; align-items: center; margin: 0; }
@@ -81,7 +83,7 @@ class Desk {
       // A server that is away comes back; a room that has ended does not.
       this.away = !problem.status || problem.status >= 500;
       if (problem.status === 404 && this.timer) this.over();
-      else this.say(problem.status ? problem.message : this.data.words.away);
+      else if (!this.pressed) this.say(problem.status ? problem.message : this.data.words.away);
     }
   }
 
@@ -95,17 +97,31 @@ class Desk {
       .finally(() => press === this.pressed && (this.pressed = null));
   }
 
+  // An act that finds no server is sent again until one answers: it may have been carried out before that.
   async carryOut(act, stop) {
-    const { code, key, language } = this.data;
-    try {
-      const message = { act, version: this.news.version, stop };
-      await askRoom(`${code}/act?lang=${language}`, { key, message });
-      this.say("");
-    } catch (problem) {
-      this.say(problem.status ? problem.message : this.data.words.away);
+    const { code, key, language, words } = this.data;
+    const message = { act, version: this.news.version, stop };
+    let isLost = true;
+    for (let isAgain = false; isLost && this.timer; isAgain = true) {
+      if (isAgain) await this.found();
+      try {
+        await askRoom(`${code}/act?lang=${language}`, { key, message });
+        isLost = false;
+        this.say("");
+      } catch ({ status, key: refused, message: says }) {
+        isLost = !status || status >= 500;
+        this.say(isLost ? words.act_waits : isAgain && refused === "rooms.moved_on" ? "" : says);
+      }
     }
-    if (act === "end") this.over();
+    if (act === "end" && !isLost) this.over();
     else await this.look();
+  }
+
+  // Wait until a server answers again, and phones have sent it what they kept.
+  async found() {
+    do await new Promise((done) => setTimeout(done, EVERY));
+    while (this.away && this.timer);
+    await new Promise((done) => setTimeout(done, PHONES));
   }
 
   over() {

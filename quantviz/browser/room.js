@@ -23,7 +23,32 @@ class Phone {
   // The part at the end of a run: how the page answers a stop's question.
   offer([stop, offered]) {
     this.offered = { stop, ...offered };
+    this.heard = heard();
     this.sendOffered();
+    this.sendHeld();
+  }
+
+  // What was committed to before the server had read it.
+  sendHeld() {
+    const { held } = this;
+    if (!held || this.heard === null) return;
+    this.held = null;
+    if (held.place === this.place) this.commit(this.read, held.sure);
+    else this.draw();
+  }
+
+  // What the server has read of the answer in the page, null for none; undefined while a hand is ahead of it.
+  get read() {
+    if (this.heard === null || this.heard !== heard()) return undefined;
+    return this.data.own ? this.data.hand : (this.offered?.read ?? null);
+  }
+
+  // Have an answer counted; one that the server has not read yet is held until it has.
+  commit(answer, sure) {
+    this.held = answer === undefined ? { place: this.place, sure } : null;
+    this.missing = answer === null ? this.place : null;
+    if (answer === null || this.held) this.draw();
+    else this.link.vote(this.place, answer, sure);
   }
 
   sendOffered() {
@@ -97,9 +122,11 @@ class Phone {
     this.at.textContent = data.stop === null ? data.code : `${data.code} · ${data.stop + 1} / ${data.stops}`;
     this.at.ariaLabel = words.stop;
     this.at.disabled = ended || data.stop === null;
-    const vote = this.votes[this.place];
-    const status = statusOf({ ended, lost: link.lost, phase, vote, unsent: link.unsent });
-    const said = this.missing ?? words[status] ?? status;
+    const isHeld = this.held?.place === this.place;
+    const vote = isHeld ? { state: "sending" } : this.votes[this.place];
+    const unsent = isHeld ? link.lost : link.unsent;
+    const status = statusOf({ ended, lost: link.lost, phase, vote, unsent });
+    const said = this.missing === this.place ? words.missing : (words[status] ?? status);
     if (this.said.textContent !== said) this.said.textContent = said;
     const isShut = !ended && data.stop !== null && !isOpen(phase);
     const { dataset } = document.documentElement;
@@ -158,35 +185,33 @@ class Phone {
       event.preventDefault();
       return;
     }
-    const answer = readAnswer(ask);
-    if (answer !== null) this.link.vote(this.place, answer, name === "commit");
+    this.commit(readAnswer(ask) ?? this.read, name === "commit");
   }
 
   // Show the form of a question of the lecturer's own.
   drawOwn(isShut, vote) {
-    const { own, words, stop, round, hand } = this.data;
+    const { own, words, stop, round } = this.data;
     const drawn = JSON.stringify([own, words, this.place]);
     if (this.drawn !== drawn) {
       this.drawn = drawn;
       document.documentElement.toggleAttribute("data-qv-own", Boolean(own));
-      this.own = own && new OwnForm(own, words, (answer, sure) => this.commitOwn(answer, sure));
+      const isDrag = own?.kind === "drag";
+      this.own =
+        own && new OwnForm(own, words, (answer, sure) => this.commit(isDrag ? this.read : answer, sure));
       this.form.replaceChildren(...(own ? [this.own.root] : []));
     }
-    this.own?.write(vote?.answer, round > 1 ? this.votes[`${stop}.1`]?.answer : undefined, hand, isShut);
-  }
-
-  commitOwn(answer, sure) {
-    this.missing = answer === null ? this.data.words.missing : null;
-    if (answer === null) this.draw();
-    else this.link.vote(this.place, answer, sure);
+    this.own?.write(vote?.answer, round > 1 ? this.votes[`${stop}.1`]?.answer : undefined, isShut);
   }
 }
 
+// How much the page has said to the server, null while that waits.
+const heard = () => (window.__quantvizConnection ? window.__quantvizConnection.heard() : 0);
+
 // Return the answer in a lesson's own control, as it stands in the page when its learner commits to it: the run
 // that keeps it may be seconds away, when a whole class commits at once. Null where only the server can read it.
-function readAnswer({ kind, key, hand }) {
+function readAnswer({ kind, key }) {
   const inputs = (end = "") => [...document.querySelectorAll(`[data-field="${key}${end}"] input`)];
-  if (kind === "drag") return hand;
+  if (kind === "drag") return null;
   if (kind === "number") return typedNumber(inputs()[0]?.value ?? "");
   if (kind === "cell") {
     const cell = ["_row", "_col"].map((end) => typedNumber(inputs(end)[0]?.value ?? ""));

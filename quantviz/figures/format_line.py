@@ -357,7 +357,4 @@ def formats_words(data: FormatsData, language: str = DEFAULT_LANGUAGE) -> tuple[
                 words = "columns_one"
             params = {"lines": f"{lines:,}", "least": f"{least:,}", "most": f"{marks.most:,}"}
             found.append(text(f"formats.figure.{words}", language, name=name, values=values, **params))
-        if hidden:
-            low, *_, high = finite_values(marks.format)
-            found.append(text("formats.figure.whole", language, low=number(low, 6), high=number(high, 6)))
     return tuple(found)

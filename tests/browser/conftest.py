@@ -220,9 +220,12 @@ def _streamlits_own(message):
     A look for the server below a page's address is none of these: see `ProbeAnswers`.
     """
     # It is said where a server is stopped before its page is closed, or not yet connected to.
-    cut_off = "when disconnected from server" in message.text
-    missed = "_stcore" in message.location["url"] and "404" not in message.text
-    return missed or cut_off
+    missing = ("when disconnected from server", "reaching server endpoint", "server is not responding")
+    cut_off = any(words in message.text for words in missing)
+    address = message.location["url"]
+    missed = "_stcore" in address and "404" not in message.text
+    unanswered = "/room/" in address and "net::ERR_" in message.text
+    return missed or unanswered or cut_off
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import pytest
+from playwright.sync_api import expect
 
 from quantviz.lab.moves import moved
 from quantviz.rooms.plan import Plan, Stop
@@ -128,3 +129,24 @@ def test_a_class_votes_twice_and_the_wall_follows(new_page, url, shot, language,
     press(page, "end")
     page.locator(".st-key-teacher_open button:visible").wait_for()
     assert page.evaluate(KEPT) is None
+
+
+def test_acts_in_a_hurry_and_without_a_server_are_all_carried_out(new_page, url):
+    """ "Next stop" right after "Show the answer" was refused as another device's; a press was lost."""
+    page = new_page(1366, 768)
+    page.goto(f"{url}/teacher?{urlencode({'plan': str(PLAN), 'lang': 'en'})}")
+    page.locator(".st-key-teacher_open button:visible").click()
+    press(page, "close")
+    page.locator("[data-act=tell]").wait_for()
+    both = "(acts) => ['tell', 'next'].forEach((act) => acts.querySelector(`[data-act=${act}]`).click())"
+    page.locator(".st-key-teacher_desk .acts").evaluate(both)
+    page.locator("[data-act=close]").wait_for()
+    said = page.locator(".st-key-teacher_desk .said")
+    stop = page.locator(".st-key-teacher_desk .stop")
+    assert (stop.input_value(), said.inner_text()) == ("1", "")
+    page.route("**/room/**", lambda route: route.abort())
+    press(page, "close")
+    expect(said).to_have_text(catalogue("en")["teacher.desk.act_waits"])
+    page.unroute("**/room/**")
+    page.locator("[data-act=tell]").wait_for()
+    assert (stop.input_value(), said.inner_text()) == ("1", "")

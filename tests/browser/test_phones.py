@@ -1,11 +1,16 @@
 """Phones of a class in Chromium: they join, answer, follow their lecturer, and are looked at by axe."""
 
+import os
+import signal
+from urllib.parse import urlsplit
+
 import pytest
 
 from quantviz.browser import FOLDER, join_modules
 from quantviz.rooms.plan import Plan, Stop
 from quantviz.text import text
-from tests.helpers.browser import NOTE_SHIFTS, shifts, violations, wait_idle
+from tests.bench.servers import server_process
+from tests.helpers.browser import NOTE_SHIFTS, Line, shifts, violations, wait_idle
 from tests.helpers.pages import APP
 from tests.helpers.room_leader import Leader
 
@@ -121,6 +126,56 @@ def test_two_phones_go_with_their_class(new_page, url, shot):
     assert violations(other) == []
     class_.act("look")
     other.locator(SHEET).wait_for(state="hidden")
+
+
+#: Streamlit's dialog on a lost connection made the whole page deaf, unseen.
+DIALOG_HAS_COME = """window.qvDialog ??= new MutationObserver(() => {
+    window.qvDeaf ||= document.querySelector(".stDialog") !== null;
+}).observe(document, { childList: true, subtree: true }) ?? true;"""
+
+
+def dragged_and_committed_without_a_server(page):
+    page.wait_for_function("window.qvDeaf && !document.querySelector('.stDialog')")
+    for _ in range(2):
+        page.locator("[data-handle=bits]").press("ArrowLeft")
+    page.keyboard.press("Tab")
+    page.locator("[data-field=commit] button").tap()
+    says(page, "en", "unsent")
+
+
+TWO_BITS = ("s=int2%2Csymmetric%2Cper_tensor%2Cmin_max%2Ccourse", True)
+
+
+def test_an_answer_without_a_connection_is_kept_and_counted_when_it_is_back(new_page, url):
+    """A drag that only the server can read was lost without a word; an older one was counted for it."""
+    class_ = Leader(url, PLAN)
+    page = new_page(390, 844, "light", "en-US", touch=True)
+    line = Line(page)
+    page.add_init_script(DIALOG_HAS_COME)
+    join(page, url, class_.code)
+    joined(page, class_.code, "en")
+    line.lose()
+    dragged_and_committed_without_a_server(page)
+    assert not class_.votes("0.1")
+    line.join()
+    says(page, "en", "counted")
+    assert list(class_.votes("0.1").values()) == [TWO_BITS]
+
+
+@pytest.mark.nightly
+def test_an_answer_is_counted_by_a_server_that_was_started_anew(new_page):
+    page = new_page(390, 844, "light", "en-US", touch=True)
+    page.add_init_script(DIALOG_HAS_COME)
+    with server_process() as (address, process):
+        class_ = Leader(address, PLAN)
+        join(page, address, class_.code)
+        joined(page, class_.code, "en")
+        os.kill(process, signal.SIGKILL)
+        dragged_and_committed_without_a_server(page)
+    with server_process(port=urlsplit(address).port):
+        says(page, "en", "counted")
+        assert list(class_.votes("0.1").values()) == [TWO_BITS]
+        page.locator(".st-key-lesson_question", has_text="2 bits").wait_for()
 
 
 def test_tabs_of_a_phone_are_one_vote_and_one_that_slept_comes_back(new_page, url):

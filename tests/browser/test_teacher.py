@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from quantviz.text import catalogue
 from tests.helpers import ROOT
-from tests.helpers.browser import box, server, wait_idle
+from tests.helpers.browser import Line, box, server, wait_idle
 from tests.helpers.picture import KEEP_WRITTEN, drawn, written_digits
 from tests.helpers.sample import sample_of
 
@@ -237,30 +237,6 @@ def test_a_phone_in_class(new_page, url, shot, theme):
     wait_idle(page)
     assert min(written_digits(page, awaited=True)) >= 1.99 * min(before)
     shot(page, f"large_letters_{theme}")
-
-
-class Line:
-    """The page's line to the server, which can be cut and joined again."""
-
-    def __init__(self, page):
-        self.cut = False
-        self.sockets = []
-        page.route_web_socket("**/_stcore/stream*", self._connect)
-        page.route("**/_stcore/h*", lambda route: route.abort() if self.cut else route.continue_())
-
-    def _connect(self, socket):
-        if self.cut:
-            socket.close()
-            return
-        socket.connect_to_server()
-        self.sockets.append(socket)
-
-    def lose(self):
-        self.cut = True
-        self.sockets[-1].close()
-
-    def join(self):
-        self.cut = False
 
 
 def a_hand_goes_on_when_the_connection_is_back(page, line, shot):

@@ -317,3 +317,28 @@ def finished(coroutine):
     """
     with ThreadPoolExecutor(1) as aside:
         return aside.submit(asyncio.run, coroutine).result()
+
+
+class Line:
+    """The page's line to the server, which can be cut and joined again."""
+
+    def __init__(self, page):
+        self.cut = False
+        self.sockets = []
+        page.route_web_socket("**/_stcore/stream*", self._connect)
+        for plain in ("**/_stcore/h*", "**/room/**"):
+            page.route(plain, lambda route: route.abort() if self.cut else route.continue_())
+
+    def _connect(self, socket):
+        if self.cut:
+            socket.close()
+            return
+        socket.connect_to_server()
+        self.sockets.append(socket)
+
+    def lose(self):
+        self.cut = True
+        self.sockets[-1].close()
+
+    def join(self):
+        self.cut = False

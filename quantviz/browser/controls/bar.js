@@ -111,7 +111,9 @@ export class Bar {
     this.timer = setTimeout(() => {
       if (!isAhead()) return;
       const app = document.querySelector("[data-testid=stApp]");
-      const left = app?.dataset.testScriptState === "notRunning" ? looks - 1 : AT_REST;
+      const isAtRest = app?.dataset.testScriptState === "notRunning";
+      // What waits for a connection is not refused.
+      const left = isAtRest && window.__quantvizConnection?.heard() !== null ? looks - 1 : AT_REST;
       if (left > 0) return this.wait(left);
       giveUp();
       this.draw();

@@ -27,9 +27,7 @@ export class OwnForm {
     if (own.kind === "number") this.add("text", words.number, (form) => (this.given = typedNumber(form)));
     this.note = this.put("p", "qv-room-note");
     for (const name of ["sure", "guess"])
-      this.add("button", words[name], () =>
-        commit(own.kind === "drag" ? this.hand : this.given, name === "sure"),
-      );
+      this.add("button", words[name], () => commit(this.given, name === "sure"));
   }
 
   put(name, look) {
@@ -45,12 +43,12 @@ export class OwnForm {
     this.controls.push({ kind, label, control });
   }
 
-  // Write what the phone has answered, what it had in the first round, and what was dragged.
-  write(answer, first, hand, disabled) {
+  // Write what the phone has answered, and what it had in the first round.
+  write(answer, first, disabled) {
     const { own, words } = this;
     const isNew = JSON.stringify(answer) !== JSON.stringify(this.answer);
     if (isNew) this.given = answer ?? null;
-    Object.assign(this, { answer, hand });
+    this.answer = answer;
     const marked = (at) => (first === at ? ` (${words.first})` : "");
     const choices = own.options.map((text, at) => [String(at), `${LETTERS[at]} · ${text}${marked(at)}`]);
     for (const { kind, label, control } of this.controls) {

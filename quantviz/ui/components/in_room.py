@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _SEEN = "room_seen"
 #: How the page answers the stop's question, once it has said so in its run.
 _OFFERED = "room_offered"
+_RUN = "room_run"
 _SCRIPT = "room"
 #: The scripts of the pages that stops are on.
 _PAGES: Mapping[str, str] = MappingProxyType(
@@ -107,8 +108,8 @@ def round_of(lesson: str | None, step: int, question: int | str) -> int | None:
 
 def offer(**answer: Any) -> None:
     """Tell the browser how the page answers the stop's question: its `kind`, the `key` of its control, its
-    `place` in its step, what was dragged (`hand`), and the `vote` that was committed in a `round` from 0: an
-    answer, and whether it was sure.
+    `place` in its step, the answer that was `read` of it, and the `vote` that was committed in a `round` from
+    0: an answer, and whether it was sure.
     """
     st.session_state[_OFFERED] = answer
 
@@ -212,7 +213,9 @@ def shown() -> Iterator[None]:
         offered = st.container(key="class_offered")
     yield
     with offered:
-        _mount(f"{_SCRIPT}_offered", {"offered": [seen.stop, st.session_state[_OFFERED]]})
+        # With the number of the run, or a browser would not hear of one that changes nothing.
+        run = st.session_state[_RUN] = st.session_state.get(_RUN, 0) + 1
+        _mount(f"{_SCRIPT}_offered", {"offered": [seen.stop, st.session_state[_OFFERED], run]})
 
 
 def _height(stop: Stop) -> int:

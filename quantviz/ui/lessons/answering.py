@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from contextlib import suppress
 from functools import partial
 from typing import cast
 
@@ -130,12 +131,15 @@ def offer_votes(now: Now) -> None:
         if round is None or now.attempt:
             continue
         last = now.tries[i][-1] if now.tries[i] else None
-        drag = isinstance(question, DragQuestion) and has_moved(now)
+        key = answer_key(now, i)
+        given = None
+        with suppress(QuantVizError):
+            given = _given(now, question, key)
         in_room.offer(
             kind=question.kind,
-            key=answer_key(now, i),
+            key=key,
             place=i,
-            hand=drag_answer(now.scenes[HERE].state, in_hand(now)) if drag else None,
+            read=None if given is None else questions.as_vote(question, given),
             round=last.tried if last else 0,
             vote={"answer": questions.as_vote(question, last.given), "sure": last.sure} if last else None,
         )
