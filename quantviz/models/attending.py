@@ -250,8 +250,8 @@ def attention(
     (True, False)
     """
     how = options or AttentionOptions()
-    queries, all_keys = (_heads(heads, name) for heads, name in ((q, "q"), (k, "k")))
-    all_values = None if v is None else _heads(v, "v")
+    queries, all_keys = (as_heads(heads, name) for heads, name in ((q, "q"), (k, "k")))
+    all_values = None if v is None else as_heads(v, "v")
     _check_shapes(queries, all_keys, all_values)
     of_keys, of_values, of_scores = (scheme_of(scheme, "inputs") for scheme in (keys, values, scores))
     q_sides, k_sides, both = _scores(queries, all_keys, (of_keys, of_scores), how)
@@ -343,7 +343,7 @@ def _check_shapes(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tenso
         raise QuantVizError("attention.shapes", got=shapes)
 
 
-def _heads(tensor: Any, name: str) -> torch.Tensor:
+def as_heads(tensor: Any, name: str) -> torch.Tensor:
     """Return queries, keys or values as float64 (heads, tokens, channels), a batch's heads one by one."""
     values = as_real(tensor).values.to(torch.float64)
     if not 2 <= values.dim() <= 4 or not values.numel():

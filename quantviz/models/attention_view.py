@@ -13,7 +13,7 @@ import torch
 
 from quantviz.errors import Note
 from quantviz.layers.layer_picture import LayerPicture, MatrixPixels, pixel_edges, pooled_values
-from quantviz.models.attending import AttentionResult, RoundedPair, attention, score_factor
+from quantviz.models.attending import AttentionResult, RoundedPair, as_heads, attention, score_factor
 from quantviz.models.head_rounding import AttentionOptions, RoundedCell, explain_rounding
 from quantviz.models.heads import Heads
 from quantviz.schemes.scheme import Scheme
@@ -252,8 +252,7 @@ def _cell(
     chosen = order[0].at if look.channel is None else look.channel
     part, cell = ("k", (column, chosen)) if look.product == "scores" else ("v", (chosen, column))
     side = heads.k if part == "k" else heads.v
-    assert side is not None
-    own = side.reshape(-1, *side.shape[-2:])[_key_head(result, look.head)].to(torch.float64)
+    own = as_heads(side, part)[_key_head(result, look.head)]
     rounded = explain_rounding(own, result.schemes[part == "v"], cell, result.options, part)
     sums = (sum(term.x * term.w for term in terms), sum(term.x_hat * term.w_hat for term in terms))
     told = AttentionCell(place, chosen, tuple(order[:_TOLD_TERMS]), sums, 1.0, sums, rounded)
