@@ -11,16 +11,25 @@ from quantviz.figures.theme import THEMES
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
+    from quantviz.layers.methods.contract import CourseTrace
     from quantviz.layers.methods.every_rounding import EveryRounding
     from quantviz.layers.methods.learned_rounding import LearningTrace
 
 
 def learning_figure(
-    trace: LearningTrace, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
+    trace: LearningTrace | CourseTrace,
+    *,
+    height: int,
+    axis: str = "step",
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
 ) -> UncheckedFigure:
-    """Return the output error that each looked-at rounding leaves, in per cent; a dot marks the one kept."""
+    """Return the output error that each looked-at rounding leaves, in per cent; a dot marks the one kept.
+
+    `axis` names the words of the looks under `[rounding_plots]`.
+    """
     colours = THEMES[theme]
-    steps = trace.steps.tolist()
+    steps = [round(step, 4) for step in trace.steps.tolist()]
     errors = [100 * each for each in trace.errors.tolist()]
     line = scatter(
         "lines",
@@ -42,7 +51,7 @@ def learning_figure(
     # The first number of one axis stays off that of the other.
     ends = [-0.02 * steps[-1], 1.03 * steps[-1]]
     layout["xaxis"] |= {
-        "title": axis_title(text("rounding_plots.step", language)),
+        "title": axis_title(text(f"rounding_plots.{axis}", language)),
         "showgrid": False,
         "range": ends,
     }

@@ -442,6 +442,8 @@ def test_each_smaller_method_has_its_picture_and_its_sentence():
         ("higgs", "layers_higgs", "lie close"),
         ("kmeans", "layers_kmeans", "where the weights are"),
         ("awq_clip", "layers_awq_clip_loss", "blocks are clipped"),
+        ("svdquant", "layers_course", "α of the smoothing: "),
+        ("loftq", "layers_course", "round: 5"),
         ("gptq", "layers_likeness", "most alike"),
     ):
         assert chart(healthy(act(at, layers_method_choice=method)), key).proto.spec

@@ -23,6 +23,7 @@ from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.methods.higgs import Higgs, KMeans
 from quantviz.layers.methods.learned_rounding import AdaRound, SignRound
 from quantviz.layers.methods.llm_int8 import LLMInt8
+from quantviz.layers.methods.low_rank_first import LoftQ, SVDQuant
 from quantviz.layers.methods.rotation import Rotation
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
@@ -44,6 +45,8 @@ METHODS: Mapping[str, type[Method]] = MappingProxyType(
             Equalization,
             Rotation,
             LowRank,
+            SVDQuant,
+            LoftQ,
             LLMInt8,
             DoubleQuantization,
             FourOverSix,

@@ -147,6 +147,22 @@ def as_quantized(w: torch.Tensor, scheme: Scheme, *, known: bool = False) -> tor
     return as_input(w.to(torch.float32), scheme.nonfinite, half)[0]
 
 
+@dataclass(frozen=True, eq=False)
+class CourseTrace:
+    """The course of a search: the output errors ‖(Ŵ − W)Xᵀ‖² / ‖WXᵀ‖² on the tokens that may be used."""
+
+    #: The steps, rounds or values of a parameter that were looked at, and the error at each, (looks,).
+    steps: torch.Tensor
+    errors: torch.Tensor
+    #: The look that was kept, if it is not that of least error.
+    kept: int | None = None
+
+    @property
+    def best(self) -> int:
+        """Return the look that was kept, from 0."""
+        return int(self.errors.argmin()) if self.kept is None else self.kept % len(self.errors)
+
+
 # ---- what each stage returns --------------------------------------------------------------------------
 
 

@@ -92,8 +92,7 @@ class LowRank(CorrectionMethod):
         rank = min(self.rank, len(values))
         product = _times((u[:, :rank] * values[:rank]) @ v[:rank], inverse)
         signal = float(_times(task.w, weighting).square().sum())
-        outputs, inputs = task.w.shape
-        bits = rank * (outputs + inputs) * FACTOR_BITS / (outputs * inputs)
+        bits = low_rank_bits(rank, task.w)
         trace = LowRankTrace(rank, values, signal, (task.w, error))
         notes = task.few_tokens if self.weighting == "optimum" else ()
         return Correction(product, extra_bits=bits, trace=trace, notes=notes)
@@ -121,6 +120,16 @@ class LowRank(CorrectionMethod):
         back = (vectors * (torch.where(alive, 1 / roots, 0.0) - inverse)) @ vectors.T
         back.diagonal().add_(inverse)
         return weighting, back
+
+
+def low_rank_bits(rank: int, w: torch.Tensor) -> float:
+    """Return the bits that the factors of a matrix of a rank add to each weight, (outputs, inputs).
+
+    >>> low_rank_bits(1, torch.ones(2, 2))
+    16.0
+    """
+    outputs, inputs = w.shape
+    return min(rank, outputs, inputs) * (outputs + inputs) * FACTOR_BITS / (outputs * inputs)
 
 
 def _times(values: torch.Tensor, weighting: torch.Tensor) -> torch.Tensor:

@@ -21,7 +21,7 @@ from quantviz.ui.components.controls import choice_control, show_controls
 from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.stepped_work import SteppedWork
-from quantviz.ui.layers.rounding_picture import show_rounding
+from quantviz.ui.layers.rounding_picture import show_course, show_rounding
 from quantviz.ui.layers.scaling_pictures import show_awq, show_low_rank, show_rotation, show_smoothquant
 from quantviz.ui.layers.smaller_pictures import (
     show_bias,
@@ -55,6 +55,8 @@ PICTURES: Mapping[str, Picture] = MappingProxyType(
         "smoothquant": show_smoothquant,
         "awq": show_awq,
         "low_rank": show_low_rank,
+        "svdquant": show_course,
+        "loftq": show_course,
         "adaround": show_rounding,
         "signround": show_rounding,
         "bias_correction": show_bias,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from quantviz.layers.methods.learned_rounding import LearningTrace
 
 _FIRST = "layers_every_first"
+#: The looks of a search by its method, where they are no steps: words under `[rounding_plots]`.
+_AXES = {"svdquant": "alpha", "loftq": "round"}
 _HEIGHT = 150
 _TALL = 190
 
@@ -32,6 +34,27 @@ def show_rounding(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
     _show_every(seen, cell[1])
     figure = learning_figure(trace, height=_HEIGHT, language=language(), theme=theme())
     show_plot(figure, "layers_learning", say("layers.pictures.rounding.alt"))
+
+
+def show_course(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
+    """Show the output error at each look of a search, and the look that was kept."""
+    from quantviz.figures.rounding_plots import learning_figure
+    from quantviz.layers.methods.contract import CourseTrace
+
+    traces = seen.result.trace.items()
+    method, trace = next((name, trace) for name, trace in traces if isinstance(trace, CourseTrace))
+    axis = _AXES.get(method, "step")
+    show_sentence(
+        say(
+            "layers.pictures.course.found",
+            look=say(f"rounding_plots.{axis}"),
+            at=short_number(float(trace.steps[trace.best])),
+            before=percent(float(trace.errors[0])),
+            after=percent(float(trace.errors[trace.best])),
+        )
+    )
+    figure = learning_figure(trace, height=_HEIGHT, axis=axis, language=language(), theme=theme())
+    show_plot(figure, "layers_course", say("layers.pictures.course.alt"))
 
 
 def _words(trace: LearningTrace) -> str:

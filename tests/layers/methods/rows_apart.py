@@ -21,6 +21,7 @@ from quantviz.layers.methods.corrections import BiasCorrection, LowRank
 from quantviz.layers.methods.higgs import Higgs, gaussian_grid
 from quantviz.layers.methods.learned_rounding import moved_rounding
 from quantviz.layers.methods.llm_int8 import LLMInt8
+from quantviz.layers.methods.low_rank_first import LoftQ, SVDQuant
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.recipes import as_scheme
 from tests.layers.methods.record_apart import BITS, DYNAMIC, GROUP, KEPT, RANKS, RECORD, errors, moves
@@ -77,6 +78,8 @@ def rows_apart() -> Iterator[Row]:
         ("Low rank, LQER", f"PEFT {made['peft']}, LoftQ's decomposition", rank, _low_rank),
         ("Low rank, L²QER", f"{none}; numpy", "the product by its definition", _activation),
         ("Low rank, the optimum", f"{none}; numpy", "the least output error of its rank", _optimum),
+        ("SVDQuant", f"{none}; numpy", "all values of rank 8, α as least by the outputs", _svdquant),
+        ("LoftQ", f"{none}; numpy", "all values of rank 8 after 5 rounds", _loftq),
         ("Equalization", f"torch {made['torch']}", "both layers and the bias", _equalization),
         ("Bias correction", f"torch {made['torch']}", "the bias", _bias),
         (
@@ -166,6 +169,39 @@ def _optimum(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
     beyond = np.linalg.svd(error @ values.T, compute_uv=False)[RANKS[1] :]
     left = error - _correction(w, x, LowRank(RANKS[1], damping=0.0)).numpy()
     return bool(np.isclose(np.square(left @ values.T).sum(), np.square(beyond).sum(), rtol=1e-8))
+
+
+def _split(w: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """Return Q(w − low) + low."""
+    return quantize(torch.from_numpy(w - low).float(), "int4_g32").x_hat.double().numpy() + low
+
+
+def _main(w: np.ndarray, rank: int) -> np.ndarray:
+    """Return the part of a rank, by the eigenvectors of the smaller square."""
+    vectors = np.linalg.eigh(w @ w.T)[1][:, -rank:]
+    return np.asarray(vectors @ (vectors.T @ w))
+
+
+def _svdquant(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+    values, seen = w.double().numpy(), x.double().numpy()
+    found = []
+    for alpha in np.arange(11) / 10:
+        of_weights = np.maximum(np.abs(values).max(0), 1e-5) ** (1 - alpha)
+        s = np.maximum(np.abs(seen).max(0) ** alpha / of_weights, 1e-5) if alpha else np.ones(len(seen.T))
+        rounded = _split(values * s, _main(values * s, 8)) / s
+        found.append((np.square((rounded - values) @ seen.T).sum(), rounded))
+    ours = SVDQuant().round(_task(w, x)).w_hat.numpy()
+    return bool(np.allclose(ours, min(found, key=lambda each: float(each[0]))[1], rtol=1e-6, atol=1e-8))
+
+
+def _loftq(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+    values = w.double().numpy()
+    low = np.zeros_like(values)
+    for _ in range(5):
+        codes = _split(values, low) - low
+        low = _main(values - codes, 8)
+    ours = LoftQ().round(_task(w, x)).w_hat.numpy()
+    return bool(np.allclose(ours, codes + low, rtol=1e-6, atol=1e-8))
 
 
 def _quietly(run: Callable[[], Any]) -> Any:
