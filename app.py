@@ -4,6 +4,7 @@
 runs it for each session.
 """
 
+from functools import partial
 from typing import Literal
 
 import streamlit as st
@@ -79,23 +80,19 @@ def show_page() -> None:
     words.begin()
     tab.begin()
     home = st.Page("pages/home/home.py", title=say("pages.home"), url_path="home", default=True)
+    # Reached from a page to which they belong: the lessons, or the layers.
+    hidden = partial(st.Page, visibility="hidden")
     sections = {
         "learn": [
             st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
             st.Page("pages/learn/formats.py", title=say("pages.formats"), url_path="formats"),
             st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
-            # Reached from the lessons, to which it belongs.
-            st.Page("pages/learn/golf.py", title=say("pages.golf"), url_path="golf", visibility="hidden"),
+            hidden("pages/learn/golf.py", title=say("pages.golf"), url_path="golf"),
         ],
         "explore": [
             st.Page("pages/explore/checkpoints.py", title=say("pages.checkpoints"), url_path="checkpoints"),
             st.Page("pages/explore/layers.py", title=say("pages.layers"), url_path="layers"),
-            st.Page(  # reached from the layers
-                "pages/explore/attention.py",
-                title=say("pages.attention"),
-                url_path="attention",
-                visibility="hidden",
-            ),
+            hidden("pages/explore/attention.py", title=say("pages.attention"), url_path="attention"),
             st.Page("pages/lab/playground.py", title=say("pages.lab"), url_path="lab"),
         ],
         "teach": [st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher")],
