@@ -110,8 +110,10 @@ class IntegerExplanation(Picklable):
         return next((step for step in self.steps if step.key == key), None)
 
 
-def steps_of_cell(operations: Operations, values: NamedTensors) -> tuple[tuple[Step, ...], NamedTensors]:
-    """Return the lines that the operations run on one cell, and their values."""
+def steps_of_cell(
+    operations: Operations, values: NamedTensors, result: str = "q"
+) -> tuple[tuple[Step, ...], NamedTensors]:
+    """Return the lines that the operations run on one cell and that its result needs, and their values."""
     steps: list[Step] = []
 
     def record(operation: Operation, before: NamedTensors, result: torch.Tensor) -> None:
@@ -127,7 +129,7 @@ def steps_of_cell(operations: Operations, values: NamedTensors) -> tuple[tuple[S
         steps.append(Step(operation.key, MappingProxyType(read), result.item(), dtype, operation.line))
 
     found = run_operations(operations, values, record)
-    return tuple(_needed(steps, found)), found
+    return tuple(_needed(steps, found, result)), found
 
 
 @public
@@ -172,9 +174,9 @@ def explain_operator(
     return steps_of_cell(operations, values)[0]
 
 
-def _needed(steps: Sequence[Step], values: NamedTensors) -> Sequence[Step]:
-    """Return the steps that the code depends on."""
-    wanted = {"q"}
+def _needed(steps: Sequence[Step], values: NamedTensors, result: str) -> Sequence[Step]:
+    """Return the steps that the result depends on."""
+    wanted = {result}
     kept: list[Step] = []
     for step in reversed(steps):
         if step.name in wanted:

@@ -12,6 +12,7 @@ import quantviz as qv
 from quantviz.evaluation.metric_formulas import stored_bits
 from quantviz.layers.integer_engines import ACTIVATIONS
 from quantviz.layers.integer_operations import layer_operations
+from quantviz.layers.narrow_sums import narrow_operations
 from quantviz.quantization.code_sums import SUMS_B_FIRST
 from quantviz.quantization.code_to_value import error_operations, value_operations
 from quantviz.quantization.integer_operators import OPERATORS
@@ -287,6 +288,7 @@ def operations_of_integers():
     for arithmetics in (*OPERATORS.values(), SUMS_B_FIRST):
         for operations in arithmetics.values():
             yield from operations
+    yield from narrow_operations(32, 14, 128)
 
 
 def test_every_line_has_its_words_and_no_words_are_left_over():
