@@ -43,7 +43,7 @@ AHEAD = Ahead(
 #: Style sheets of each page that has its own, below `quantviz/ui`: a page is sent with them.
 SHEETS = {
     "": ("home/home.css",),
-    "attention": ("layers/layers.css", "attention/attention.css"),
+    "attention": ("layers/layers.css", "layers/attention.css"),
     "checkpoints": ("checkpoints/checkpoints.css", "checkpoints/models.css"),
     "golf": ("lab/lab.css", "golf/golf.css"),
     "lab": ("lab/lab.css",),

@@ -237,7 +237,6 @@ ALLOWED = {
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
     "ui/layers": "browser checkpoints compiled errors evaluation figures lab layers live models schemes"
     " sources tensors text ui/components ui/lab ui/shell",
-    "ui/attention": "errors figures lab layers models sources ui/components ui/lab ui/layers ui/shell",
     "ui/checkpoints": "checkpoints errors export figures jobs lab layers models quoting schemes sources text"
     " ui/components ui/lab ui/layers ui/shell whole_files",
     "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",

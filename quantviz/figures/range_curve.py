@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quantviz.figures.numbers import short_number
 from quantviz.figures.payload import UncheckedFigure
@@ -33,40 +33,11 @@ def range_curve(
         theme: One of `THEMES`.
     """
     colours = THEMES[theme]
-    accent = colours.accent
-    counts = list(range(1, len(found.scale) + 1))
-    least, scale, most = (values.tolist() for values in (found.least_scale, found.scale, found.most_scale))
-    words = [
-        text(
-            "range_curve.hover",
-            language,
-            count=count,
-            **dict(zip(("scale", "least", "most"), ends, strict=True)),
-        )
-        for count, *ends in zip(
-            counts, *(map(short_number, values) for values in (scale, least, most)), strict=True
-        )
-    ]
-    line = {"color": accent, "width": 2}
-    nothing = {"width": 0, "color": accent}
-    marker = {"size": 5, "color": accent}
-    traces = [
-        scatter("lines", counts, least, line=nothing, hoverinfo="skip"),
-        scatter(
-            "lines",
-            counts,
-            most,
-            line=nothing,
-            hoverinfo="skip",
-            fill="tonexty",
-            fillcolor=translucent(accent, 0.25),
-        ),
-        scatter("lines+markers", counts, scale, line=line, marker=marker, hover=words),
-    ]
+    traces = _traces(found, colours.accent, language)
     layout = bare_layout(colours, height, (56, 12, 24, 42))
     layout["xaxis"] |= {"title": axis_title(text("range_curve.batches", language)), "showgrid": False}
     layout["yaxis"] |= {"title": axis_title(text("range_curve.scale", language)), "rangemode": "tozero"}
-    if found.settled <= len(counts):
+    if found.settled <= len(found.scale):
         at = found.settled
         layout["shapes"] = [
             {
@@ -80,8 +51,38 @@ def range_curve(
             }
         ]
         settled = text("range_curve.settled", language, count=at)
-        side = "bottom left" if 2 * at <= len(counts) else "bottom right"
+        side = "bottom left" if 2 * at <= len(found.scale) else "bottom right"
         layout["annotations"] = [note(settled, at, 1.0, colours.muted, side, xref="x")]
     if width is not None:
         layout |= {"width": width, "paper_bgcolor": colours.surface}
     return UncheckedFigure({"data": traces, "layout": layout})
+
+
+def _traces(found: BatchRanges, colour: str, language: str) -> list[dict[str, Any]]:
+    """Return the spread as an area between two lines, and the curve of the order given."""
+    counts = list(range(1, len(found.scale) + 1))
+    least, scale, most = (values.tolist() for values in (found.least_scale, found.scale, found.most_scale))
+    words = [
+        text(
+            "range_curve.hover",
+            language,
+            count=count,
+            scale=short_number(scale[count - 1]),
+            least=short_number(least[count - 1]),
+            most=short_number(most[count - 1]),
+        )
+        for count in counts
+    ]
+    bare: dict[str, Any] = {"line": {"width": 0, "color": colour}, "hoverinfo": "skip"}
+    return [
+        scatter("lines", counts, least, **bare),
+        scatter("lines", counts, most, **bare, fill="tonexty", fillcolor=translucent(colour, 0.25)),
+        scatter(
+            "lines+markers",
+            counts,
+            scale,
+            line={"color": colour, "width": 2},
+            marker={"size": 5, "color": colour},
+            hover=words,
+        ),
+    ]

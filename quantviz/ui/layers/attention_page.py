@@ -18,9 +18,15 @@ from quantviz.lab.attention_state import (
     TABS,
     AttentionState,
 )
-from quantviz.ui.attention.cell import show_cell
-from quantviz.ui.attention.choices import show_choices
-from quantviz.ui.attention.state import (
+from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.clipboard import show_copy_link
+from quantviz.ui.components.controls import Control, choose_among, show_controls, show_undo
+from quantviz.ui.components.page_header import show_header
+from quantviz.ui.components.refusals import show_page_errors
+from quantviz.ui.components.small_parts import table_html
+from quantviz.ui.layers.attention_cell import show_cell
+from quantviz.ui.layers.attention_choices import show_choices
+from quantviz.ui.layers.attention_state import (
     CHANNEL_KEYS,
     OWNER,
     OpenedHeads,
@@ -28,12 +34,6 @@ from quantviz.ui.attention.state import (
     seen_attention,
     ways_found,
 )
-from quantviz.ui.components.buttons import show_button
-from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.controls import Control, choose_among, show_controls, show_undo
-from quantviz.ui.components.page_header import show_header
-from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.components.small_parts import table_html
 from quantviz.ui.layers.picture import Multiplication, show_multiplication
 from quantviz.ui.layers.words import number_html, percent
 from quantviz.ui.shell.imports import warm_up
@@ -49,8 +49,8 @@ _WORTH = 0.9
 
 def show_page() -> None:
     """Show the attention of the state's heads."""
-    for sheet in ("layers/layers.css", "attention/attention.css"):
-        st.html(Path(__file__).parents[1] / sheet)
+    for sheet in ("layers.css", "attention.css"):
+        st.html(Path(__file__).with_name(sheet))
     state = OWNER.state
     named = f"attention.built_in.{state.heads}" if state.heads != DROPPED else "attention.dropped"
     title = " › ".join((say("pages.attention"), say(named)))

@@ -19,9 +19,9 @@ from quantviz.lab.attention_state import (
     AttentionState,
 )
 from quantviz.lab.layer_state import AS_IT_IS
-from quantviz.ui.attention.state import OWNER, OpenedHeads, mask_of
 from quantviz.ui.components.controls import Control, number_control, show_controls
 from quantviz.ui.lab.dropped_files import HEADS, dropped_kind
+from quantviz.ui.layers.attention_state import OWNER, OpenedHeads, mask_of
 from quantviz.ui.layers.words import scheme_name
 from quantviz.ui.shell.words import say
 

@@ -12,10 +12,10 @@ import streamlit as st
 
 from quantviz.figures.numbers import short_number
 from quantviz.lab.attention_state import AttentionState
-from quantviz.ui.attention.state import OWNER
 from quantviz.ui.components.cell import steps_html
 from quantviz.ui.components.controls import number_control, show_controls
 from quantviz.ui.components.small_parts import table_html
+from quantviz.ui.layers.attention_state import OWNER
 from quantviz.ui.shell.words import number, say, share
 
 if TYPE_CHECKING:
