@@ -13,6 +13,7 @@ Names are imported when first used, so that choosing a scheme does not import to
 """
 
 import os
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from quantviz.layers.leaderboard import leaderboard as leaderboard
     from quantviz.layers.narrow_sums import explain_products as explain_products
     from quantviz.layers.narrow_sums import narrow_products as narrow_products
+    from quantviz.live.notebook import show as show
     from quantviz.models.attending import AttentionResult as AttentionResult
     from quantviz.models.attending import attention as attention
     from quantviz.models.capturing import capture as capture
@@ -163,6 +165,7 @@ _HOMES = {
     "layers.integer_result": ("IntegerResult", "integer_layer"),
     "layers.narrow_sums": ("explain_products", "narrow_products"),
     "layers.layer_result": ("LayerResult", "layer"),
+    "live.notebook": ("show",),
     "models.attending": ("AttentionResult", "attention"),
     "models.capturing": ("capture",),
     "models.head_rounding": ("AttentionOptions",),
@@ -205,7 +208,16 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)  # noqa: PLE0605 (computed from the table above; a test holds it against the imports)
 
 
+#: Old names of what is public: the new name, and the version in which the old one goes.
+_RENAMED: dict[str, tuple[str, str]] = {}
+
+
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        new, end = _RENAMED[name]
+        told = f"quantviz.{name} is quantviz.{new} now; the old name goes in version {end}"
+        warnings.warn(told, DeprecationWarning, stacklevel=2)
+        name = new
     if name not in _HOME_OF:
         raise AttributeError(f"module 'quantviz' has no attribute {name!r}")
     return getattr(import_module(f"quantviz.{_HOME_OF[name]}"), name)

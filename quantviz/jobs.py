@@ -386,7 +386,8 @@ def runner() -> Jobs:
 
 
 # A child that is forked has none of its processes.
-os.register_at_fork(after_in_child=runner.cache_clear)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=runner.cache_clear)
 
 
 def in_job() -> bool:

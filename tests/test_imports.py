@@ -99,6 +99,27 @@ assert not {"torch", "numpy"} & set(sys.modules)
     assert done.returncode == 0, done.stderr
 
 
+def test_a_system_without_posix_imports_and_quantizes():
+    """As far as it can be seen elsewhere, Windows: what its Python lacks is taken away, packages first."""
+    code = """
+import os, signal, sys
+import torch, numba, streamlit, plotly.graph_objects
+for name in "register_at_fork fork getuid memfd_create nice sysconf killpg pread O_NOFOLLOW".split():
+    delattr(os, name)
+for name in ("SIGKILL", "SIGALRM", "SIGXCPU"):
+    delattr(signal, name)
+for name in ("resource", "fcntl", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+sys.platform = "win32"
+import quantviz as qv
+assert all(getattr(qv, name) is not None for name in qv.__all__)
+assert qv.measure(torch.randn(64, 64), "int4_g32").metrics["sqnr_db"] > 10
+import quantviz.cli.serve, quantviz.jobs, quantviz.rooms.serving, quantviz.ui.lab.page
+"""
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_page_paints_its_frame_before_torch_comes_in():
     """`warm_up` imports torch, after the frame: a module that needs it at once would hold the frame up."""
     pages = sorted(path.parent.name for path in (ROOT / "quantviz" / "ui").glob("*/page.py"))
@@ -194,8 +215,8 @@ ALLOWED = {
     "browser": "",
     "export": "checkpoints errors evaluation figures lab models public_calls quantization quoting schemes"
     " sources tensors text whole_files",
-    "live": "analysis browser compiled errors evaluation export figures lab quantization schemes sources"
-    " tensors text",
+    "live": "analysis browser compiled errors evaluation export figures lab layers public_calls quantization"
+    " schemes sources tensors text whole_files",
     "teaching": "analysis errors evaluation export figures lab layers models quantization schemes sources"
     " streaming tensors text",
     "rooms": "browser errors lab quoting sources teaching text whole_files",
@@ -204,6 +225,7 @@ ALLOWED = {
     "cli": "analysis checkpoints errors evaluation export figures jobs lab layers live models quantization"
     " quoting schemes sources streaming tensors text whole_files",
     "__main__": "cli",
+    "pytest_plugin": "checkpoints export schemes",
     "ui/shell": "browser budget errors figures jobs lab public_calls rooms schemes sources streaming tensors"
     " text",
     "ui/components": "analysis browser errors evaluation export figures lab layers live quantization"

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+import quantviz as qv
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -44,6 +46,38 @@ def test_the_pins_are_within_the_ranges():
         (only,) = pin.specifier
         assert only.operator == "=="
         assert ranges[name].specifier.contains(only.version), name
+
+
+def numbers(version):
+    return tuple(map(int, version.split(".")))
+
+
+def test_the_version_is_the_same_everywhere_and_has_its_changes():
+    changes = (ROOT / ".github" / "CHANGELOG.md").read_text(encoding="utf-8")
+    citation = (ROOT / ".github" / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^## (\S+)", changes, re.M)[0] == PROJECT["version"]
+    assert re.findall(r"^version: (\S+)", citation, re.M) == [PROJECT["version"]]
+
+
+def test_an_old_name_warns_until_its_last_version(monkeypatch):
+    for name, (new, end) in qv._RENAMED.items():
+        assert new in qv.__all__
+        assert name not in qv.__all__
+        assert numbers(end) > numbers(PROJECT["version"]), f"remove quantviz.{name}"
+    monkeypatch.setitem(qv._RENAMED, "quantise", ("quantize", "9.0"))
+    with pytest.warns(DeprecationWarning, match=r"quantviz\.quantize now; the old name goes in version 9\.0"):
+        assert qv.quantise is qv.quantize
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_verbs(shell):
+    """What Click's script for the shell asks the command for when somebody has typed `quantviz sc`."""
+    at = {"COMP_WORDS": "quantviz sc", "COMP_CWORD": "sc" if shell == "fish" else "1"}
+    env = {**os.environ, "_QUANTVIZ_COMPLETE": f"{shell}_complete", **at}
+    code = "import sys; from quantviz.cli import main; sys.argv = ['quantviz']; main()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True)
+    assert "scan" in done.stdout
+    assert "serve" not in done.stdout
 
 
 @pytest.fixture(scope="module")

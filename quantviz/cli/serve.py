@@ -12,8 +12,9 @@ from pathlib import Path
 
 import click
 
+from quantviz.cli.output import say
 from quantviz.errors import QuantVizError
-from quantviz.streaming.kernel_access import READY_FIRST
+from quantviz.streaming.kernel_access import READY_FIRST, is_kept
 
 #: Packages that the app imports beyond those of the core.
 _NEEDED = ("pandas", "PIL", "plotly", "safetensors", "segno", "streamlit")
@@ -57,6 +58,8 @@ def serve(arguments: tuple[str, ...], tensor: str | None, scheme: str | None) ->
     elif tensor or scheme:
         raise click.UsageError("--tensor and --scheme need FILE.")
     environment = {READY_FIRST: "1", **environment}
+    if environment[READY_FIRST] == "1" and not is_kept():
+        say("cli.compiling")
     command = [sys.executable, "-m", "streamlit", "run", str(app_file()), *options]
     if os.name == "posix":
         # Takes this process's place, so that a signal sent to it ends the server.

@@ -84,14 +84,12 @@ def audit_html(
 def audit_markdown(audit: Audit, *, title: str | None = None, language: str = DEFAULT_LANGUAGE) -> str:
     """Return an audit as Markdown: sentences, then tables. It has no links."""
     verdict, *others = audit.messages(language)
-    parts = [f"# {_plain(title or text('audit_report.title', language))}", f"**{_plain(verdict)}**"]
+    parts = [f"# {plain(title or text('audit_report.title', language))}", f"**{plain(verdict)}**"]
     if others:
-        parts.append("\n".join(f"- {_plain(sentence)}" for sentence in others))
+        parts.append("\n".join(f"- {plain(sentence)}" for sentence in others))
     for table in _tables(audit, language, {}):
-        words, kinds = zip(*table.headings(language), strict=True)
-        under = ("--:" if kind else "---" for kind in kinds)
-        lines = [_line(words), _line(under), *(_line(map(_plain, row)) for row in table.rows)]
-        parts += [f"## {text(f'audit_report.heading.{table.id}', language)}", "\n".join(lines)]
+        heading = text(f"audit_report.heading.{table.id}", language)
+        parts += [f"## {heading}", markdown_table(table.headings(language), table.rows)]
         if table.left_out:
             parts.append(text("audit_report.more", language, count=table.left_out))
     return "\n\n".join(parts) + "\n"
@@ -169,14 +167,17 @@ def _words(value: object) -> str:
     return str(value) if value else "–"
 
 
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def markdown_table(headings: Iterable[tuple[str, object]], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown; a heading with a kind stands above numbers, at the right."""
+    words, kinds = zip(*headings, strict=True)
+    under = ("--:" if kind else "---" for kind in kinds)
+    return "\n".join(f"| {' | '.join(line)} |" for line in (words, under, *(map(plain, row) for row in rows)))
 
 
-def _plain(words: str) -> str:
+def plain(words: str) -> str:
     r"""Return a stranger's text as Markdown that shows it in one line.
 
-    >>> print(_plain("a|b*c_d<e>"))
+    >>> print(plain("a|b*c_d<e>"))
     a\|b\*c\_d\<e\>
     """
     return "".join(f"\\{each}" if each in "\\`*_[]<>|#~!$" else each for each in visible(words))

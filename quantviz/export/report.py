@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from quantviz.checkpoints.model.tensor_names import KindMap, kind_map
 from quantviz.checkpoints.results.rows import ResultRow
 from quantviz.errors import QuantVizError, known_language
-from quantviz.export.audit_report import audit_html
+from quantviz.export.audit_report import audit_html, markdown_table, plain
 from quantviz.export.html_page import MapCell, breakable, fixed, html_page, linked, shortly
 from quantviz.export.scan_summary import ScanSummary, summary_of
 from quantviz.figures.numbers import number
@@ -93,6 +93,21 @@ def report(
     return _put(_ReportPage(summary, recipe or names[0], language, links or {}).written(title), path)
 
 
+def scan_markdown(table: Any, *, title: str | None = None, language: str = DEFAULT_LANGUAGE) -> str:
+    """Return a scan's table as Markdown for a pull request: the verdict, the recipes, the worst tensors."""
+    summary = summary_of(table, language)
+    page = _ReportPage(summary, summary.recipes[0].recipe, language, {})
+    parts = [f"# {plain(title or page.say('report.title'))}", plain(page.verdict())]
+    for name, columns, rows in (
+        ("recipes", _RECIPES, page.recipes()),
+        ("worst", _WORST_COLUMNS, page.worst(str)),
+    ):
+        headings = [(page.say(f"report.column.{column}"), column not in _KINDS) for column in columns]
+        parts.append(f"## {page.say(f'report.heading.{name}', recipe=page.recipe)}")
+        parts.append(markdown_table(headings, (map(str, row) for row in rows)))
+    return "\n\n".join(parts) + "\n"
+
+
 def _put(page: str, path: str | PurePath | None) -> str:
     if path is not None:
         write_file(path, page)
@@ -127,7 +142,7 @@ class _ReportPage:
             maps=list(self.maps(kinds)) if kinds.rows else [],
             tables=[
                 self.table("recipes", _RECIPES, self.recipes()),
-                self.table("worst", _WORST_COLUMNS, self.worst()),
+                self.table("worst", _WORST_COLUMNS, self.worst(self.linked)),
                 self.table("unmeasured", _UNMEASURED, self.unmeasured()),
             ],
         )
@@ -252,12 +267,15 @@ class _ReportPage:
             counts = recipe.measured, recipe.left_aside, recipe.refused, recipe.problems
             yield recipe.recipe, bits, size, lowest, median, *counts
 
-    def worst(self) -> Iterator[Sequence[object]]:
-        """Yield the worst tensors of the chosen recipe, each with a better recipe, and a way into the Lab."""
+    def linked(self, tensor: str) -> str:
+        return linked(self.links.get(tensor, ""), breakable(tensor, "."))
+
+    def worst(self, shown: Callable[[str], str]) -> Iterator[Sequence[object]]:
+        """Yield the worst tensors of the chosen recipe, each with a better recipe."""
         for row in self.summary.worst(self.recipe, WORST):
             better = self.summary.better(row)
             yield (
-                linked(self.links.get(row.tensor, ""), breakable(row.tensor, ".")),
+                shown(row.tensor),
                 fixed(row.sqnr_db),
                 shortly(row.number("max_error"), 4),
                 shortly(row.number("kurtosis")),

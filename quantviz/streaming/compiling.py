@@ -19,7 +19,7 @@ from typing import TypeVar
 from quantviz.budget import Ended
 from quantviz.compiled.kernel_cache import cache_folder
 from quantviz.jobs import Cost, runner
-from quantviz.streaming.kernel_access import FIXED, compiling_by
+from quantviz.streaming.kernel_access import FIXED, compiling_by, is_kept
 
 T = TypeVar("T")
 
@@ -71,12 +71,6 @@ def _compile_fixed() -> None:
     folder = cache_folder()
     if folder:
         (folder / FIXED).touch()
-
-
-def is_kept() -> bool:
-    """Return whether all that every scheme needs is in the folder of compiled code."""
-    folder = cache_folder()
-    return folder is not None and (folder / FIXED).exists()
 
 
 def without_compiling() -> contextlib.AbstractContextManager[None]:
@@ -148,4 +142,5 @@ def warmer() -> Warmer:
 
 
 # A child that is forked has no thread that compiles.
-os.register_at_fork(after_in_child=warmer.cache_clear)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=warmer.cache_clear)

@@ -111,6 +111,17 @@ def cache_folder() -> Path | None:
     return kernel_cache.cache_folder() if has_kernels() else None
 
 
+def is_kept() -> bool:
+    """Return whether all that every scheme needs is in the folder of compiled code, or nothing compiles here.
+
+    Numba is not imported for it.
+    """
+    if not kernel_cache.has_numba():
+        return True
+    folder = kernel_cache.cache_folder()
+    return folder is not None and (folder / FIXED).exists()
+
+
 def compiling_seconds() -> float:
     if not has_kernels():
         return 0.0

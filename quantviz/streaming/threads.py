@@ -31,7 +31,8 @@ def _pool() -> ThreadPoolExecutor:
 
 
 # A child that is forked has none of the threads.
-os.register_at_fork(after_in_child=_pool.cache_clear)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 #: Threads that the process keeps for passes; each begins when it is first needed.

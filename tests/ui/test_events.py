@@ -83,7 +83,7 @@ def test_a_server_that_is_to_be_ready_first_answers_nobody_before(monkeypatch, s
     for name in ("send_at_once", "use_navigation"):
         monkeypatch.setattr(server, name, lambda: None)
     monkeypatch.setattr(server, "import_all", lambda ahead: time.sleep(0.2))
-    monkeypatch.setattr(server, "has_kernels", lambda: False)
+    monkeypatch.setattr(server, "wait_for_kernels", lambda: None)
     begun = []
 
     async def started():

@@ -27,7 +27,7 @@ from quantviz.browser import FOLDER, read_script
 from quantviz.lab.share_links import only_here
 from quantviz.sources.hubs.hosts import DISABLED
 from quantviz.streaming.compiling import run_without_compiling
-from quantviz.streaming.kernel_access import READY_FIRST, has_kernels, wait_for_kernels
+from quantviz.streaming.kernel_access import READY_FIRST, wait_for_kernels
 from quantviz.ui.shell.classroom import NOTED
 from quantviz.ui.shell.imports import Ahead, frames, import_all
 from quantviz.ui.shell.streamlit_private import drawing_script, use_navigation
@@ -94,7 +94,7 @@ def starting(
 
     def begin() -> None:
         import_all(ahead)
-        if is_ready_first and has_kernels():
+        if is_ready_first:
             run_without_compiling(wait_for_kernels)
         then()
 

@@ -1,0 +1,89 @@
+"""The plugin of pytest: `assert_sqnr`, a gate for the weights of a model in a project's own tests.
+
+    def test_my_model_survives_int4(assert_sqnr):
+        assert_sqnr(model, "int4_g128", at_least=15)
+
+It is there once quantviz is installed. Nothing is imported before a test asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from quantviz.schemes.scheme import Scheme
+
+
+class AssertSqnr(Protocol):
+    """The type of the fixture `assert_sqnr`."""
+
+    def __call__(
+        self,
+        model: nn.Module | str | os.PathLike[str],
+        scheme: Scheme | str,
+        *,
+        at_least: float,
+        engine: str | None = None,
+        include: str | Iterable[str] = (),
+        exclude: str | Iterable[str] = (),
+    ) -> None:
+        """Fail the test if a weight of `model` has an SQNR below `at_least` dB under `scheme`, or none.
+
+        Args:
+            model: A torch module, or the path of a checkpoint.
+            scheme: A recipe, or a scheme.
+            at_least: The bound, in dB.
+            engine: The engine whose tensors are measured; without one, the matrices that engines quantize.
+            include: Names, or patterns with `*`: only these are measured.
+            exclude: And these are not.
+        """
+
+
+@pytest.fixture
+def assert_sqnr(tmp_path_factory: pytest.TempPathFactory) -> AssertSqnr:
+    """Return a check that all weights of a model have an SQNR of at least so many dB under a scheme."""
+    from quantviz.checkpoints.scan.scanning import scan
+    from quantviz.export.scan_gate import Gate
+    from quantviz.export.scan_summary import summary_of
+
+    def check(
+        model: nn.Module | str | os.PathLike[str],
+        scheme: Scheme | str,
+        *,
+        at_least: float,
+        engine: str | None = None,
+        include: str | Iterable[str] = (),
+        exclude: str | Iterable[str] = (),
+    ) -> None:
+        __tracebackhide__ = True
+        folder = tmp_path_factory.mktemp("quantviz")
+        path = _saved(model, folder)
+        kept = folder / "results"
+        table = scan(path, scheme, results=kept, engine=engine, include=include, exclude=exclude)
+        rows = summary_of(table).rows
+        gate = Gate(at_least)
+        failures = [f"{row.tensor}: {failure}" for row in rows if (failure := gate.failure(row))]
+        if not any(row.status == "ok" for row in rows):
+            failures.append("no weight was measured")
+        if failures:
+            pytest.fail("\n".join(failures), pytrace=False)
+
+    return check
+
+
+def _saved(model: nn.Module | str | os.PathLike[str], folder: Path) -> Path:
+    """Return the path of a checkpoint: that of a file, or one that a module's weights are written to."""
+    if isinstance(model, str | os.PathLike):
+        return Path(model)
+    import torch
+
+    path = folder / "model.pt"
+    torch.save(model.state_dict(), path)
+    return path
