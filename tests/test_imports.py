@@ -215,8 +215,8 @@ ALLOWED = {
     "browser": "",
     "export": "checkpoints errors evaluation figures lab models public_calls quantization quoting schemes"
     " sources tensors text whole_files",
-    "live": "analysis browser compiled errors evaluation export figures lab quantization schemes sources"
-    " tensors text",
+    "live": "analysis browser compiled errors evaluation export figures lab layers public_calls quantization"
+    " schemes sources tensors text whole_files",
     "teaching": "analysis errors evaluation export figures lab layers models quantization schemes sources"
     " streaming tensors text",
     "rooms": "browser errors lab quoting sources teaching text whole_files",
@@ -245,7 +245,7 @@ ALLOWED = {
     " ui/shell",
     "ui/home": "browser compiled errors figures lab models schemes sources text ui/components ui/lab"
     " ui/shell",
-    "ui/drop": "checkpoints errors lab models sources text ui/attention ui/checkpoints ui/lab ui/shell",
+    "ui/drop": "checkpoints errors lab models sources text ui/checkpoints ui/lab ui/layers ui/shell",
 }
 
 
