@@ -18,12 +18,11 @@ from quantviz.lab.attention_state import (
     TABS,
     AttentionState,
 )
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import Control, choose_among, show_controls, show_undo
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.components.small_parts import table_html
+from quantviz.ui.components.small_parts import show_button, table_html
 from quantviz.ui.layers.attention_cell import show_cell
 from quantviz.ui.layers.attention_choices import show_choices
 from quantviz.ui.layers.attention_state import (
