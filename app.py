@@ -16,7 +16,7 @@ from quantviz.ui.components.classroom_signs import follow_letters, show_room
 from quantviz.ui.components.drop_zone import WITH_DOOR, brought, show_anywhere
 from quantviz.ui.components.in_room import begin, shown
 from quantviz.ui.missing.page import missing_pages
-from quantviz.ui.shell import classroom, dropped, errors, tab, words
+from quantviz.ui.shell import dropped, errors, run_facts, tab
 from quantviz.ui.shell.address import arrive, go_on
 from quantviz.ui.shell.events import note_session, operator_routes
 from quantviz.ui.shell.imports import Ahead, frames, importing
@@ -66,8 +66,7 @@ def show_page() -> None:
     dropped.begin()
     read_what_widgets_say(dropped.drop)
     note_session()
-    classroom.begin()
-    words.begin()
+    run_facts.begin()
     tab.begin()
     home = st.Page("pages/home/home.py", title=say("pages.home"), url_path="home", default=True)
     sections = {

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from quantviz.layers.leaderboard import leaderboard as leaderboard
     from quantviz.layers.narrow_sums import explain_products as explain_products
     from quantviz.layers.narrow_sums import narrow_products as narrow_products
+    from quantviz.live.notebook import show as show
     from quantviz.models.attending import AttentionResult as AttentionResult
     from quantviz.models.attending import attention as attention
     from quantviz.models.capturing import capture as capture
@@ -164,6 +165,7 @@ _HOMES = {
     "layers.integer_result": ("IntegerResult", "integer_layer"),
     "layers.narrow_sums": ("explain_products", "narrow_products"),
     "layers.layer_result": ("LayerResult", "layer"),
+    "live.notebook": ("show",),
     "models.attending": ("AttentionResult", "attention"),
     "models.capturing": ("capture",),
     "models.head_rounding": ("AttentionOptions",),

@@ -215,8 +215,8 @@ ALLOWED = {
     "browser": "",
     "export": "checkpoints errors evaluation figures lab models public_calls quantization quoting schemes"
     " sources tensors text whole_files",
-    "live": "analysis browser compiled errors evaluation export figures lab quantization schemes sources"
-    " tensors text",
+    "live": "analysis browser compiled errors evaluation export figures lab layers public_calls quantization"
+    " schemes sources tensors text whole_files",
     "teaching": "analysis errors evaluation export figures lab layers models quantization schemes sources"
     " streaming tensors text",
     "rooms": "browser errors lab quoting sources teaching text whole_files",

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import subprocess
 import sys
 
 import numpy as np
@@ -22,6 +23,8 @@ CELLS = (
     "q, scale, zero_point = linear_quantization(x)\nscale, zero_point",
     "x_hat = linear_dequantization(q, scale, zero_point)\n(x_hat - x).square().mean()",
     "plot_quantization_errors(x, q, x_hat)",
+    "w = qv.show(x, 'int8_per_row')\nw",
+    "w.scheme = 'int4_per_row'\nprint(w.scheme, w.cell, w.result.q.abs().max())",
 )
 
 
@@ -115,3 +118,42 @@ def test_a_cell_tells_its_values_and_with_a_result_its_block_and_cause(outputs, 
         assert trace.get("hovertext", [[None] * 3])[0] == (
             ["exact", "rounded", "rounded"] if "cause" in fields else [None] * 3
         )
+
+
+def test_a_widget_is_shown_with_a_picture_beside_it(outputs):
+    (shown,) = [output["data"] for output in outputs[5] if "data" in output]
+    assert "application/vnd.jupyter.widget-view+json" in shown
+    assert base64.b64decode(shown["image/png"]).startswith(b"\x89PNG")
+    assert (
+        plain(outputs[6]) == "int4,symmetric,per_channel,min_max,course (2, 2) tensor(7, dtype=torch.int8)\n"
+    )
+
+
+@pytest.mark.nightly
+def test_marimo_shows_the_widget_too(tmp_path):
+    """Its own export runs the notebook, and writes what each cell shows."""
+    notebook = tmp_path / "notebook.py"
+    notebook.write_text(
+        "import marimo\napp = marimo.App()\n\n@app.cell\ndef _():\n"
+        "    import marimo as mo\n    import quantviz as qv\n"
+        "    shown = mo.ui.anywidget(qv.show([[1.0, -2.0], [0.5, 4.0]], 'int4_per_row'))\n"
+        "    shown\n    return shown,\n\n@app.cell\ndef _(shown):\n    shown.value['scheme']\n    return\n",
+        encoding="utf-8",
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "marimo",
+        "-q",
+        "export",
+        "html",
+        str(notebook),
+        "-o",
+        str(tmp_path / "x.html"),
+    ]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert "marimo-anywidget" in page
+    assert "int4,symmetric,per_channel,min_max,course" in page

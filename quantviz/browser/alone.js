@@ -8,7 +8,7 @@ import { readPacked, SHARED } from "./page/component.js";
 import { Bridge } from "./panels/bridge.js";
 import { readCells } from "./panels/cells.js";
 import { indexIn } from "./page/index_in.js";
-import { addressOf, movedTo, readAddress, schemeOf } from "./alone/moves.js";
+import { addressOf, editsOf, movedTo, readAddress, schemeOf } from "./alone/moves.js";
 
 class Page {
   constructor({ pieces, programs }) {
@@ -22,6 +22,9 @@ class Page {
     document.getElementById("qv-reset").addEventListener("click", () => this.show(this.saved));
     addEventListener("hashchange", () => location.hash.slice(1) !== this.address && this.read());
     this.read();
+    const { body } = document;
+    if (this.told)
+      new ResizeObserver(() => parent.postMessage({ height: body.offsetHeight }, "*")).observe(body);
   }
 
   // Show what the address asks for; of one that cannot be used the page says so, and shows what was saved.
@@ -44,7 +47,8 @@ class Page {
     document.getElementById("qv-reset").disabled = data === this.saved;
     this.address = data === this.saved ? "" : addressOf(data, this.saved);
     // In a notebook the page has no address of its own, and tells the notebook instead.
-    if (this.told) parent.postMessage({ quantviz: this.told, scheme: schemeOf(data), cell }, "*");
+    if (this.told)
+      parent.postMessage({ scheme: schemeOf(data), cell, edits: editsOf(data, this.saved) }, "*");
     else if (this.address !== location.hash.slice(1)) history.replaceState(null, "", `#${this.address}`);
   }
 

@@ -220,6 +220,15 @@ _MOVE = Kinds(
         "mark": Record({"at": Number()}),
     }
 )
+#: The state of a page in a notebook: its scheme, the selected cell, and cells whose value was set by hand.
+_INDEX = Items(Whole(), 1, 4)
+_ON_SCREEN = Record(
+    {
+        "scheme": Text(LONGEST_FORM),
+        "cell": _INDEX,
+        "edits": Items(FixedList((_INDEX, _FLOAT32)), 0, MOST_WRITTEN),
+    }
+)
 #: Move of a hand in the picture of a layer: see `quantviz/lab/layer_moves.py`.
 _LAYER_MOVE = Kinds(
     {
@@ -255,6 +264,7 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
         "gallery_component": {"at": Whole(), "cell": _CELL},
         "room": {"follow": Record({"stop": Maybe(Whole(0, 1000))})},
         "home_component": {"go": _GO},
+        "notebook": {"asked": Record({"view": Text(40), "dark": Flag()}), "chosen": _ON_SCREEN},
         "continue_component": {"go": _GO},
         "progress": {
             "stored": Record({"count": Whole(1), "text": Text(LONGEST_PROGRESS)}),

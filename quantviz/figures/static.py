@@ -85,4 +85,4 @@ def panels_png(
 
 def _written(words: str) -> str:
     """Write the words with signs that Pillow's own font has."""
-    return words.replace("−", "-").replace("×", "x")
+    return words.replace("−", "-").replace("×", "x").replace("x\u0302", "x^")

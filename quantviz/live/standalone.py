@@ -68,8 +68,8 @@ class LivePage:
     looks: Looks
     #: Whether the page has the panels, of which plotly is nine tenths.
     panels: bool = True
-    #: A name by which the page tells the window around it what was chosen; "" tells nothing.
-    told: str = ""
+    #: Whether the page tells the window around it what was chosen, and how high it is.
+    told: bool = False
 
     @classmethod
     def of(cls, study: Study, title: str, looks: Looks) -> LivePage:
@@ -87,7 +87,9 @@ class LivePage:
         """Return the error where a browser cannot quantize the tensor by itself; None where it can."""
         study = self.study
         shape = study.shape
-        small = study.result is not None and not study.of_file and 1 <= len(shape) <= 4
+        if study.of_file or (study.result is not None and study.result.own_codes):
+            return QuantVizError("live.own_codes")
+        small = study.result is not None and 1 <= len(shape) <= 4
         if small and is_light(study.scheme, shape) and has_program(study.scheme):
             return None
         most = MOST_INTEGERS if study.scheme.number_format.kind == "integer" else MOST_CELLS
@@ -183,12 +185,14 @@ def _alone(payload: HandPayload, state: LabState, study: Study, language: str) -
         row = next((row for row in rows if scheme in row), ())
         column = [each for row in rows for each in row if each.format == scheme.format]
         size = getattr(scheme.granularity, "size", None)
+        parts = split_outside_parentheses(str(scheme))
         variants.append(
             {
                 **facts,
                 **labels(scheme, size, language),
                 "scheme": str(scheme),
-                "around": _around_calibration(scheme),
+                # Its text before the calibration, and after it.
+                "around": [",".join((*parts[:3], "")), ",".join(("", *parts[4:]))],
                 "bits": [places[each] for each in reversed(row) if each in places],
                 "groups": [places[each] for each in column if each in places],
             }
@@ -222,16 +226,6 @@ def _schemes_in_reach(state: LabState) -> list[tuple[Scheme, ...]]:
     sizes = hand_choices(state).sizes.schemes
     rows = [*sizes, *([scheme] if scheme not in sizes else [])]
     return [hand_choices_of(each, state.source.shape).formats.schemes or (each,) for each in rows]
-
-
-def _around_calibration(scheme: Scheme) -> tuple[str, str]:
-    """Return the scheme's text before its calibration and after it.
-
-    >>> _around_calibration(Scheme("int4"))
-    ('int4,symmetric,per_tensor,', ',course')
-    """
-    parts = split_outside_parentheses(str(scheme))
-    return ",".join((*parts[:3], "")), ",".join(("", *parts[4:]))
 
 
 def _text_of(data: bytes) -> Markup:

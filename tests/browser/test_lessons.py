@@ -35,6 +35,8 @@ HIGHEST = [
     ("engines_disagree", 3),
     ("w8a32", 4),
     ("per_group", 1),
+    ("kv_cache", 1),
+    ("rounding_pays", 1),
 ]
 
 

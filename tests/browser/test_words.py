@@ -25,7 +25,7 @@ from quantviz.live.hand_words import format_words, usual_bits, word_templates
 from quantviz.quantization.explanation import causes
 from quantviz.text import languages, templates, text
 from quantviz.ui.lab.numbers.tiles import Tile, change_against, tiles
-from quantviz.ui.shell import words as shell_words
+from quantviz.ui.shell import run_facts
 from tests.helpers.browser_arithmetic import (
     HARD,
     SCRIPT,
@@ -73,9 +73,9 @@ def page(blank_with):
 @pytest.fixture(params=languages())
 def spoken(request):
     """The language of the session."""
-    token = shell_words._SPOKEN.set(request.param)
+    token = run_facts._FACTS.set({"language": request.param})
     yield request.param
-    shell_words._SPOKEN.reset(token)
+    run_facts._FACTS.reset(token)
 
 
 def test_numbers_are_written_alike(page):

@@ -85,6 +85,7 @@ def right_calls(folder: Path) -> dict[str, dict[str, Any]]:
         "requantize": {"accumulators": [1, 2], "multiplier": 0.5},
         "run": {"model": "character", "schemes": scheme, "text": "import torch"},
         "scan": {"path": model, "recipes": [scheme]},
+        "show": {"what": X, "scheme": scheme},
     }
 
 

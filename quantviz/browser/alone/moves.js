@@ -57,13 +57,18 @@ export function schemeOf({ variants, current, set }) {
   return `${around[0]}${set.id}(${names.map((name) => `${name}=${set[name]}`)})${around[1]}`;
 }
 
+// The cells whose values are others than those `saved`, each with its value.
+export function editsOf({ x, shape }, saved) {
+  const changed = [...x.keys()].filter((flat) => !Object.is(x[flat], saved.x[flat]));
+  return changed.map((flat) => [indexIn(shape, flat), x[flat]]);
+}
+
 // What was chosen, in the address' own part: the scheme and the cell as the Lab's link has them, and the values
-// that are others than those `saved`.
+// set by hand.
 export function addressOf(data, saved) {
-  const place = (flat) => indexIn(data.shape, flat).join(".");
-  const parts = { s: schemeOf(data), c: place(data.selected) };
-  const edits = [...data.x.keys()].filter((flat) => !Object.is(data.x[flat], saved.x[flat]));
-  if (edits.length) parts.w = edits.map((flat) => `${place(flat)}=${data.x[flat]}`).join();
+  const parts = { s: schemeOf(data), c: indexIn(data.shape, data.selected).join(".") };
+  const edits = editsOf(data, saved);
+  if (edits.length) parts.w = edits.map(([cell, value]) => `${cell.join(".")}=${value}`).join();
   return `${new URLSearchParams(parts)}`;
 }
 

@@ -43,7 +43,7 @@ from quantviz.sources.files.file_data import clipped
 from quantviz.sources.stores.addresses import is_address
 from quantviz.streaming.comparing import result_of_band
 from quantviz.streaming.threads import results_of
-from quantviz.text import DEFAULT_LANGUAGE, languages
+from quantviz.text import DEFAULT_LANGUAGE, languages, table
 
 if TYPE_CHECKING:
     import pandas
@@ -76,6 +76,10 @@ class Audit(Picklable):
 
     def __repr__(self) -> str:
         return f"Audit({len(self.tensors)} tensors: {self.verdict})"
+
+    def _repr_html_(self) -> str:
+        verdict, *others = self.messages()
+        return table([("verdict", verdict), ("tensors", len(self.tensors)), *(("", each) for each in others)])
 
     @property
     def verdict(self) -> str:

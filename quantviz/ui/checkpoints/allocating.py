@@ -24,9 +24,8 @@ from quantviz.ui.checkpoints.choices import begin_scan
 from quantviz.ui.checkpoints.reading import is_results, is_starting
 from quantviz.ui.checkpoints.spending import show_spending
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import choose_among
-from quantviz.ui.components.small_parts import legend_html, show_plot
+from quantviz.ui.components.small_parts import legend_html, show_button, show_plot
 from quantviz.ui.shell.words import language, number, plain, say, say_error, sentences, theme
 
 if TYPE_CHECKING:

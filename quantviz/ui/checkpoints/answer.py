@@ -28,9 +28,8 @@ from quantviz.ui.checkpoints.allocating import show_allocation
 from quantviz.ui.checkpoints.reading import ScanView, name_of
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.checkpoints.table import open_in_lab, python_call, show_table
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.component import clicked_mark
-from quantviz.ui.components.small_parts import legend_html, show_plot, show_python
+from quantviz.ui.components.small_parts import legend_html, show_button, show_plot, show_python
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, number, plain, say, sentences, share, theme
 

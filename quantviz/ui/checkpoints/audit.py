@@ -17,10 +17,9 @@ from quantviz.figures.model_map_plot import model_map_figure
 from quantviz.jobs import Cost, Job, runner
 from quantviz.ui.checkpoints.reading import is_results, name_of, offered_now, path_of
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.phone_tables import number_column, numbers_written
-from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.components.small_parts import show_button, show_plot
 from quantviz.ui.shell.words import language, plain, say, say_error, theme
 
 if TYPE_CHECKING:

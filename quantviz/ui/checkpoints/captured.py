@@ -28,11 +28,10 @@ from quantviz.sources.local import local_version
 from quantviz.text import visible
 from quantviz.ui.checkpoints.best_methods import Capture, show_best_methods
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.phone_tables import numbers_written
-from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.components.small_parts import show_button, show_plot
 from quantviz.ui.components.tensor_cache import catalog_of
 from quantviz.ui.lab.dropped_files import CAPTURE, DroppedFiles, dropped_files
 from quantviz.ui.layers import state as layers

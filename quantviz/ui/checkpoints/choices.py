@@ -41,8 +41,8 @@ from quantviz.ui.checkpoints.state import (
     CheckpointsState,
     listed_recipes,
 )
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import choose_among
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.lab.dropped_files import MODEL, RUNS, dropped_files, dropped_kind
 from quantviz.ui.shell.words import language, say, say_error
 

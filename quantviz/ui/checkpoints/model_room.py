@@ -35,10 +35,9 @@ from quantviz.ui.checkpoints.model_state import (
 )
 from quantviz.ui.checkpoints.model_sums import show_field, show_predictors, sums_html
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState, change_model
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import choice_control, choose_among, show_controls
 from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.components.small_parts import term
+from quantviz.ui.components.small_parts import show_button, term
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import method_name, say, say_error

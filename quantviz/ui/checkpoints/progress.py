@@ -10,7 +10,7 @@ from quantviz.errors import QuantVizError
 from quantviz.jobs import runner
 from quantviz.ui.checkpoints.reading import cancel_scan, is_results, is_starting, path_of, scan_of
 from quantviz.ui.checkpoints.state import CheckpointsState
-from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.shell.words import language, plain, say, say_error
 
 if TYPE_CHECKING:

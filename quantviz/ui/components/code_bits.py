@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
-from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.shell.words import number, say
 
 

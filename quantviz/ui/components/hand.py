@@ -4,22 +4,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from quantviz.live.hand_payload import HandRuler, LessonRuler, large_payload, small_payload
+from quantviz.browser.packing import pack
+from quantviz.live.hand_payload import (
+    Arrays,
+    HandRuler,
+    LessonRuler,
+    curve_parts,
+    large_payload,
+    small_payload,
+)
 from quantviz.live.hand_words import Looks
 from quantviz.ui.components.class_wall import votes_on_ruler
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell.classroom import enlarge_ruler
-from quantviz.ui.shell.words import language, theme
+from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
+    from quantviz.analysis.range_error import RangeCurve
     from quantviz.quantization.explanation import Explanation
 
 _COMPONENT = "quantviz_hand"
 _SCRIPT = "hand_component"
+_CURVE = "quantviz_curve"
+_CURVE_KEY = "hand_curve"
 
 
 def show_hand(
@@ -78,3 +89,48 @@ def released(key: str) -> Mapping[str, Any] | None:
 
 def _looks() -> Looks:
     return Looks(language(), theme(), enlarge_ruler(), votes_on_ruler())
+
+
+# ---- the parts of the curve under a ruler that are computed after it is shown ------------------------
+
+
+@dataclass(frozen=True)
+class CurveMark:
+    """A range marked on the curve of the error against the range."""
+
+    #: The range's upper end.
+    at: float
+    mse: float
+    #: Its full name, and the one on the curve.
+    name: str
+    label: str
+    #: The text form of the scheme that a tap takes.
+    scheme: str
+    #: Whether none has a smaller error: its name is written first.
+    best: bool = False
+
+    def payload(self, locked: bool) -> dict[str, object]:
+        """Return its data for the browser; `locked` marks cannot be taken."""
+        return {
+            "at": self.at,
+            "mse": self.mse,
+            "label": self.label,
+            "best": self.best,
+            "told": say("stage.range.take", what=self.name),
+            "take": None if locked else {"kind": "scheme", "scheme": self.scheme},
+        }
+
+
+def complete_curve(
+    key: str, chart: str, marks: Sequence[CurveMark], points: RangeCurve | None, *, locked: bool
+) -> None:
+    """Show on the ruler beside `chart` the parts of its curve `key` that are computed by now.
+
+    A tap on one of the `marks` takes it unless `locked`; `points` are the exact ones of a large tensor.
+    """
+    header: dict[str, Any] = {"key": key, "chart": chart, "marks": [mark.payload(locked) for mark in marks]}
+    arrays: Arrays = {}
+    if points is not None:
+        header["points"] = {}
+        arrays = {f"points.{name}": part for name, part in curve_parts(points).items()}
+    component(_CURVE, "curve_component")(key=_CURVE_KEY, data=pack(header, arrays))

@@ -1,4 +1,4 @@
-"""Small parts of the pages: plots, tables and legends as HTML, code, and words that explain themselves.
+"""Small parts of the pages: buttons, plots, tables and legends as HTML, code, words that explain themselves.
 
 Such a word is underlined by dots, its meaning shown on hover, focus or tap.
 """
@@ -11,10 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.ui.shell.classroom import enlarge
+from quantviz.ui.shell import errors
+from quantviz.ui.shell.classroom import enlarge, locked
+from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
     from quantviz.figures.payload import UncheckedFigure
+
+
+def show_button(label: str, key: str, on_click: Callable[..., None], *args: Any, **look: Any) -> None:
+    """Show a button that calls `on_click` with `args`; an error in it is shown as a sentence."""
+    st.button(label, key=key, on_click=errors.safely(on_click), args=args, **look)
+
+
+def offer(label: str, key: str, on_click: Callable[..., None], *args: Any, lock: str = "scheme") -> None:
+    """Show the button that applies an answer; it is grey where a teacher has locked its group of controls."""
+    shut = locked(lock)
+    show_button(label, key, on_click, *args, disabled=shut, help=say("room.locked") if shut else None)
 
 
 def show_plot(

@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.shell.words import plain, say
 
 

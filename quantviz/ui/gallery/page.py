@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import Control, show_controls, undo_controls
 from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.components.refusals import error_beside, show_error_beside, show_page_errors
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.gallery.board import SIGNS, show_board
 from quantviz.ui.gallery.both_ways import BugComparison, run_both_ways
 from quantviz.ui.gallery.program import given_words, place_words, show_program

@@ -10,8 +10,7 @@ import streamlit as st
 
 from quantviz.figures.numbers import number
 from quantviz.teaching.golf import BUDGET, HoleResults
-from quantviz.ui.components.buttons import show_button
-from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.components.small_parts import show_button, show_plot
 from quantviz.ui.components.tensor_cache import facts_of, kept, tensor_of
 from quantviz.ui.golf.scorecard import bits_words, db_words
 from quantviz.ui.golf.state import ask_for_par, par_is_shown

@@ -10,8 +10,8 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import Scheme
 from quantviz.teaching.golf import DECIMALS, HOLES, GolfRound, HoleResults, counts, total
 from quantviz.tensors.views import View
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.scheme_words import scheme_words
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.golf.state import clear_tries, lay_out, standing
 from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to

@@ -19,9 +19,9 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import GROUPS
 from quantviz.lab.state import LabState
 from quantviz.schemes.arithmetic_changes import TensorTraits
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.classroom_signs import show_prompt
 from quantviz.ui.components.refusals import show_page_errors
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.components.tensor_cache import notes_of, stored_of, study_of
 from quantviz.ui.lab.bars.answers import show_answers
 from quantviz.ui.lab.bars.scheme_bar import show_scheme

@@ -12,9 +12,8 @@ from quantviz.lab.layer_state import LayerState
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import switch
-from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.components.small_parts import show_button, show_plot
 from quantviz.ui.components.tensor_cache import loudness_of
 from quantviz.ui.layers.state import OWNER
 from quantviz.ui.layers.words import share_of

@@ -10,10 +10,9 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.layer_state import MOST_PAIRS, LayerState, SchemePair, pairs_compared
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.phone_tables import TableColumn, show_table
-from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.components.small_parts import show_button, show_plot
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
 from quantviz.ui.layers.words import both_bits, decibels, pair_name, show_sentence
 from quantviz.ui.shell import errors

@@ -12,9 +12,8 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number, short_number
 from quantviz.lab.layer_state import PAIRS, LayerState
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import choice_control, show_controls
-from quantviz.ui.components.small_parts import table_html
+from quantviz.ui.components.small_parts import show_button, table_html
 from quantviz.ui.layers.state import OWNER, SeenLayer
 from quantviz.ui.layers.words import pair_name
 from quantviz.ui.shell.words import count_text, language, plain, say, say_error, say_note, sentences

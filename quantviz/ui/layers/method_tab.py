@@ -16,10 +16,10 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import choice_control, show_controls
 from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.refusals import show_refused
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.components.stepped_work import SteppedWork
 from quantviz.ui.layers.rounding_picture import show_course, show_rounding
 from quantviz.ui.layers.scaling_pictures import show_awq, show_low_rank, show_rotation, show_smoothquant

@@ -11,10 +11,9 @@ from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import SHOWN, LayerPart, LayerState
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.controls import choose_among
-from quantviz.ui.components.small_parts import term
+from quantviz.ui.components.small_parts import show_button, term
 from quantviz.ui.layers.state import OWNER
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say, theme

@@ -11,10 +11,9 @@ import streamlit as st
 
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import choose_among, switch
 from quantviz.ui.components.dial import show_dial
-from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.components.small_parts import show_button, show_plot
 from quantviz.ui.layers.dial import curve_plot, decay_plot, mirrored_plot, spread_plot
 from quantviz.ui.layers.state import OWNER, SeenLayer, errors_of_chains, seen_layer
 from quantviz.ui.layers.words import compared, percent, show_sentence, show_terms

@@ -25,8 +25,7 @@ from quantviz.lab.layer_state import (
 from quantviz.schemes.calibration import ManualRange
 from quantviz.schemes.recipes import ALL_RECIPES, as_scheme
 from quantviz.text import text
-from quantviz.ui.components.buttons import show_button
-from quantviz.ui.components.small_parts import term
+from quantviz.ui.components.small_parts import show_button, term
 from quantviz.ui.layers.state import OWNER, SeenLayer
 from quantviz.ui.shell.words import language, method_name, plain, say, sentences, share, theme, unbroken
 

@@ -19,10 +19,10 @@ from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.plan import FIRST_HOUR, minutes
 from quantviz.teaching.lessons.progress import asked, reached
 from quantviz.teaching.lessons.thumbnails import thumbnails
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import Control, show_controls
 from quantviz.ui.components.lesson_place import PLACE, PROBLEMS, LessonPlace, go, show_focus
 from quantviz.ui.components.page_header import show_language, show_title_line, write_title
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.lessons import hands
 from quantviz.ui.lessons.answering import HANDS
 from quantviz.ui.lessons.progress import (

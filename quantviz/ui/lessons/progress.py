@@ -35,9 +35,9 @@ from quantviz.teaching.lessons.progress import (
     revealed,
 )
 from quantviz.ui.components import in_room
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say, say_error, sentences
 

@@ -10,10 +10,9 @@ import html
 import streamlit as st
 
 from quantviz.teaching.lessons.model import ChoiceQuestion, DirectionQuestion, Question
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.class_wall import running
 from quantviz.ui.components.controls import show_controls
-from quantviz.ui.components.small_parts import show_words_with_terms
+from quantviz.ui.components.small_parts import show_button, show_words_with_terms
 from quantviz.ui.lessons import hands, questions
 from quantviz.ui.lessons.answering import answer_key, open_question, show_rule
 from quantviz.ui.lessons.class_answers import show_class

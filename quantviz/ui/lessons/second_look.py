@@ -13,8 +13,8 @@ import streamlit as st
 from quantviz.teaching.lessons import lessons, sound_lessons
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.progress import LearnerAnswer, asked, reached, still_wrong, surely_wrong
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.lesson_place import LessonPlace, go
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.progress import answers, verdicts

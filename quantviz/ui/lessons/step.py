@@ -19,11 +19,10 @@ from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.formulas import HAND, Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.teaching.lessons.plan import FIRST_HOUR
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.class_wall import running
 from quantviz.ui.components.lesson_place import LessonPlace, go, go_on_from, show_focus
 from quantviz.ui.components.page_header import write_title
-from quantviz.ui.components.small_parts import show_python, show_words_with_terms, term
+from quantviz.ui.components.small_parts import show_button, show_python, show_words_with_terms, term
 from quantviz.ui.lessons.answering import comes_after_hand, offer_votes, show_questions
 from quantviz.ui.lessons.class_answers import mark_drags
 from quantviz.ui.lessons.moving import scene_in_hand

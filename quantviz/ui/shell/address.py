@@ -11,6 +11,7 @@ from typing import Any, cast
 import streamlit as st
 
 from quantviz.ui.shell.classroom import PARAMETER, PROMPT, ROOM
+from quantviz.ui.shell.run_facts import keep, kept
 
 #: The path of the page on the screen, and of the one before it where this run shows another.
 _PAGE = "page_shown"
@@ -42,26 +43,26 @@ try {
 
 def on_desk(key: str) -> str:
     """Return the session's key of a value of the Lab: golf has a desk with such values of its own."""
-    return f"{st.session_state.get(_DESK, '')}{key}"
+    return kept(_DESK, "") + key
 
 
 def go_to_lab_desk() -> None:
     """Have the controls work on the Lab's own desk, to which another page turns."""
-    st.session_state[_DESK] = ""
+    keep(_DESK, "")
 
 
 def arrive(page: str) -> None:
     """Note the path of the page that this run shows, and what the address asks it for."""
-    st.session_state[_DESK] = "golf_" if page == "golf" else ""
-    before = st.session_state.get(_PAGE)
+    keep(_DESK, "golf_" if page == "golf" else "")
+    before = kept(_PAGE, None)
     st.session_state[_FROM] = before if before != page else None
-    st.session_state[_PAGE] = page
+    keep(_PAGE, page)
     listen()
 
 
 def page_shown() -> str:
     """Return the path of the page on the screen; "" for the front door."""
-    return cast(str, st.session_state.get(_PAGE, ""))
+    return kept(_PAGE, None) or ""
 
 
 def write(wanted: dict[str, str]) -> None:
@@ -91,16 +92,16 @@ def listen() -> None:
     came = bool(asked) and before is not None and present != _written(before)
     if (came or WENT in present) and present != _written(page_shown()):
         _remember(present)
-        st.session_state[_ASKED] = page_shown(), asked
+        keep(_ASKED, (page_shown(), asked))
 
 
 def asked_for(page: str, *, first: bool = False) -> dict[str, str] | None:
     """Return the parameters of the state that the address asks a page for, once for each: any address does in
     a session's `first` look at the page, later one that `listen` has noted. None where it asks for none.
     """
-    noted = st.session_state.get(_ASKED)
+    noted: tuple[str, dict[str, str]] | None = kept(_ASKED, None)
     if noted is not None and (first or noted[0] == page):
-        st.session_state[_ASKED] = None
+        keep(_ASKED, None)
     if first:
         present = st.query_params.to_dict()
         _remember(present)

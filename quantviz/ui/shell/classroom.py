@@ -5,7 +5,6 @@ its figures are.
 from __future__ import annotations
 
 import dataclasses
-from contextvars import ContextVar
 from typing import cast
 
 import streamlit as st
@@ -13,6 +12,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import BREAKPOINTS
 from quantviz.lab.classroom import CLOSED, Classroom, read_code, read_prompt
+from quantviz.ui.shell.run_facts import fact, keep, kept
 
 #: The link's parameters: the classroom, the question to those who open the link, and the code of their room.
 PARAMETER = "k"
@@ -21,8 +21,6 @@ ROOM = "room"
 _ROOM = "classroom"
 _PROBLEM = "classroom_problem"
 _WITHHELD = "classroom_withheld"
-#: The classroom while a run goes on, which has a thread of its own: each part of the page asks for it.
-_HERE: ContextVar[Classroom | None] = ContextVar("here", default=None)
 _LETTERS = "letters_size"
 #: Pixels of the page's letters for which figures are laid out, and the most that they follow.
 _USUAL_LETTERS = 15.0
@@ -48,22 +46,13 @@ LESSON_WIDTH = 704
 _NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
 
 
-def begin() -> None:
-    """Look for the run's classroom once, at its start."""
-    _HERE.set(None)
-
-
 def classroom() -> Classroom:
     """Return the session's classroom, read from its first address; `CLOSED` where that is damaged."""
-    here = _HERE.get()
-    if here is not None:
-        return here
-    room = st.session_state.get(_ROOM)
+    room: Classroom | None = kept(_ROOM, None)
     if room is None:
         room = _asked_for()
-        st.session_state[_ROOM] = room
-    _HERE.set(cast(Classroom, room))
-    return cast(Classroom, room)
+        keep(_ROOM, room)
+    return room
 
 
 def _asked_for() -> Classroom:
@@ -83,21 +72,20 @@ def _asked_for() -> Classroom:
 
 def enter(room: Classroom) -> None:
     """Take another classroom."""
-    st.session_state[_ROOM] = room
-    _HERE.set(room)
+    keep(_ROOM, room)
     st.session_state.pop(_PROBLEM, None)
 
 
 def visible(part: str) -> bool:
     """Return whether a part of `classroom.HIDEABLE` is shown. Hidden parts are never sent to the browser."""
     room = classroom()
-    left_out = room.hidden | st.session_state.get(_WITHHELD, frozenset())
+    left_out = room.hidden | kept(_WITHHELD, frozenset())
     return part not in left_out and not (room.projector and part in _NOT_PROJECTED)
 
 
 def withhold(parts: frozenset[str]) -> None:
     """Leave out some parts, from now on until others are named, besides those of the link."""
-    st.session_state[_WITHHELD] = parts
+    keep(_WITHHELD, parts)
 
 
 def locked(group: str) -> bool:
@@ -134,10 +122,13 @@ def note_letters(size: float) -> None:
 
 def noted(what: str, usual: float) -> float:
     """Return the pixels that the browser noted of "room", "letters" or "height"; else the usual ones."""
-    written = st.context.cookies.get(NOTED, "").split("_")
-    known = dict(zip(_BELIEVED, written, strict=False)).get(what, "")
-    pixels = int(known) if known.isdecimal() and len(known) < 5 else 0
-    return pixels if pixels in _BELIEVED[what] else usual
+
+    def read() -> dict[str, float]:
+        written = zip(_BELIEVED, st.context.cookies.get(NOTED, "").split("_"), strict=False)
+        pixels = {each: int(size) for each, size in written if size.isdecimal() and len(size) < 5}
+        return {each: size for each, size in pixels.items() if size in _BELIEVED[each]}
+
+    return fact(NOTED, read).get(what, usual)
 
 
 def letters() -> float:

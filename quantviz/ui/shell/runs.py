@@ -13,7 +13,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.public_calls import inside
 from quantviz.streaming.compiling import without_compiling
-from quantviz.ui.shell import classroom, session, words
+from quantviz.ui.shell import run_facts, session
 from quantviz.ui.shell.events import refused
 from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.words import say, say_error
@@ -57,8 +57,7 @@ def fragment(function: Callable[..., None], run_every: float | None = None) -> C
     def run(*args: Any, **kwargs: Any) -> None:
         if run_queue().held:  # as a part of the whole page's run
             return function(*args, **kwargs)
-        classroom.begin()
-        words.begin()
+        run_facts.begin()
         with run_queue().take(), error_boundary(), without_compiling(), inside():
             function(*args, **kwargs)
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from contextvars import ContextVar
 from types import MappingProxyType
 
 import streamlit as st
@@ -18,11 +17,10 @@ from quantviz.schemes.text_form import read_head, split_outside_parentheses
 from quantviz.sources import Source
 from quantviz.text import DEFAULT_LANGUAGE, catalogue, languages, text
 from quantviz.ui.shell.classroom import classroom
+from quantviz.ui.shell.run_facts import keep, kept
 
 #: The session's language, one of `languages()`.
 _LANGUAGE = "language"
-#: The same while a run goes on, which has a thread of its own.
-_SPOKEN: ContextVar[str | None] = ContextVar("spoken", default=None)
 #: Marks that Streamlit makes into links, icons and arrows after Markdown's own escapes; a word joiner keeps
 #: them text.
 _ACTIVE = re.compile(r":(?=//|\w)|www(?=\.)|@|&(?=#?\w+;)|-(?=[->])|<(?=-)")
@@ -33,22 +31,14 @@ _WITHIN_NUMBERS = re.compile(r"(?<=[\d∞]) (?=%|dB\b|×)|(?<=\w) (?== )|(?<=[=�
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|$~:^=])")
 
 
-def begin() -> None:
-    """Look for the run's language once, at its start: each sentence asks for it, and each look takes time."""
-    _SPOKEN.set(None)
-    _SPOKEN.set(language())
-
-
 def language() -> str:
     """Return the session's language: chosen, else the link's, else the browser's, else English."""
-    spoken = _SPOKEN.get()
-    if spoken is not None:
-        return spoken
-    chosen = st.session_state.get(_LANGUAGE)
+    chosen: str | None = kept(_LANGUAGE, None)
     if chosen is None:
         wanted = st.query_params.get("lang") or (st.context.locale or DEFAULT_LANGUAGE).partition("-")[0]
-        chosen = st.session_state[_LANGUAGE] = wanted if wanted in languages() else DEFAULT_LANGUAGE
-    return str(chosen)
+        chosen = wanted if wanted in languages() else DEFAULT_LANGUAGE
+        keep(_LANGUAGE, chosen)
+    return chosen
 
 
 def set_language(name: str | None) -> None:
@@ -56,8 +46,7 @@ def set_language(name: str | None) -> None:
     loaded, changes nothing.
     """
     if name in languages():
-        st.session_state[_LANGUAGE] = name
-        _SPOKEN.set(None)
+        keep(_LANGUAGE, name)
 
 
 def theme() -> str:

@@ -16,9 +16,9 @@ from quantviz.rooms.room import FEWEST, Room
 from quantviz.rooms.serving import rooms
 from quantviz.teaching.lessons.model import ChoiceQuestion, DirectionQuestion
 from quantviz.text import templates
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.clipboard import qr_image
 from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.lessons.questions import lettered, option_texts
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.startup import run_queue

@@ -24,13 +24,13 @@ from quantviz.lab.share_links import short_link, write_address
 from quantviz.lab.state import LabState, opening
 from quantviz.teaching.lessons import lessons, sound_lessons
 from quantviz.text import languages
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.classroom_signs import project
 from quantviz.ui.components.clipboard import app_for_all, copy_button, show_code
 from quantviz.ui.components.controls import Control, choice_control, choose_among, show_controls
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.refusals import show_page_errors
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import written

@@ -11,7 +11,7 @@ from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.rooms.plan import Plan, Stop
 from quantviz.teaching.lessons.formulas import HERE, Scenes
 from quantviz.teaching.lessons.model import LessonStep
-from quantviz.ui.components.buttons import show_button
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.lessons.questions import lettered, option_texts, truth_told
 from quantviz.ui.shell.words import language, say
 

@@ -13,10 +13,10 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import ALL_RECIPES, recipe_name
 from quantviz.text import visible as spelled_out
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.cell import show_cell_inputs
 from quantviz.ui.components.controls import show_undo
 from quantviz.ui.components.lesson_place import go
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.lab.bars.scheme_bar import further_changes
 from quantviz.ui.lab.from_map import open_place
 from quantviz.ui.lab.picture.navigation import block_words

@@ -17,12 +17,11 @@ from quantviz.schemes.calibration import ManualRange
 from quantviz.schemes.granularity import Flat, Granularity, PerChannel, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
-from quantviz.ui.components.buttons import offer
 from quantviz.ui.components.controls import switch
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import TableColumn, room_beside_ruler, show_table
 from quantviz.ui.components.scheme_words import part_words
-from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.components.small_parts import offer, show_plot
 from quantviz.ui.components.tensor_cache import ask_study_of, heavy_fact, inputs_of, searches
 from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY

@@ -12,11 +12,11 @@ from quantviz.analysis.better_schemes import gain_db, is_by_inputs
 from quantviz.analysis.recipe_ranking import CURRENT, RecipeRow, answer, best_within, recipe_rows, row_of
 from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES, current_recipe
-from quantviz.ui.components.buttons import offer
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import TableColumn, is_phone, show_table
 from quantviz.ui.components.refusals import show_refused
+from quantviz.ui.components.small_parts import offer
 from quantviz.ui.components.tensor_cache import heavy_fact
 from quantviz.ui.lab.bars.engine_controls import group_of
 from quantviz.ui.lab.compare import compared_engines, compared_schemes, engine_comparison

@@ -19,11 +19,11 @@ from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
 from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.buttons import offer, show_button
 from quantviz.ui.components.controls import choose_among, switch
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.scheme_words import convention_option, part_words
+from quantviz.ui.components.small_parts import offer, show_button
 from quantviz.ui.components.tensor_cache import heavy_fact
 from quantviz.ui.lab.compare.schemes_beside import choose_beside, show_schemes_beside
 from quantviz.ui.lab.picture.navigation import block_words

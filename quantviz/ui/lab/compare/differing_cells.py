@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.lab.state import LabState
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.scheme_words import field_name, value_words
-from quantviz.ui.components.small_parts import table_html
+from quantviz.ui.components.small_parts import show_button, table_html
 from quantviz.ui.lab.compare.compared_engines import ComparisonView, engine_name, rule_name
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import visible

@@ -20,9 +20,9 @@ from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.typed import Typed
 from quantviz.tensors.views import MOST_WHOLE, View
-from quantviz.ui.components.buttons import show_button
 from quantviz.ui.components.controls import choose_among, hold_text
 from quantviz.ui.components.scheme_words import engines_found, part_words
+from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.lab.compare.compared_engines import (
     LEFT_OUT,
     LIGHTS,

@@ -22,13 +22,13 @@ from quantviz.schemes.calibration import MSE, Calibration, MinMax, Percentile
 from quantviz.schemes.engine_calibrations import EntropyONNXRuntime, EntropyTensorRT, MSETorch
 from quantviz.schemes.formats import MOST_OWN_VALUES
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.buttons import offer
 from quantviz.ui.components.controls import switch
-from quantviz.ui.components.hand_curve import CurveMark, complete_curve
+from quantviz.ui.components.hand import CurveMark, complete_curve
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import TableColumn, is_phone, room_beside_ruler, show_table
 from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.scheme_words import calibration_words, part_words
+from quantviz.ui.components.small_parts import offer
 from quantviz.ui.components.tensor_cache import ask_study_of, heavy_fact, kept
 from quantviz.ui.lab.bars.scheme_bar import other_granularities
 from quantviz.ui.lab.picture.navigation import block_words

@@ -1,0 +1,44 @@
+"""Facts of a session that stay while a run goes on: looked up once a run, however many parts ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import streamlit as st
+
+T = TypeVar("T")
+
+#: The facts of the run of this thread; None where no run has begun, as in a callback.
+_FACTS: ContextVar[dict[str, Any] | None] = ContextVar("facts", default=None)
+
+
+def begin() -> None:
+    """Look for the facts anew, at the start of a run."""
+    _FACTS.set({})
+
+
+def fact(key: str, find: Callable[[], T]) -> T:
+    """Return the run's fact `key`, found by `find` once a run."""
+    facts = _FACTS.get()
+    if facts is None:
+        return find()
+    if key not in facts:
+        facts[key] = find()
+    found: T = facts[key]
+    return found
+
+
+def kept(key: str, usual: T) -> T:
+    """Return the value that the session keeps under `key`; else the usual one."""
+    value: T = fact(key, lambda: st.session_state.get(key, usual))
+    return value
+
+
+def keep(key: str, value: object) -> None:
+    """Keep a value in the session, for this run and later ones."""
+    st.session_state[key] = value
+    facts = _FACTS.get()
+    if facts is not None:
+        facts[key] = value
