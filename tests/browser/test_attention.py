@@ -2,17 +2,25 @@
 
 from playwright.sync_api import expect
 
-from tests.browser.test_layers import APP, DRAWN, SETTLED, Y, place
+from tests.helpers import ROOT
 from tests.helpers.browser import wait_idle
+
+#: Where a score is on the screen, of a query and a token; nothing before the picture has its height.
+PLACE = """([query, token]) => {
+    const { gd, known } = window.__quantviz?.pictures.get("layers_picture") ?? {};
+    if (!gd?._fullLayout || Math.abs(known.height - gd.parentElement.clientHeight) > 1) return null;
+    const box = gd.querySelector(".svg-container").getBoundingClientRect();
+    const { xaxis3: x, yaxis3: y } = gd._fullLayout;
+    return [box.x + x._offset + x.l2p(token), box.y + y._offset + y.l2p(query)];
+}"""
 
 
 def test_a_click_on_a_score_opens_its_arithmetic_and_the_link_has_it(new_page, serve):
     page = new_page()
-    page.goto(f"{serve(APP)}/attention")
-    page.wait_for_selector(DRAWN, state="attached")
-    page.wait_for_function(SETTLED)
+    page.goto(f"{serve(ROOT / 'app.py')}/attention")
+    page.wait_for_function(PLACE, arg=[12, 7])
     wait_idle(page)
-    page.mouse.click(*place(page, Y, 12, 7))
+    page.mouse.click(*page.evaluate(PLACE, [12, 7]))
     steps = page.locator(".qv-steps-told li")
     expect(steps).to_have_count(4)
     wait_idle(page)
