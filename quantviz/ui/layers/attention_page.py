@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 from collections.abc import Mapping
 from pathlib import Path
@@ -80,7 +81,16 @@ def show_page() -> None:
 
 
 def _settled(state: AttentionState, view: AttentionView) -> AttentionState:
-    """Return the state with the ends of the error's colours, which stay from now on."""
+    """Return the state limited to its heads, with the ends of the error's colours, which stay from now on."""
+    look = view.look
+    state = dataclasses.replace(
+        state,
+        head=look.head,
+        product=look.product,
+        lines=state.lines if look.lines else None,
+        cell=look.cell,
+        channel=look.channel,
+    )
     if state.shown != "error" or all(state.held or (0,)):
         return state
     reach = tuple(float(f"{part.largest:.3g}") for part in (view.picture.x, view.picture.w, view.picture.y))
