@@ -168,7 +168,7 @@ def test_values_that_all_stand_in_one_line_are_not_counted_as_many():
         for language in languages()
     ]
     assert words == [
-        "**INT16**: all its 65,536 values in one line.",
+        "**INT16**: all 65,536 values in one line.",
         "**INT16**：全部 65,536 个值画成一条线。",
     ]
 
