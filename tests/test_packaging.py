@@ -213,7 +213,7 @@ def test_the_command_serves_from_the_wheel_as_from_a_clone(installed, tmp_path):
             for _ in range(200):
                 with (
                     contextlib.suppress(OSError),
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=2) as answer,
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2) as answer,
                 ):
                     health = answer.read().decode()
                     break
