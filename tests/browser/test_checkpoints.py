@@ -151,6 +151,7 @@ def test_a_dot_of_the_adder_s_schemes_opens_its_scheme(new_page, serve):
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.wait_for_function("location.search.includes('bits=2')")
     page.locator(".qv-sums", has_text="Of 1,000 sums 0 are right").wait_for()
+    wait_idle(page)
     # One press goes back by all that the dot has chosen.
     page.keyboard.press("Control+z")
     page.wait_for_function("!location.search.includes('bits=')")
