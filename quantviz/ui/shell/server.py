@@ -304,7 +304,7 @@ class Styled:
         name = scope["path"].rpartition("/")[2]
         draws = name in self._drawn and self._drawn[name] in scope["query_string"].decode("latin-1")
         ahead = _AHEAD.format(drawing_script()) if draws and drawing_script() else ""
-        embedded = "embed=true" in scope["query_string"].decode("latin-1").split("&")
+        embedded = b"embed=true" in scope.get("query_string", b"").split(b"&")
         style = (ahead + first_style(name, self._sheets, embedded=embedded)).encode() + _ROOT
         plain = [header for header in scope["headers"] if header[0] not in _OTHER_FORMS]
         started: list[_Message] = []
