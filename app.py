@@ -4,11 +4,13 @@
 runs it for each session.
 """
 
+from functools import partial
 from typing import Literal
 
 import streamlit as st
 from starlette.middleware import Middleware
 
+from quantviz.jobs import Job
 from quantviz.public_calls import inside
 from quantviz.sources.limits import Limits
 from quantviz.streaming.compiling import without_compiling
@@ -42,6 +44,7 @@ AHEAD = Ahead(
 #: Style sheets of each page that has its own, below `quantviz/ui`: a page is sent with them.
 SHEETS = {
     "": ("home/home.css",),
+    "attention": ("layers/layers.css", "layers/attention.css"),
     "checkpoints": ("checkpoints/checkpoints.css", "checkpoints/models.css"),
     "golf": ("lab/lab.css", "golf/golf.css"),
     "lab": ("lab/lab.css",),
@@ -49,14 +52,22 @@ SHEETS = {
     "lessons": ("lessons/title_room.css",),
 }
 #: Pages that draw as soon as they are there, and what their address has in its query then.
-DRAWN = {"checkpoints": "", "formats": "", "golf": "", "lab": "", "layers": "", "lessons": "l="}
+DRAWN = {
+    "attention": "",
+    "checkpoints": "",
+    "formats": "",
+    "golf": "",
+    "lab": "",
+    "layers": "",
+    "lessons": "l=",
+}
 
 
-def begin_work() -> None:
-    """Begin the work of a server that has just started."""
+def begin_work() -> Job[None]:
+    """Begin the work of a server that has just started; return the job."""
     from quantviz.ui.checkpoints.reading import prepare_scans
 
-    prepare_scans()
+    return prepare_scans()
 
 
 def show_page() -> None:
@@ -69,17 +80,19 @@ def show_page() -> None:
     run_facts.begin()
     tab.begin()
     home = st.Page("pages/home/home.py", title=say("pages.home"), url_path="home", default=True)
+    # Reached from a page to which they belong: the lessons, or the layers.
+    hidden = partial(st.Page, visibility="hidden")
     sections = {
         "learn": [
             st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
             st.Page("pages/learn/formats.py", title=say("pages.formats"), url_path="formats"),
             st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
-            # Reached from the lessons, to which it belongs.
-            st.Page("pages/learn/golf.py", title=say("pages.golf"), url_path="golf", visibility="hidden"),
+            hidden("pages/learn/golf.py", title=say("pages.golf"), url_path="golf"),
         ],
         "explore": [
             st.Page("pages/explore/checkpoints.py", title=say("pages.checkpoints"), url_path="checkpoints"),
             st.Page("pages/explore/layers.py", title=say("pages.layers"), url_path="layers"),
+            hidden("pages/explore/attention.py", title=say("pages.attention"), url_path="attention"),
             st.Page("pages/lab/playground.py", title=say("pages.lab"), url_path="lab"),
         ],
         "teach": [st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher")],

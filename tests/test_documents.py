@@ -397,7 +397,8 @@ def test_the_commands_python_runs(tmp_path, monkeypatch, capsys):
         "quantized": torch.nn.Linear(16, 8),
         "batches": [inputs],
     }
-    given |= {"weight": weight, "inputs": inputs, "bias": bias, "ids": [1, 2]}
+    codes = torch.arange(8, dtype=torch.int8)[None]
+    given |= {"weight": weight, "inputs": inputs, "bias": bias, "ids": [1, 2], "codes": codes}
     for block in code(DOCUMENTS["quantviz/cli/README.md"], "python"):
         exec(compile(block, "quantviz/cli/README.md", "exec"), given)
     steps = capsys.readouterr().out.splitlines()

@@ -245,7 +245,7 @@ ALLOWED = {
     " ui/shell",
     "ui/home": "browser compiled errors figures lab models schemes sources text ui/components ui/lab"
     " ui/shell",
-    "ui/drop": "checkpoints errors models sources text ui/checkpoints ui/lab ui/shell",
+    "ui/drop": "checkpoints errors lab models sources text ui/checkpoints ui/lab ui/layers ui/shell",
 }
 
 

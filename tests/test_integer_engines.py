@@ -69,6 +69,18 @@ CHANGED = (
     ("qnnpack", "output_scale", "division", "quantized.linear, qnnpack"),
     ("onednn", "zero_point", "after_rounding", "quantized.linear, onednn"),
     ("onednn", "limits_before", "none", "quantized.linear, onednn"),
+    (
+        "litert_16x8",
+        "requantization",
+        qv.REQUANTIZATIONS["float64"],
+        "CONV_2D 16×8, reference",
+    ),
+    (
+        "litert_16x8_connected",
+        "requantization",
+        qv.REQUANTIZATIONS["fixed_point_16"],
+        "FULLY_CONNECTED 16×8, reference",
+    ),
     ("onnxruntime_avx2", "pairs", "exact", "QGemm, AVX2 (recorded)"),
     ("fbgemm_avx2", "pairs", "exact", "quantized.linear, fbgemm, AVX2 (recorded)"),
 )

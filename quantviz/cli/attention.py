@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +16,6 @@ if TYPE_CHECKING:
     from quantviz.models.attending import AttentionResult
     from quantviz.sources.files import Catalog
 
-#: The last words of a tensor's name by which it is queries, keys or values.
-_WORDS: Mapping[str, tuple[str, ...]] = {
-    "q": ("q", "query", "queries"),
-    "k": ("k", "key", "keys"),
-    "v": ("v", "value", "values"),
-}
 _SCHEMES = ("keys", "values", "scores", "queries", "weights")
 _NONE = "none"
 
@@ -154,18 +146,14 @@ def _answered(request: _Request) -> AttentionResult:
 
 def _parts(catalog: Catalog, request: _Request) -> dict[str, str]:
     """Return the names of queries, keys and values: those before which NAME stands, or the only ones."""
-    by_start: dict[str, dict[str, str]] = {}
-    for name in catalog.names:
-        before, word = re.fullmatch(r"(.*?)([^\W_]*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
-        for part, words in _WORDS.items():
-            if word.casefold() in words:
-                by_start.setdefault(before, {})[part] = name
-    whole = {before: parts for before, parts in by_start.items() if {"q", "k"} <= parts.keys()}
+    from quantviz.models.heads import names_of_heads
+
+    whole = names_of_heads(tuple(catalog.names))
     if request.name is not None:
-        whole = {before: parts for before, parts in whole.items() if before.rstrip("._/-") == request.name}
+        whole = {name: parts for name, parts in whole.items() if name == request.name}
     if len(whole) != 1:
         key = "cli.which_attention" if whole else "cli.no_attention"
-        known = [before.rstrip("._/-") for before in whole] or catalog.names[:8]
+        known = list(whole) or catalog.names[:8]
         raise QuantVizError(key, file=request.file, count=len(whole), names=", ".join(known))
     (parts,) = whole.values()
     return parts

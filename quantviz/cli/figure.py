@@ -84,10 +84,7 @@ def figure(
     page that works offline, in which a small tensor can be quantized anew by hand; .svg, .png
     and .pdf need the extra images and a Chrome or Chromium.
     """
-    if output.format != "html" and find_spec("kaleido") is None:
-        raise QuantVizError("cli.needs_kaleido", format=output.format)
-    if find_spec("plotly") is None:
-        raise QuantVizError("cli.needs_plotly")
+    refuse_undrawn(output)
     from quantviz.analysis.study import Study
     from quantviz.export.html_page import breakable
     from quantviz.figures.arrangement import PanelsStyle
@@ -100,10 +97,18 @@ def figure(
     facts = _facts(study, scheme)
     if output.format == "html":
         page = None if cdn else _live(study, chosen.title, style)
-        put(output, page or _page(study_figure(study, style), chosen.title, facts, style, cdn))
+        put(output, page or page_of(study_figure(study, style), chosen.title, facts, style, cdn))
     else:
         drawn = study_figure(study, style, note=str(breakable(f"{chosen.title} · {facts}", "")))
-        put(output, _picture(drawn, output.format, width.finer))
+        put(output, picture_of(drawn, output.format, width.finer))
+
+
+def refuse_undrawn(output: Output) -> None:
+    """Raise a `QuantVizError` where a package is missing that draws this output."""
+    if output.format != "html" and find_spec("kaleido") is None:
+        raise QuantVizError("cli.needs_kaleido", format=output.format)
+    if find_spec("plotly") is None:
+        raise QuantVizError("cli.needs_plotly")
 
 
 def _live(study: Study, title: str, style: PanelsStyle) -> str | None:
@@ -115,7 +120,8 @@ def _live(study: Study, title: str, style: PanelsStyle) -> str | None:
     return None if page.problem else page.html()
 
 
-def _page(drawn: Any, title: str, facts: str, style: PanelsStyle, cdn: bool) -> str:
+def page_of(drawn: Any, title: str, facts: str, style: PanelsStyle, cdn: bool) -> str:
+    """Return a figure as a page that works offline, or with `cdn` one that loads plotly."""
     from quantviz.export.html_page import html_page
     from quantviz.figures.panels import PANELS_CONFIG
     from quantviz.figures.theme import THEMES
@@ -135,7 +141,12 @@ def _page(drawn: Any, title: str, facts: str, style: PanelsStyle, cdn: bool) -> 
     )
 
 
-def _picture(drawn: Any, form: str, finer: float) -> bytes:
+def picture_of(drawn: Any, form: str, finer: float = _FINER) -> bytes:
+    """Return a figure as a picture: "svg", "png" with `finer` pixels for each of its own, or "pdf".
+
+    Raises:
+        QuantVizError: There is no browser that draws it.
+    """
     try:
         picture: bytes = drawn.to_image(format=form, scale=finer if form == "png" else 1)
     except (RuntimeError, OSError) as error:  # kaleido's, of a browser that is missing or does not start

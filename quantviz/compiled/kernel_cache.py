@@ -31,8 +31,9 @@ def has_numba() -> bool:
     return os.environ.get("NUMBA_DISABLE_JIT", "").strip() in ("", "0")
 
 
-#: Folders that no kernel's module imports: they draw and show. A test holds this against the imports.
-_ABOVE = ("browser", "checkpoints", "cli", "export", "figures", "lab", "teaching", "ui")
+#: Folders that no kernel's module imports: they draw and show. A test holds this against the imports. A wheel
+#: has the app in `_app`, a clone beside the package: kernels of one are those of the other.
+_ABOVE = ("_app", "browser", "checkpoints", "cli", "export", "figures", "lab", "teaching", "ui")
 
 
 @cache

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quantviz.figures.numbers import digits_for, number
+from quantviz.figures.numbers import digits_for, number, raised
 from quantviz.schemes.formats import entry_of
 
 if TYPE_CHECKING:
@@ -326,12 +326,16 @@ def _bits_words(why: Explanation, say: Say) -> str:
     power = layout.smallest_exponent if subnormal else field - layout.bias
     whole = ("0" if subnormal else "1") + (f" + {fraction}/{1 << layout.mantissa}" if layout.mantissa else "")
     minus = "−" if sign == "1" else ""
-    raised = str(power).translate(_RAISED)
-    return say("cell.code.float", bits=bits, names=names, sum=f"{minus}2{raised} × ({whole})", value=value)
+    return say(
+        "cell.code.float",
+        bits=bits,
+        names=names,
+        sum=f"{minus}2{raised(str(power))} × ({whole})",
+        value=value,
+    )
 
 
 _BIT_NAMES = ("sign", "exponent", "mantissa")
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 #: The fact after the last step whose key begins so: its name, and the function of its words.

@@ -91,7 +91,7 @@ def multiplication_figure(
 def _axes(picture: LayerPicture, place: _PartLayout, axis: dict[str, Any], language: str) -> dict[str, Any]:
     """Return the axes of the parts by their names: each is `axis` with the cells of its part."""
     token, channel, output = (
-        text(f"layer_picture.axes.{name}", language) for name in ("token", "input", "output")
+        text(f"{picture.words}.axes.{name}", language) for name in ("token", "input", "output")
     )
     across = {"x": (0.0, place.left), "w": (place.right, 1.0), "y": (place.right, 1.0)}
     up = {"x": (0.0, place.low), "w": (place.high, 1.0), "y": (0.0, place.low)}
@@ -185,12 +185,13 @@ def _names(picture: LayerPicture, ends: ColourEnds, place: _PartLayout, language
     corners = {"x": (0.0, place.low), "w": (place.right, 1.0), "y": (place.right, place.low)}
     for name, (x, y) in corners.items():
         reach = _reach(getattr(picture, name), getattr(ends, name), shown, language)
-        words = text(f"layer_picture.{shown}.{name}", language)
+        words = text(f"{picture.words}.{shown}.{name}", language)
         yield _annotation(f"<b>{words}</b> {reach}", x, y, "left", "bottom", theme.text)
     ramp = theme.errors if shown == "error" else theme.values
     shades = (ramp[round(at * (len(ramp) - 1) / (_SQUARES - 1))] for at in range(_SQUARES))
     squares = "".join(f'<span style="color:{shade}">■</span>' for shade in shades)
     held = f'<span style="color:{theme.accent}">▍</span>{text("layer_picture.held_back", language)}'
+    held = held if picture.holds_back else ""
     legend = _annotation(f"{held}  − {squares} +", place.left, place.low, "right", "bottom", theme.muted)
     yield {**legend, "yshift": _LEGEND}
 
@@ -228,7 +229,7 @@ def multiplication_alt(picture: LayerPicture, ends: ColourEnds, language: str = 
         for edges in (picture.x.row_edges, picture.x.col_edges, picture.y.col_edges)
     )
     return text(
-        "layer_picture.alt",
+        f"{picture.words}.alt",
         language,
         shown=text(f"layer_picture.{picture.shown}.all", language),
         tokens=tokens,

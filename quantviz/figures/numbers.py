@@ -7,6 +7,18 @@ import unicodedata
 from dataclasses import dataclass
 from decimal import Decimal
 
+#: The digits of a power.
+_RAISED = str.maketrans("-−0123456789", "⁻⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def raised(power: str) -> str:
+    """Return a whole number as a power is written.
+
+    >>> "2" + raised("-20")
+    '2⁻²⁰'
+    """
+    return power.translate(_RAISED)
+
 
 def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
     """Return `value` to `digits` significant digits.

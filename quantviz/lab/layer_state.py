@@ -212,6 +212,11 @@ def read_pair(form: str) -> SchemePair:
     return SchemePair(_read_scheme(weights), _read_scheme(rest[0]), static=len(rest) == 1)
 
 
+#: The codecs of a scheme, of a cell, of a part in view, and of the ends of an error's colours.
+SCHEME = codec(_read_scheme)
+CELL = codec(_read_cell, lambda cell: ".".join(map(str, cell)))
+LINES = codec(_read_lines)
+HELD = codec(_read_held, lambda ends: "_".join(map(repr, ends)))
 _NAMED = one_of(lambda: SHOWN)
 #: Links of before have rounded values, which codes took the place of.
 _VALUES = dataclasses.replace(
@@ -246,8 +251,8 @@ class LayerState(PageState):
     source: LayerSource = field(link="l", codec=codec(parse_layer, write_layer), always=True)
     pair: SchemePair = field(
         link={
-            "w": _part("weights", codec(_read_scheme)),
-            "a": _part("inputs", codec(_read_scheme)),
+            "w": _part("weights", SCHEME),
+            "a": _part("inputs", SCHEME),
             "d": _part("static", _STATIC),
         },
         always=True,
@@ -257,20 +262,16 @@ class LayerState(PageState):
     #: Draws the tokens that are held back.
     seed: int = field(0, link="h", codec=_NUMBER)
     #: The selected output: token and output; None for the one with the largest error.
-    cell: tuple[int, int] | None = field(
-        None, link="c", codec=codec(_read_cell, lambda cell: ".".join(map(str, cell))), looks=True, of="l"
-    )
+    cell: tuple[int, int] | None = field(None, link="c", codec=CELL, looks=True, of="l")
     #: The input channel of the product whose steps are shown; None for the largest contribution.
     channel: int | None = field(None, link="j", codec=_NUMBER, looks=True, of="l")
     #: One of `SHOWN`.
     shown: str = field(SHOWN[0], link="e", codec=_VALUES, looks=True)
     #: The part in view; None for all.
-    lines: LayerPart | None = field(None, link="v", codec=codec(_read_lines), looks=True, of="l")
+    lines: LayerPart | None = field(None, link="v", codec=LINES, looks=True, of="l")
     #: The ends of the error's colours in X, W and Y, which stay until the layer changes; None for as far as
     #: the errors reach.
-    held: tuple[float, ...] | None = field(
-        None, link="z", codec=codec(_read_held, lambda ends: "_".join(map(repr, ends))), looks=True, of="l"
-    )
+    held: tuple[float, ...] | None = field(None, link="z", codec=HELD, looks=True, of="l")
     #: The pairs that are compared; none for `COMPARED`.
     compared: tuple[SchemePair, ...] = field(
         (), link="y", codec=codec(_read_pairs, lambda pairs: _BETWEEN.join(map(str, pairs)))

@@ -19,8 +19,8 @@ from quantviz.schemes.granularity import Shape
 from quantviz.tensors.blocks import viewed
 from quantviz.tensors.conversion import as_codes, as_plain
 
-#: Bits of a code at most: the accumulator of a longer one would not be int32.
-_CODE_BITS = 8
+#: Bits of a code at most: sums of longer ones are beyond int64.
+_CODE_BITS = 16
 #: Cells of patches at most, at 4 bytes each: a larger picture is cut into several.
 _MOST_CELLS = 2**31
 
@@ -43,7 +43,7 @@ class Codes(Picklable):
     scale: Any
     #: int32 codes of the value 0, of the same shape.
     zero_point: Any = 0
-    #: Id of an integer format of at most 8 bits.
+    #: Id of an integer format of at most 8 bits, or 16 with an engine whose sums are int64.
     number_format: str = "int8"
 
     def __post_init__(self) -> None:

@@ -15,6 +15,8 @@ from quantviz.quantization.requantizing import REQUANTIZATIONS, Requantization
 
 #: The activations that a layer's clamp can hold.
 ACTIVATIONS = ("none", "relu", "relu6")
+#: The formats of inputs, weights and outputs whose sums are int64.
+WIDE = ("int16", "int8", "int16")
 #: The formats of inputs and weights whose products AVX2 adds in pairs.
 PAIRED = ("uint8", "int8")
 
@@ -36,6 +38,8 @@ class IntegerEngine:
     output_scale: Literal["division", "reciprocal"] = "division"
     #: Whether two neighbouring products are added in 16 bits that saturate, as AVX2's u8·s8 instruction does.
     pairs: Literal["exact", "saturated"] = "exact"
+    #: The type of a sum of products: int32, or int64 of int16 inputs and int8 weights.
+    sums: Literal["int32", "int64"] = "int32"
     #: The form of the bias: int32 codes of scale S_x·S_w, or a real number that is added in float32.
     bias: Literal["int32", "real"] = "int32"
     #: The limits that are applied before rounding: "both", the "upper" one, or "none".
@@ -89,6 +93,22 @@ _ALL = (
         "ai-edge-litert 2.3.0 with XNNPACK: src/qs8-gemm/MRx16c8-avx512vnni.c.in",
         limits_before="upper",
         six="even_with_zero_point",
+    ),
+    IntegerEngine(
+        "litert_16x8",
+        REQUANTIZATIONS["fixed_point_16"],
+        "ai-edge-litert 2.3.0, int16 inputs: tflite/kernels/internal/common.h, MultiplyByQuantizedMultiplier",
+        sums="int64",
+        scale_product="float64",
+        scale_product_by_output="float64",
+    ),
+    IntegerEngine(
+        "litert_16x8_connected",
+        REQUANTIZATIONS["float64"],
+        "ai-edge-litert 2.3.0, int16 inputs: the reference kernel of FULLY_CONNECTED",
+        sums="int64",
+        scale_product="float64",
+        scale_product_by_output="float64",
     ),
     IntegerEngine(
         "cmsis_nn",

@@ -96,6 +96,12 @@ def _accumulation(engine: IntegerEngine) -> Operations:
             "acc = int32(dot_of_pairs(q_x, q_w))",
             lambda v: as_int32(accumulated_in_pairs(v["q_x"], v["q_w"])),
         )
+    elif engine.sums == "int64":
+        products = Operation(
+            "integer_products_64",
+            "acc = int64(dot(q_x, q_w))",
+            lambda v: accumulated(v["q_x"], v["q_w"]),
+        )
     else:
         products = Operation(
             "integer_products",

@@ -12,7 +12,7 @@ import torch
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.integer_codes import Codes
-from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES, PAIRED, IntegerEngine
+from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES, PAIRED, WIDE, IntegerEngine
 from quantviz.layers.integer_explanation import IntegerExplanation, steps_of_cell
 from quantviz.layers.integer_operations import accumulated, layer_operations, lost_in_pairs
 from quantviz.pickling import Picklable
@@ -27,6 +27,8 @@ from quantviz.tensors.conversion import as_accumulators, as_real
 from quantviz.text import table
 
 _INT32 = (-(2**31), 2**31 - 1)
+#: Bits of a code at most whose products are added in int32.
+_CODE_BITS = 8
 
 
 @checked_fields
@@ -41,8 +43,8 @@ class IntegerResult(Picklable):
     #: One scale and zero point, and the format of the outputs' codes.
     outputs: QParams
     number_format: str
-    #: int32 codes (outputs,) of scale S_x · S_w and zero point 0, (tokens, outputs) where each token has its
-    #: own S_x, or float32 numbers where the engine adds these; none where the layer has no bias.
+    #: Codes (outputs,) of scale S_x · S_w and zero point 0, in the type of the sums, (tokens, outputs) where
+    #: each token has its own S_x, or float32 numbers where the engine adds these; none without a bias.
     bias: torch.Tensor | None
     #: Id of the engine, one of `INTEGER_ENGINES`.
     engine: str
@@ -144,7 +146,7 @@ class IntegerResult(Picklable):
         if self.bias is not None and self.bias.dtype == torch.int32:
             sums = sums + self.bias
         wrapped = int(((sums < _INT32[0]) | (sums > _INT32[1])).sum())
-        if wrapped:
+        if wrapped and self._engine.sums == "int32":
             notes.append(Note.of("integer_wraps", count=wrapped, of=count))
         if self.clipped_biases:
             notes.append(Note.of("integer_bias_clipped", count=self.clipped_biases))
@@ -217,7 +219,7 @@ def integer_layer(
             to even, and clipped to int32, with a note.
         bias_codes: These codes themselves, instead of `bias`; (tokens, outputs) if those of tokens differ.
         engine: Id of the engine, one of `INTEGER_ENGINES`.
-        number_format: Id of the outputs' integer format, of at most 8 bits.
+        number_format: Id of the outputs' integer format, of at most 8 bits; int16 where sums are int64.
         activation: "relu" and "relu6" raise the lower limit of the clamp to the code of 0; "relu6" lowers the
             upper one to that of 6.
 
@@ -285,6 +287,8 @@ def _of_numbers(bias: Any, weights: Codes, inputs: Codes, engine: IntegerEngine)
     if engine.bias == "real":
         return real.to(torch.float32), 0
     rounded = torch.round(real / _sum_scale(weights, inputs))
+    if engine.sums == "int64":
+        return rounded.to(torch.int64), 0
     clipped = rounded.clamp(*_INT32)
     beyond = clipped != rounded
     # An output counts once, however many tokens have codes of their own.
@@ -296,7 +300,7 @@ def _of_codes(bias: Any, weights: Codes, inputs: Codes, engine: IntegerEngine) -
     codes = _of_each_output(as_accumulators(bias), weights, inputs)
     if engine.bias == "real":
         return (codes * _sum_scale(weights, inputs)).to(torch.float32)
-    return codes.to(torch.int32)
+    return codes.to(torch.int64 if engine.sums == "int64" else torch.int32)
 
 
 def _of_each_output(bias: torch.Tensor, weights: Codes, inputs: Codes) -> torch.Tensor:
@@ -326,10 +330,8 @@ def _check_layer(result: IntegerResult) -> None:
         raise QuantVizError("layer.width", got=inputs.shape[1], wanted=weights.shape[1], shape=inputs.shape)
     if result.bias is not None:
         _of_each_output(result.bias, weights, inputs)
-    pairs = (inputs.number_format, weights.number_format)
-    if INTEGER_ENGINES[result.engine].pairs == "saturated" and pairs != PAIRED:
-        raise QuantVizError("integer.pairs", inputs=pairs[0], weights=pairs[1])
     scale, zero = single_params(result.outputs)
+    _check_formats(result, moved=bool((inputs.zero_point != 0).any()) or bool(zero))
     if not fmt.code_min <= int(zero) <= fmt.code_max:
         raise QuantVizError(
             "zero_point_beyond_codes", smallest=fmt.code_min, largest=fmt.code_max, got=int(zero)
@@ -341,6 +343,24 @@ def _check_layer(result: IntegerResult) -> None:
         if not 0 < in_float32 < math.inf:
             raise QuantVizError("multiplier_not_positive", got=multiplier)
         check_multiplier(INTEGER_ENGINES[result.engine].requantization, multiplier)
+
+
+def _check_formats(result: IntegerResult, *, moved: bool) -> None:
+    """Raise a `QuantVizError` for formats that an engine does not multiply.
+
+    `moved` is whether the zero point of inputs or outputs is another than 0.
+    """
+    engine = INTEGER_ENGINES[result.engine]
+    formats = (result.inputs.number_format, result.weights.number_format, result.number_format)
+    if engine.pairs == "saturated" and formats[:2] != PAIRED:
+        raise QuantVizError("integer.pairs", inputs=formats[0], weights=formats[1])
+    if engine.sums == "int64":
+        if formats != WIDE or moved:
+            raise QuantVizError("integer.wide", engine=engine.id, got=" · ".join(formats))
+        return
+    for name in formats[:2]:
+        if find_format(name).bits > _CODE_BITS:
+            raise QuantVizError("integer.too_many_bits", got=name, most=_CODE_BITS)
 
 
 def _of_tokens(values: torch.Tensor, tokens: slice) -> torch.Tensor:

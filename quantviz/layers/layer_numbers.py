@@ -19,6 +19,7 @@ from quantviz.layers.layer_result import layer as layer_of
 from quantviz.layers.methods.chain import Chain
 from quantviz.layers.operands import Operand, scheme_of, weight_operand
 from quantviz.pickling import Picklable
+from quantviz.quantization.batch_ranges import BatchRanges, ranges_over_batches
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.random import Normal
 from quantviz.streaming.threads import runs_between
@@ -26,6 +27,8 @@ from quantviz.tensors.lazy import Stored, as_stored
 
 #: Outputs of a weight that are read at a time.
 _OUTPUTS_PER_READ = 256
+#: Batches into which the tokens of a layer are split, to see how its scale grows with them.
+_BATCHES = 16
 
 
 def numbers_of(layer: Captured, result: LayerResult) -> dict[str, Any]:
@@ -44,6 +47,19 @@ def numbers_of(layer: Captured, result: LayerResult) -> dict[str, Any]:
         **_loudest(result.channels),
         "reason": Note.of("layer_silent", layer=layer.name) if result.is_silent else None,
     }
+
+
+def ranges_over_tokens(result: LayerResult) -> BatchRanges | None:
+    """Return the scale of X after more and more of the tokens that it is chosen on, in at most 16 batches;
+    None where X has no one static scale of an integer format, by its smallest and largest value.
+    """
+    scheme = result.inputs.scheme
+    if scheme is None or not result.static or scheme.number_format.kind != "integer":
+        return None
+    if scheme.granularity.id != "per_tensor" or scheme.calibration.id != "min_max":
+        return None
+    used = result.inputs.values(slice(None))[~result.held_back]
+    return ranges_over_batches(used.tensor_split(min(_BATCHES, len(used))), "min_max", scheme)
 
 
 def output_sqnr_db(rel_out: float) -> float:

@@ -72,6 +72,10 @@ class LayerPicture:
     y: MatrixPixels
     #: Whether each pixel of Y shows the first of its cells, as all of them would take too long.
     sampled: bool = False
+    #: Where its words are: the names of the matrices and of their axes.
+    words: str = "layer_picture"
+    #: Whether it marks tokens that are held back.
+    holds_back: bool = True
 
     @property
     def prints(self) -> bool:
@@ -99,9 +103,9 @@ def layer_picture(
         most: Pixels along an axis.
         cells: All outputs of the layer, where they are known.
     """
-    token_edges = _edges(*tokens, most)
-    input_edges = _edges(*inputs, most)
-    output_edges = _edges(*outputs, most)
+    token_edges = pixel_edges(*tokens, most)
+    input_edges = pixel_edges(*inputs, most)
+    output_edges = pixel_edges(*outputs, most)
     x = MatrixPixels(_of_operand(result.inputs, token_edges, input_edges, shown), token_edges, input_edges)
     w = MatrixPixels(
         _of_operand(result.weights, output_edges, input_edges, shown).T, input_edges, output_edges
@@ -110,7 +114,7 @@ def layer_picture(
     sampled = cells is None and work > _MOST_WORK
     if cells is not None:
         y = getattr(cells, _OF_CELLS[shown])[tokens[0] : tokens[1], outputs[0] : outputs[1]]
-        values = _pooled(y.numpy(), token_edges - tokens[0], output_edges - outputs[0])
+        values = pooled_values(y.numpy(), token_edges - tokens[0], output_edges - outputs[0])
     elif sampled:
         values = _sampled(result, token_edges[:-1], output_edges[:-1], shown)
     else:
@@ -135,12 +139,13 @@ def _with_noise(picture: LayerPicture, result: LayerResult) -> LayerPicture:
     )
 
 
-def _edges(first: int, last: int, most: int) -> Array:
+def pixel_edges(first: int, last: int, most: int) -> Array:
+    """Return the first cell of each of at most `most` pixels, and the end of the last."""
     pixels = min(last - first, most)
     return first + np.arange(pixels + 1, dtype=np.int64) * (last - first) // pixels
 
 
-def _pooled(values: Array, row_edges: Array, col_edges: Array) -> Array:
+def pooled_values(values: Array, row_edges: Array, col_edges: Array) -> Array:
     """Return the value of largest magnitude of each rectangle between edges that begin with 0, as float32."""
     pooled = values
     for axis, edges in ((0, row_edges), (1, col_edges)):
@@ -164,7 +169,9 @@ def _of_operand(operand: Operand, line_edges: Array, input_edges: Array, shown: 
         else:
             values = operand.changes(lines)
         band = values[:, width].numpy()
-        bands.append(_pooled(band, line_edges[start : stop + 1] - lines.start, input_edges - width.start))
+        bands.append(
+            pooled_values(band, line_edges[start : stop + 1] - lines.start, input_edges - width.start)
+        )
     return np.concatenate(bands)
 
 
@@ -175,7 +182,7 @@ def _of_outputs(result: LayerResult, token_edges: Array, output_edges: Array, sh
         tokens = slice(int(token_edges[start]), int(token_edges[stop]))
         values = getattr(result.cells(tokens, outputs), _OF_CELLS[shown]).numpy()
         bands.append(
-            _pooled(values, token_edges[start : stop + 1] - tokens.start, output_edges - outputs.start)
+            pooled_values(values, token_edges[start : stop + 1] - tokens.start, output_edges - outputs.start)
         )
     return np.concatenate(bands)
 

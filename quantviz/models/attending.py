@@ -49,6 +49,14 @@ class RoundedPair(NamedTuple):
     after: torch.Tensor
 
 
+class AttentionSides(NamedTuple):
+    """Queries, keys and values as they are multiplied, (heads, tokens, channels) each."""
+
+    q: RoundedPair
+    k: RoundedPair
+    v: RoundedPair | None
+
+
 class PartError(NamedTuple):
     """The error of a part of attention: ‖after − before‖² / ‖before‖², and the same as SQNR in dB."""
 
@@ -76,6 +84,7 @@ class AttentionResult(Picklable):
     #: Whether a query sees a token, bool (heads, queries, tokens).
     seen: torch.Tensor
     cache: CacheBytes
+    sides: AttentionSides
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -122,6 +131,15 @@ class AttentionResult(Picklable):
     def rel_scores(self) -> float:
         """Return ‖error‖² / ‖scores‖², of the tokens that a query sees."""
         return self.errors["scores"].rel_out
+
+    @property
+    def layer_error(self) -> float:
+        """Return the scores' error as that of a layer with the rounded keys as weights, which knows no mask:
+        ‖error‖² / ‖q·(k − mean)‖² where their mean is taken out, else ‖error‖² / ‖q·k‖².
+        """
+        before, after = self.scores
+        base = before - before.mean(-1, keepdim=True) if self.options.center else before
+        return (after - before).square().sum().item() / _squares(base)
 
     @property
     def rel_out(self) -> float:
@@ -232,23 +250,37 @@ def attention(
     (True, False)
     """
     how = options or AttentionOptions()
-    queries, all_keys = (_heads(heads, name) for heads, name in ((q, "q"), (k, "k")))
-    all_values = None if v is None else _heads(v, "v")
+    queries, all_keys = (as_heads(heads, name) for heads, name in ((q, "q"), (k, "k")))
+    all_values = None if v is None else as_heads(v, "v")
     _check_shapes(queries, all_keys, all_values)
     of_keys, of_values, of_scores = (scheme_of(scheme, "inputs") for scheme in (keys, values, scores))
-    share = queries.shape[0] // all_keys.shape[0]
-    both = _scores(queries, all_keys, (of_keys, of_scores), how)
+    q_sides, k_sides, both = _scores(queries, all_keys, (of_keys, of_scores), how)
     added, seen = _masked(mask, both.before.shape)
     p, p_hat = ((side + added).masked_fill(~seen, -math.inf).log_softmax(-1) for side in both)
     kl = torch.where(seen, p.exp() * (p - p_hat), 0.0).sum(-1).clamp_min(0) / math.log(2)
     assert not isinstance(how.weights, str)
     weights = RoundedPair(p.exp(), rounded_matrices(p_hat.exp(), how.weights))
-    output = None
+    v_sides = output = None
     if all_values is not None:
-        pairs = zip(weights, (all_values, rounded_values(all_values, of_values, how)), strict=True)
-        output = RoundedPair(*(side @ own.repeat_interleave(share, 0) for side, own in pairs))
+        v_sides = RoundedPair(all_values, rounded_values(all_values, of_values, how))
+        output = _outputs(weights, v_sides)
     size = cache_bytes(all_keys, all_values, (of_keys, of_values), how)
-    return AttentionResult((of_keys, of_values, of_scores), how, both, weights, output, kl, seen, size)
+    schemes = (of_keys, of_values, of_scores)
+    sides = AttentionSides(q_sides, k_sides, v_sides)
+    return AttentionResult(schemes, how, both, weights, output, kl, seen, size, sides)
+
+
+def _outputs(weights: RoundedPair, values: RoundedPair) -> RoundedPair:
+    """Return the outputs of weights over values."""
+    share = len(weights.before) // len(values.before)
+    return RoundedPair(
+        *(side @ own.repeat_interleave(share, 0) for side, own in zip(weights, values, strict=True))
+    )
+
+
+def score_factor(channels: int, options: AttentionOptions) -> float:
+    """Return the factor of the scores of heads of so many channels."""
+    return options.scale or 1 / math.sqrt(channels)
 
 
 def _scores(
@@ -256,14 +288,15 @@ def _scores(
     keys: torch.Tensor,
     schemes: tuple[Scheme | None, Scheme | None],
     options: AttentionOptions,
-) -> RoundedPair:
-    """Return the scores of queries over keys, under the schemes of keys and scores."""
-    share = queries.shape[0] // keys.shape[0]
-    factor = options.scale or 1 / math.sqrt(queries.shape[2])
-    of_queries = sides_of_queries(queries, keys.shape[1], options)
-    sides = zip(of_queries, sides_of_keys(keys, schemes[0], options), strict=True)
+) -> tuple[RoundedPair, RoundedPair, RoundedPair]:
+    """Return queries and keys as they are multiplied, and their scores, under their schemes."""
+    of_queries = RoundedPair(*sides_of_queries(queries, keys.shape[1], options))
+    of_keys = RoundedPair(*sides_of_keys(keys, schemes[0], options))
+    share = len(queries) // len(keys)
+    factor = score_factor(queries.shape[2], options)
+    sides = zip(of_queries, of_keys, strict=True)
     before, after = (one @ other.repeat_interleave(share, 0).mT * factor for one, other in sides)
-    return RoundedPair(before, rounded_matrices(after, schemes[1]))
+    return of_queries, of_keys, RoundedPair(before, rounded_matrices(after, schemes[1]))
 
 
 def _errors(result: AttentionResult, heads: slice) -> dict[str, PartError]:
@@ -310,7 +343,7 @@ def _check_shapes(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tenso
         raise QuantVizError("attention.shapes", got=shapes)
 
 
-def _heads(tensor: Any, name: str) -> torch.Tensor:
+def as_heads(tensor: Any, name: str) -> torch.Tensor:
     """Return queries, keys or values as float64 (heads, tokens, channels), a batch's heads one by one."""
     values = as_real(tensor).values.to(torch.float64)
     if not 2 <= values.dim() <= 4 or not values.numel():

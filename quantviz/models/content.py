@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from quantviz.errors import QuantVizError
 from quantviz.layers.captures import has_layers
+from quantviz.models.heads import names_of_heads
 from quantviz.models.run_file import is_run
 from quantviz.sources.files import open_tensors
 from quantviz.sources.files.file_data import clipped
@@ -23,6 +24,8 @@ class Content(Enum):
 
     #: The inputs and weights of layers, as `capture` writes them.
     CAPTURE = "capture"
+    #: Queries, keys and values of heads.
+    HEADS = "heads"
     #: Several weights, to be scanned.
     MODEL = "model"
     #: A single tensor, or vectors and tables of indices alone.
@@ -45,6 +48,8 @@ def content_of(content: bytes, name: str) -> Content:
     with open_tensors(content, name) as catalog:
         if has_layers(catalog):
             return Content.CAPTURE
+        if names_of_heads(tuple(catalog.names)):
+            return Content.HEADS
         if is_run(catalog):
             raise QuantVizError("drop.one_run", file=visible(clipped(name)))
         if catalog.kind == "JSON" and "0.shape" in catalog:  # a list of tensors, as commands write it

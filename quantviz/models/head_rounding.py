@@ -13,6 +13,7 @@ from quantviz.evaluation.metric_formulas import stored_size
 from quantviz.layers.operands import scheme_of
 from quantviz.pickling import Picklable
 from quantviz.public_calls import check_fields, checked_fields, public_class
+from quantviz.quantization.explanation import Explanation, explain
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming.hadamard import hadamard_transform
@@ -190,12 +191,44 @@ def _rounded(
     """Return heads (heads, tokens, channels) with the first `count` tokens rounded, in their own basis."""
     if scheme is None or not count:
         return heads
-    first = heads[:, :count]
-    mean = heads.mean(1, keepdim=True) if center else torch.zeros((), dtype=heads.dtype)
-    moved = first - mean
-    if options.hadamard:
-        moved = hadamard_transform(moved, heads.shape[2])
+    moved, mean = _moved(heads, count, options, center=center)
     moved = rounded_matrices(moved, scheme)
     if options.hadamard:
         moved = hadamard_transform(moved, heads.shape[2], back=True)
     return torch.cat((moved + mean, heads[:, count:]), 1)
+
+
+def _moved(
+    heads: torch.Tensor, count: int, options: AttentionOptions, *, center: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the first `count` tokens in the basis in which they are rounded, and the mean that is taken out
+    before.
+    """
+    mean = heads.mean(1, keepdim=True) if center else torch.zeros((), dtype=heads.dtype)
+    moved = heads[:, :count] - mean
+    return (hadamard_transform(moved, heads.shape[2]) if options.hadamard else moved), mean
+
+
+class RoundedCell(NamedTuple):
+    """How one key or value was rounded: the mean of its channel that was taken out, 0 for none, and its
+    derivation; in the basis of a Hadamard matrix that of the coefficient at its place.
+    """
+
+    mean: float
+    why: Explanation
+
+
+def explain_rounding(
+    head: torch.Tensor, scheme: Scheme | None, place: tuple[int, int], options: AttentionOptions, part: str
+) -> RoundedCell | None:
+    """Return how a cell (token, channel) of the keys ("k") or values ("v") of one head, (tokens, channels),
+    was rounded; None where it stays as it is.
+    """
+    count = options.rounded_tokens(len(head))[part == "v"]
+    if scheme is None or place[0] >= count:
+        return None
+    if part == "k" and options.rotary and options.rounded == "after":
+        head = turned(head[None], torch.arange(len(head)), options.rotary, options.rotary_layout)[0]
+    moved, mean = _moved(head[None], count, options, center=options.center and part == "k")
+    taken = mean.flatten()[place[1]].item() if mean.dim() else 0.0
+    return RoundedCell(taken, explain(quantize(moved[0].to(torch.float32), scheme), place))

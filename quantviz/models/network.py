@@ -129,8 +129,9 @@ def logits(
         tokens: Characters' numbers, (batch, tokens).
         cache: Keys and values of the tokens before, which is extended; without one the first token is the
             first of its text.
-        watch: Receives each linear layer's inputs by its name, each layer's "keys", "values" and "weights"
-            of attention, and the residual stream after each of its `PARTS`, as "model.layers.0.attention".
+        watch: Receives each linear layer's inputs by its name, each layer's "queries", "keys", "values" and
+            "weights" of attention, and the residual stream after each of its `PARTS`, as
+            "model.layers.0.attention".
         done: The number of layers that are done, and the residual stream after them, (batch, tokens, width).
     """
     run = _ForwardPass(network, cache or Cache(), watch or (lambda name, value: None))
@@ -177,6 +178,7 @@ class _ForwardPass:
 
     def attention(self, at: str, x: torch.Tensor) -> torch.Tensor:
         query = self.head_norm(f"{at}.self_attn.q_norm", self.linear(f"{at}.self_attn.q_proj", x))
+        self.watch(f"{at}.queries", query)
         keys = self.head_norm(f"{at}.self_attn.k_norm", self.linear(f"{at}.self_attn.k_proj", x))
         keys = self.kept(f"{at}.keys", keys)
         values = self.kept(f"{at}.values", self.linear(f"{at}.self_attn.v_proj", x))

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,12 +39,17 @@ _ENTROPY_CELLS = 128
 _MOST_BINS = 4096
 #: Parts that torch cuts a bin into before it moves it to a wider histogram.
 _PARTS = 16
+#: Ranges that are searched for at most, batches times orders: of thousands of bins one takes 25 ms.
+_MOST_SEARCHES = 5_000
 #: Orders of batches at most: each of them observes all batches again.
 _MOST_ORDERS = 200
 
 
 class Observer(ABC):
     """The range of the batches so far."""
+
+    #: Whether each range is searched for, which takes some milliseconds.
+    searches: ClassVar[bool] = False
 
     def __init__(self, symmetric: bool) -> None:
         self.symmetric = symmetric
@@ -105,6 +110,7 @@ class Histogram(Observer):
     """onnxruntime's histogram from −max to max: the first batch sets the width of a bin, wider add bins."""
 
     bins = _ENTROPY_BINS
+    searches = True
 
     def __init__(self, symmetric: bool) -> None:
         super().__init__(symmetric)
@@ -150,6 +156,7 @@ class Percentile(Histogram):
     """onnxruntime's Percentile: in that histogram; symmetric in one of |x|, which grows upwards."""
 
     bins = _PERCENTILE_BINS
+    searches = False
     _empty = True
 
     def add(self, x: torch.Tensor) -> None:
@@ -188,6 +195,7 @@ class TorchHistogram(Observer):
     search by quantiles.
     """
 
+    searches = True
     _counts: torch.Tensor | None = None
     _low = _high = torch.tensor(0.0)
 
@@ -288,8 +296,8 @@ def ranges_over_batches(
         The ranges in the order given, and the spread of the scale over orders.
 
     Raises:
-        QuantVizError: There is no such observer, a batch is empty or has NaN or Inf, or the scheme has more
-            than one scale.
+        QuantVizError: There is no such observer, a batch is empty or has NaN or Inf, the scheme has more than
+            one scale, or "entropy" or "histogram" would search for more than 5,000 ranges.
 
     >>> found = ranges_over_batches([torch.tensor([-1.0, 1.0]), torch.tensor([0.0, 3.0])], orders=2)
     >>> found.lo.tolist(), found.hi.tolist(), found.settled
@@ -305,6 +313,12 @@ def ranges_over_batches(
     values = [_values_of(batch, number) for number, batch in enumerate(batches)]
     if not values:
         raise QuantVizError("observers.no_batches")
+    searches = len(values) * orders
+    if OBSERVERS[observer].searches and searches > _MOST_SEARCHES:
+        most = max(1, _MOST_SEARCHES // len(values))
+        raise QuantVizError(
+            "observers.work", observer=observer, got=searches, most=_MOST_SEARCHES, orders=most
+        )
     draw = torch.Generator().manual_seed(seed)
     permutations = [torch.randperm(len(values), generator=draw) for _ in range(orders - 1)]
     ends = torch.stack(

@@ -72,7 +72,8 @@ def requantize(
             reference kernel of fully connected layers does; "fixed_point" multiplies by a whole number of
             31 bits and rounds twice, half up and then half away from 0, as LiteRT's other reference kernels
             and CMSIS-NN do; "fixed_point_up" rounds half up both times, as LiteRT's kernels on ruy do;
-            "fixed_point_once" rounds once, half up, as kernels built with TFLITE_SINGLE_ROUNDING do.
+            "fixed_point_once" rounds once, half up, as kernels built with TFLITE_SINGLE_ROUNDING do;
+            "fixed_point_16" too, with 15 bits of that number, as convolutions of 16-bit inputs do.
 
     Raises:
         QuantVizError: An argument is not as described.
@@ -80,7 +81,7 @@ def requantize(
     0.011111 · 585 is 6.4999 and is rounded to 6; in fixed point it is 104.0 / 16 first:
 
     >>> [requantize([585], 0.011111, arithmetic=each).item() for each in REQUANTIZATIONS]
-    [6, 6, 7, 7, 6]
+    [6, 6, 7, 7, 6, 6]
     """
     fmt = _integer_format(number_format)
     sums = as_accumulators(accumulators)

@@ -16,7 +16,7 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.quantization.operations import NamedTensors, Operation, Operations, silent
 
-Multiplier = Literal["float32", "float64", "fixed_point"]
+Multiplier = Literal["float32", "float64", "fixed_point", "fixed_point_16"]
 Ties = Literal["even", "away", "up", "up_then_away", "up_then_up"]
 
 #: The whole part of a fixed-point multiplier has so many bits.
@@ -27,7 +27,7 @@ FACTOR_BITS = 31
 class Requantization:
     """One engine's way to multiply an accumulator and round it."""
 
-    #: The type of the multiplier; a fixed-point one is a whole number of 31 bits and a shift.
+    #: The type of the multiplier; a fixed-point one is a whole number of 31 bits, or of 15, and a shift.
     multiplier: Multiplier
     #: The rule for a value exactly half-way. "up_then_away" rounds twice: half up at 2^-31 of the product,
     #: then half away from 0 where it is shifted.
@@ -42,6 +42,7 @@ REQUANTIZATIONS: Mapping[str, Requantization] = MappingProxyType(
         "fixed_point": Requantization("fixed_point", "up_then_away"),
         "fixed_point_up": Requantization("fixed_point", "up_then_up"),
         "fixed_point_once": Requantization("fixed_point", "up"),
+        "fixed_point_16": Requantization("fixed_point_16", "up"),
     }
 )
 
@@ -52,6 +53,8 @@ def multiply_operations(way: Requantization) -> Operations:
         return _IN_FLOAT32
     if way.multiplier == "float64":
         return _IN_FLOAT64
+    if way.multiplier == "fixed_point_16":
+        return _IN_16_BITS
     if way.ties == "up":
         return _IN_FIXED_POINT_ONCE
     return (*FACTOR, *scaled_twice("acc", "y", away=way.ties == "up_then_away"))
@@ -173,6 +176,18 @@ _IN_FIXED_POINT_ONCE = (
     *FACTOR,
     # A smaller shift would only lead to codes beyond every format.
     Operation("integer_right_once", "right = max(31 - shift, 1)"),
+    Operation("integer_half_once", "half = 1 << (right - 1)"),
+    Operation(
+        "integer_shift_once",
+        "y = (acc * m0 + half) >> right",
+        lambda v: (v["acc"].to(torch.int64) * v["m0"] + v["half"]) >> v["right"],
+    ),
+)
+#: Of sums in 64 bits: the product with 15 bits of the factor fits.
+_IN_16_BITS = (
+    *FACTOR,
+    Operation("integer_factor_15", "m0 = min((m0 + 2**15) >> 16, 2**15 - 1)"),
+    Operation("integer_right_once", "right = max(15 - shift, 1)"),
     Operation("integer_half_once", "half = 1 << (right - 1)"),
     Operation(
         "integer_shift_once",

@@ -444,6 +444,7 @@ def test_each_smaller_method_has_its_picture_and_its_sentence():
         ("awq_clip", "layers_awq_clip_loss", "blocks are clipped"),
         ("svdquant", "layers_course", "α of the smoothing: "),
         ("loftq", "layers_course", "round: 5"),
+        ("learned_clips", "layers_course", "at the one kept (step: "),
         ("gptq", "layers_likeness", "most alike"),
     ):
         assert chart(healthy(act(at, layers_method_choice=method)), key).proto.spec

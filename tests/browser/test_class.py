@@ -68,6 +68,14 @@ FITS = """() => {
 }"""
 
 
+#: The sizes of the question, the numbers and a picture's height, as shares of the screen's height.
+SHARES = """() => [
+    ...[".st-key-lesson_words h2", ".qv-votes strong", ".qv-letter"].flatMap((part) =>
+        [...document.querySelectorAll(part)].map((each) => parseFloat(getComputedStyle(each).fontSize))),
+    document.querySelector(".st-key-lesson_picture").clientHeight,
+].map((size) => size / innerHeight)"""
+
+
 @pytest.mark.parametrize(("language", "theme"), sample_of([("en", "light"), ("zh", "dark")], 1))
 def test_a_class_votes_twice_and_the_wall_follows(new_page, url, shot, language, theme):
     page = new_page(1366, 768, theme=theme)
@@ -113,11 +121,16 @@ def test_a_class_votes_twice_and_the_wall_follows(new_page, url, shot, language,
             press(page, "tell")
             wall.locator(".qv-mistake").first.wait_for()
             wall.locator(f".st-key-{ruler} canvas").wait_for()
-        for width, height in ((1280, 720), (1920, 1080)):
+        shares = []
+        for width, height in ((1280, 720), (1920, 1080), (3840, 2160)):
             wall.set_viewport_size({"width": width, "height": height})
             wait_idle(wall)
             wall.wait_for_function(FITS)
+            shares.append(wall.evaluate(SHARES))
             shot(wall, f"wall_{stop}_{width}_{language}_{theme}")
+        # A wall is as large whatever its pixels.
+        assert len(shares[0]) > 1
+        assert shares[1:] == [pytest.approx(shares[0], rel=0.06)] * 2
     with page.expect_download() as download:
         press(page, "save")
     assert download.value.suggested_filename == f"{code}.csv"

@@ -35,6 +35,8 @@ window.run = ({ cases, ...programs }) => {
   });
 };
 """
+#: Engines of layers that the page multiplies: JavaScript has no sums of 64 bits.
+ENGINES = [name for name, engine in qv.INTEGER_ENGINES.items() if engine.sums == "int32"]
 
 
 def drawn(engine):
@@ -88,7 +90,7 @@ def page(blank_with):
     return blank_with(read_script("arithmetic/integers") + read_script("arithmetic/quantizing") + SCRIPT)
 
 
-@pytest.mark.parametrize("engine", qv.INTEGER_ENGINES)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_codes_and_steps_are_those_of_the_reference(page, engine):
     results, given = asked(engine)
     answers = json.loads(page.evaluate("given => JSON.stringify(run(JSON.parse(given)))", json.dumps(given)))
@@ -136,7 +138,7 @@ def test_the_steps_of_an_output_follow_a_weight(blank_with):
     change, cell = (4, 7, 2.75), (2, 4)
     changed = Changes().with_weight(*change).changed(weight, x)
     programs, cases, wanted = [], [], []
-    for number, (engine, pair) in enumerate(itertools.product(qv.INTEGER_ENGINES, PAIRS)):
+    for number, (engine, pair) in enumerate(itertools.product(ENGINES, PAIRS)):
         weights, inputs, static = (as_scheme(pair[0]), as_scheme(pair[1]), pair[2])
         found = layer(*changed, weights, inputs, bias * (number % 2), static=static)
         given = {"number_format": ("int8", "uint8")[number // 2 % 2], "activation": ACTIVATIONS[number % 3]}

@@ -169,6 +169,16 @@ def a_click_on_a_cell_and_arrow_keys_choose_it(page):
     wait_address(page, "c", "4.2")
 
 
+#: The numbers of the panels over which plotly's buttons lie.
+NUMBERS_BELOW_BUTTONS = """() => {
+    const bar = document.querySelector(".st-key-panels .modebar").getBoundingClientRect();
+    return [...document.querySelectorAll(".st-key-panels svg text")].filter((text) => {
+        const { left, top, right, bottom } = text.getBoundingClientRect();
+        return left < bar.right && right > bar.left && top < bar.bottom && bottom > bar.top;
+    }).map((text) => text.textContent);
+}"""
+
+
 def a_saved_picture_is_named_and_titled_and_holds_the_values(page):
     name, content = saved(page, ".st-key-picture_svg button")
     assert name == "loud_column_int4-symmetric-per_tensor-min_max-course_15.3dB.svg"
@@ -179,6 +189,7 @@ def a_saved_picture_is_named_and_titled_and_holds_the_values(page):
     # Plotly's camera saves the same.
     page.keyboard.press("Escape")
     page.locator(".st-key-panels .js-plotly-plot").hover()
+    assert page.evaluate(NUMBERS_BELOW_BUTTONS) == []
     name, content = saved(page, ".st-key-panels .modebar-btn")
     assert name.endswith("_15.3dB.png")
     width, height = Image.open(io.BytesIO(content)).size

@@ -30,7 +30,10 @@ LAYERS = {
     "four_over_six": ("minilm_4_value", "nvfp4", "none"),
 }
 #: Methods without a parameter that a hand moves.
-STILL = {"equalization", "higgs", "kmeans", "awq_clip", "svdquant", "loftq"}
+STILL = {"equalization", "higgs", "kmeans", "awq_clip", "svdquant", "loftq", "spinquant"} | {
+    "learned_scales",
+    "learned_clips",
+}
 TAB = ".st-key-layers_tab_method"
 #: Where a slider is at a stop: its track's left end and width, less half of a handle that stays inside.
 TRACK = """(input) => {

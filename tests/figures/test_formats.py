@@ -109,7 +109,7 @@ def test_a_mark_says_how_many_values_it_stands_for():
     figure = formats_figure(data)
     trace = next(trace for trace in figure.data if trace["name"] == "values")
     assert f"{data.rows[0].most:,} values on this line" in "".join(trace["hovertext"])
-    assert f"{data.rows[0].most:,} values" in formats_words(data)[0]
+    assert f"to {data.rows[0].most:,} in each" in formats_words(data)[0]
     assert "each line is one of its 15 values" in formats_words(formats_data(FORMATS["float4_e2m1fn"]))[0]
 
 
@@ -168,7 +168,7 @@ def test_values_that_all_stand_in_one_line_are_not_counted_as_many():
         for language in languages()
     ]
     assert words == [
-        "**INT16**: all its 65,536 values in one line.",
+        "**INT16**: all 65,536 values in one line.",
         "**INT16**：全部 65,536 个值画成一条线。",
     ]
 

@@ -9,6 +9,7 @@ PAGES = {
     "home": ("", ("pages.home",)),
     "lab": ("lab", ("scenarios.one_loud_column.name", "pages.lab")),
     "layers": ("layers", ("layers.built_in.minilm_1_intermediate.name", "pages.layers")),
+    "attention": ("attention", ("attention.built_in.loud_mean", "pages.attention")),
     "checkpoints": ("checkpoints", ("checkpoints.example", "pages.checkpoints")),
     "lessons": ("lessons", ("pages.lessons",)),
     "lesson": ("lessons?l=range_to_grid&p=3", ("pages.lessons",)),

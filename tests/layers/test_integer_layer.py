@@ -22,6 +22,8 @@ Q_X = torch.randint(0, 256, (4, 33), generator=GENERATOR)
 BIAS = torch.randint(-3000, 3000, (5,), generator=GENERATOR)
 S_W = [0.02, 0.011, 0.005, 0.03, 0.017]
 OUT = qv.QParams(0.31, 117)
+#: Engines of codes of 8 bits.
+OF_8_BITS = [name for name, engine in qv.INTEGER_ENGINES.items() if engine.sums == "int32"]
 
 
 def made(engine="onnxruntime", scale=S_W, zero=0, **more):
@@ -86,7 +88,7 @@ def replay(result, token, output):
     return why
 
 
-@pytest.mark.parametrize("engine", qv.INTEGER_ENGINES)
+@pytest.mark.parametrize("engine", OF_8_BITS)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_the_steps_of_a_cell_are_those_of_the_layer(engine, activation):
     keys = set()
@@ -98,7 +100,7 @@ def test_the_steps_of_a_cell_are_those_of_the_layer(engine, activation):
         assert all(text(f"steps.{key}", language) for key in keys)
 
 
-@pytest.mark.parametrize("engine", qv.INTEGER_ENGINES)
+@pytest.mark.parametrize("engine", OF_8_BITS)
 def test_codes_are_those_of_real_numbers_to_a_step(engine):
     result = made(engine)
     real = (Q_X - 99).double() @ Q_W.double().T + BIAS
@@ -136,8 +138,8 @@ def test_an_identity_gives_the_inputs_back():
         qv.Codes(torch.eye(7, dtype=torch.int32), 1.0),
         qv.Codes(torch.arange(-128, 127).reshape(-1, 1).expand(-1, 7), 0.25, -3),
     )
-    for engine, data in qv.INTEGER_ENGINES.items():
-        if data.pairs == "exact":
+    for engine in OF_8_BITS:
+        if qv.INTEGER_ENGINES[engine].pairs == "exact":
             assert torch.equal(qv.integer_layer(W, X, qv.QParams(0.25, -3), engine=engine).q, X.codes)
 
 
@@ -146,11 +148,25 @@ def test_two_roundings_may_give_another_code_than_one():
     W, X, out = qv.Codes([[5]], 0.011111), qv.Codes([[117]], 1.0), qv.QParams(1.0)
     codes = {
         engine: qv.integer_layer(W, X, out, engine=engine).q.item()
-        for engine in qv.INTEGER_ENGINES
+        for engine in OF_8_BITS
         if "avx2" not in engine
     }
     assert {engine for engine, q in codes.items() if q == 7} == {"litert_reference", "litert_ruy", "cmsis_nn"}
     assert set(codes.values()) == {6, 7}
+
+
+def test_sums_of_int16_inputs_are_beyond_int32():
+    W, X = qv.Codes([[127] * 1000], 0.5), qv.Codes([[2**15 - 1] * 1000], 0.25, 0, "int16")
+    given = {"bias": [0.125 * 2**33], "number_format": "int16"}
+    for engine in ("litert_16x8", "litert_16x8_connected"):
+        result = qv.integer_layer(W, X, qv.QParams(2.0**18), engine=engine, **given)
+        exact = (2**15 - 1) * 127 * 1000 + 2**33
+        why = result.explain(0, 0)
+        assert (why.accumulator, why.exact_accumulator, result.notes) == (exact, exact, ())
+        assert (result.q.item(), why.q) == (round(exact * 2.0**-21), result.q.item())
+        moved = qv.Codes([[1] * 1000], 0.25, 3, "int16")
+        with pytest.raises(qv.QuantVizError):
+            qv.integer_layer(W, moved, qv.QParams(1.0), engine=engine, number_format="int16")
 
 
 def test_pairs_saturate_and_seven_bits_do_not():
@@ -338,7 +354,8 @@ def test_what_is_no_layer_is_refused():
         ),
         ("operator_needs_one_scale", lambda: qv.integer_layer(W, X, qv.QParams([1.0, 2.0]))),
         ("operator_needs_integers", lambda: qv.integer_layer(W, X, qv.QParams(1.0), number_format="nf4")),
-        ("integer.too_many_bits", lambda: qv.Codes([[1]], 1.0, 0, "int16")),
+        ("integer.too_many_bits", lambda: qv.integer_layer(W, qv.Codes([[3, 4]], 1.0, 0, "int16"), OUT)),
+        ("integer.wide", lambda: qv.integer_layer(W, X, OUT, engine="litert_16x8")),
         ("integer.not_matrix", lambda: qv.Codes([1], 1.0)),
         ("integer.one_a_line", lambda: qv.Codes([[1]], [1.0, 2.0])),
         ("code_out_of_range", lambda: qv.Codes([[128]], 1.0)),

@@ -12,6 +12,9 @@ from torch.ao.quantization.observer import HistogramObserver, MinMaxObserver, Mo
 
 import quantviz as qv
 from quantviz.cli import quantviz as command
+from quantviz.figures.range_curve import range_curve
+from quantviz.layers.layer_numbers import ranges_over_tokens
+from quantviz.quantization import batch_ranges
 from quantviz.quantization.batch_ranges import OBSERVERS
 
 SYMMETRIC = "int8,symmetric,per_tensor,min_max,course"
@@ -117,3 +120,39 @@ def test_the_command_prints_a_row_for_each_batch(tmp_path, observer):
     assert answer.exit_code == 0, answer.output
     assert answer.stdout.count('"least_scale"') == 3
     assert "3 batches" in answer.stderr
+
+
+def test_searches_are_bounded_and_the_way_out_fits(monkeypatch):
+    monkeypatch.setattr(batch_ranges, "_MOST_SEARCHES", 8)
+    with pytest.raises(qv.QuantVizError, match="Take 2 orders") as refused:
+        qv.ranges_over_batches(drawn(4, 4), "entropy", orders=3)
+    assert qv.ranges_over_batches(drawn(4, 4), "entropy", orders=refused.value.params["orders"]).orders == 2
+    assert qv.ranges_over_batches(drawn(4, 4), "percentile", orders=3).orders == 3
+
+
+def test_the_curve_has_the_spread_around_the_scale_and_where_it_settles():
+    found = qv.ranges_over_batches(drawn(5, 6), orders=4)
+    least, most, scale = range_curve(found, height=200).to_dict()["data"]
+    for trace, values in ((least, found.least_scale), (most, found.most_scale), (scale, found.scale)):
+        assert list(trace["y"]) == values.tolist()
+    assert most["fill"] == "tonexty"
+    assert range_curve(found, height=200).to_dict()["layout"]["shapes"][0]["x0"] == found.settled
+
+
+def test_a_layers_scale_after_all_batches_is_its_own():
+    torch.manual_seed(0)
+    w, x = torch.randn(8, 6), torch.randn(40, 6)
+    result = qv.layer(w, x, None, "int8_per_tensor")
+    found = ranges_over_tokens(result)
+    assert found.scale[-1].item() == pytest.approx(result.inputs.study.qparams.scale.item(), rel=1e-6)
+    assert len(found.scale) == 16
+    assert ranges_over_tokens(qv.layer(w, x, None, "int8_per_token")) is None
+    assert ranges_over_tokens(qv.layer(w, x, None, "int8_per_tensor", static=False)) is None
+
+
+def test_the_command_draws_a_page(tmp_path):
+    np.save(tmp_path / "x.npy", torch.cat(drawn(9, 3)).numpy())
+    asked = ["ranges", str(tmp_path / "x.npy"), "--batch", "40", "-o", str(tmp_path / "curve.html")]
+    answer = CliRunner().invoke(command, asked)
+    assert answer.exit_code == 0, answer.output
+    assert "settled after" in (tmp_path / "curve.html").read_text(encoding="utf-8")

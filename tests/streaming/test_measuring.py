@@ -695,6 +695,9 @@ def test_a_change_to_any_module_that_reaches_a_kernel_has_a_cache_folder_of_its_
     shutil.copytree(ROOT / "quantviz", copy, ignore=shutil.ignore_patterns("__pycache__"))
     before = kernel_cache.digest_of_code(copy)
     assert before == kernel_cache.digest_of_code(ROOT / "quantviz")
+    (copy / "_app").mkdir()  # as a wheel has it
+    shutil.copy(ROOT / "app.py", copy / "_app")
+    assert before == kernel_cache.digest_of_code(copy)
     for path in reaching:
         own = copy / path.relative_to(ROOT / "quantviz")
         text = own.read_text(encoding="utf-8")

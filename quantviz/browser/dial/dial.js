@@ -8,6 +8,9 @@ import { paintMarks } from "./marks.js";
 // CSS pixels of a picture, and of the room above and below its lines.
 const HEIGHT = 150;
 const ROOM = 10;
+// The least height of a picture, and its place on a wall, where what does not fit would be out of sight.
+const LEAST = 60;
+const PICTURE_ON_WALL = ".st-key-lesson_picture";
 
 export class Dial {
   constructor(host, data, send) {
@@ -16,7 +19,10 @@ export class Dial {
     // The stop that the server has not answered yet.
     this.sent = null;
     this.observer = new ResizeObserver(() => this.paint());
-    this.observer.observe(this.root);
+    const place = (this.root.getRootNode().host ?? host).closest(PICTURE_ON_WALL);
+    if (place && getComputedStyle(place).overflowY === "auto") this.place = place;
+    this.root.classList.toggle("qv-on-wall", Boolean(this.place));
+    for (const each of [this.root, this.place]) if (each) this.observer.observe(each);
     this.dress(data, send);
   }
 
@@ -86,9 +92,24 @@ export class Dial {
     this.paint();
   }
 
+  // Give the pictures the height that the wall has left for them.
+  fit() {
+    const canvases = [...this.root.querySelectorAll("canvas")];
+    const rows = new Set(canvases.map((canvas) => canvas.offsetTop)).size;
+    const heights = canvases.map((canvas) => this.data.plots[canvas.dataset.plot].height ?? HEIGHT);
+    const show = (over) =>
+      canvases.forEach((canvas, at) => {
+        canvas.style.height = `${Math.max(heights[at] - over, LEAST)}px`;
+      });
+    show(0);
+    const over = this.place.scrollHeight - this.place.clientHeight;
+    if (over > 0) show(Math.ceil(over / rows));
+  }
+
   paint() {
     const { data, now } = this;
     if (!this.root.clientWidth || !data) return;
+    if (this.place) this.fit();
     this.root.querySelector(".qv-track").style.setProperty("--at", now / (data.stops.length - 1) || 0);
     this.root.querySelector("p").textContent = data.words[now];
     this.root.querySelector("label b").textContent = data.stops[now];
@@ -284,6 +305,7 @@ function rules(colors) {
   return `${sliderRules({ line: colors.line, handle: colors.accent, text: colors.text })}
     .qv-dial { font: var(--qv-14) ${colors.font}; color: ${colors.text}; font-variant-numeric: tabular-nums; }
     .qv-dial p { margin: 0 0 4px; line-height: 1.35; min-height: 2.7em; max-width: 78ch; }
+    .qv-dial.qv-on-wall p { min-height: 1.35em; max-width: none; }
     .qv-dial p:empty, .qv-dial [hidden] { display: none; }
     .qv-dial label { display: flex; justify-content: space-between; gap: 1em; margin-bottom: -8px; }
     .qv-dial-plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(260px, 100%), 1fr));

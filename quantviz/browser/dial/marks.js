@@ -84,8 +84,17 @@ function drawWords(context, places, { x, y }, { color, labels }, colors) {
   context.fillStyle = colors[color];
   context.textAlign = "center";
   context.textBaseline = "middle";
+  const written = [];
+  const size = parseFloat(context.font);
   places.forEach(([across, up], k) => {
-    if (!Number.isNaN(across)) context.fillText(labels[k], x(across), y(up));
+    const at = { x: x(across), y: y(up), half: context.measureText(labels[k]).width / 2 };
+    // One that would lie over another is left out.
+    const isFree = written.every(
+      (other) => Math.abs(other.y - at.y) >= 0.8 * size || Math.abs(other.x - at.x) >= other.half + at.half,
+    );
+    if (Number.isNaN(across) || !isFree) return;
+    written.push(at);
+    context.fillText(labels[k], at.x, at.y);
   });
   context.textBaseline = "alphabetic";
 }

@@ -45,12 +45,16 @@ export function drawLights(overlay, gd, { pixels, edges, selected, heldRows, lou
   }
 }
 
+// Pixels from X up over its name and the legend, where the way to it ends.
+const OVER_WORDS = 34;
+
 // The loud channel's column in X, and the way there from its tower in the skyline above.
 function markLoud(overlay, part, col, tower, rows, colors) {
   const box = col >= 0 && boxOf(part, rows, [col, col + 1], 2);
   if (!box) return;
   const middle = box.x + box.width / 2;
-  const d = `M${tower} 0V6H${middle}V${part.top}m-5 -7l5 7l5 -7`;
+  const end = part.top - OVER_WORDS;
+  const d = `M${tower} 0V6H${middle}V${end}m-5 -7l5 7l5 -7`;
   const line = { fill: "none", stroke: colors.held, "stroke-width": 1.5, class: "qv-loud-way" };
   overlay.append(svgPart("path", { d, ...line }));
   add(overlay, box, { fill: "none", stroke: colors.held, "stroke-width": 1, "stroke-dasharray": "3 4" });

@@ -38,6 +38,7 @@ _WEIGHTS_PER_CHUNK = 2**19
 _DRAWS = 5
 _GRIDS = {
     "paper": tuple(i / 20 for i in range(20)),
+    "autoawq": tuple(i / 20 for i in range(20)),
     "llm_compressor": tuple(i / 18 for i in range(19)),
     "modelopt": tuple(torch.arange(0, 1.1, 0.1).tolist()),
 }
@@ -67,12 +68,12 @@ class AwqTrace:
 class AWQ(BasisMethod):
     """Multiply the weights of channel j by s_j = mean|x_j|^r, and divide its inputs; r has the least error.
 
-    The variants "llm_compressor" and "modelopt" divide by w̄_j^(1−r) besides, where w̄ is the mean share of a
-    weight in its group's largest one: with them r = 0 is not the identity, which llm-compressor
-    tries besides.
+    The variants "autoawq" (its `duo_scaling`), "llm_compressor" and "modelopt" divide by w̄_j^(1−r) besides,
+    where w̄ is the mean share of a weight in its group's largest one: with them r = 0 is not the identity,
+    which llm-compressor tries besides.
     """
 
-    variant: Literal["paper", "llm_compressor", "modelopt"] = "paper"
+    variant: Literal["paper", "autoawq", "llm_compressor", "modelopt"] = "paper"
     #: The exponent r, from 0 to 1; None for the one with the least error.
     ratio: float | None = None
     id: ClassVar[str] = "awq"
@@ -127,7 +128,7 @@ def awq_scales(
     """
     if variant == "modelopt":
         scales = (x_mean.pow(ratio) / (w_mean.pow(1 - ratio) + _TINY)).clamp(_LEAST, _MOST)
-    elif variant == "llm_compressor":
+    elif variant in ("autoawq", "llm_compressor"):
         scales = (x_mean.pow(ratio) / (w_mean.pow(1 - ratio) + _LEAST)).clamp(min=_LEAST)
     else:
         scales = x_mean.pow(ratio).clamp(min=_LEAST)

@@ -22,6 +22,7 @@ from quantviz.layers.methods.corrections import BiasCorrection, LowRank
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.methods.higgs import Higgs, KMeans
 from quantviz.layers.methods.learned_rounding import AdaRound, SignRound
+from quantviz.layers.methods.learned_transforms import LearnedClips, LearnedScales, SpinQuant
 from quantviz.layers.methods.llm_int8 import LLMInt8
 from quantviz.layers.methods.low_rank_first import LoftQ, SVDQuant
 from quantviz.layers.methods.rotation import Rotation
@@ -44,6 +45,9 @@ METHODS: Mapping[str, type[Method]] = MappingProxyType(
             SmoothQuant,
             Equalization,
             Rotation,
+            SpinQuant,
+            LearnedScales,
+            LearnedClips,
             LowRank,
             SVDQuant,
             LoftQ,

@@ -156,7 +156,7 @@ class AdaRound(_Learned):
             slope.mul_(torch.addcmul(sigmoid, sigmoid, sigmoid, value=-1).mul_(_STRETCH))
             # Where h is cut off at 0 or 1 its slope is 0.
             slope = torch.ops.aten.hardtanh_backward(slope, h, 0.0, 1.0)
-            _move(v, slope, moments, step, self.rate)
+            move_by_adam(v, slope, moments, step, self.rate)
         return found.rounded()
 
 
@@ -184,7 +184,7 @@ def _product_with_hessian(task: MethodTask) -> Callable[[torch.Tensor], torch.Te
     return lambda w: w @ hessian
 
 
-def _move(v: torch.Tensor, slope: torch.Tensor, moments: torch.Tensor, step: int, rate: float) -> None:
+def move_by_adam(v: torch.Tensor, slope: torch.Tensor, moments: torch.Tensor, step: int, rate: float) -> None:
     """Take Adam's step down a slope; values and the slope's two moments are updated in place."""
     first, second = _DECAY
     moments[0].lerp_(slope, 1 - first)

@@ -35,6 +35,9 @@ _LIVE = "its answers in the test"
 #: Every row, by package.
 PACKAGE_METHODS = (
     PackageMethod("auto-round", "AutoRound, one layer", "signround", f"{_RECORDED}, by the error left"),
+    PackageMethod(
+        "AutoAWQ", "AwqQuantizer, one layer", "awq(variant=autoawq)+awq_clip", "its formulas in NumPy"
+    ),
     PackageMethod("bitsandbytes", "LLM.int8(), threshold 6", "llm_int8(variant=bitsandbytes)", _LIVE),
     PackageMethod("bitsandbytes", "Linear4bit, compress_statistics", "double_quantization", _RECORDED),
     PackageMethod("brevitas", "learned round, one layer", "adaround", f"{_RECORDED}, by the error left"),

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from quantviz.errors import QuantVizError
-from quantviz.figures.numbers import number
+from quantviz.figures.numbers import number, raised
 from quantviz.lab.state import LabState
 from quantviz.lab.typed_numbers import BINARY
 from quantviz.teaching.glossary import TERMS
@@ -491,7 +491,7 @@ class Words:
         """Return the text, whose formulas may name `states`."""
         for match in _HOLE.finditer(text):
             Formula.read(match[1], states)
-            if match[2] is not None and not re.fullmatch(r"[1-9]|%|\+[1-9]?", match[2]):
+            if match[2] is not None and not re.fullmatch(r"[1-9]|%|\^|\+[1-9]?", match[2]):
                 raise QuantVizError("formulas.bad_digits", got=match[2])
         for match in _TERM.finditer(text):
             if match[2] not in TERMS:
@@ -526,6 +526,8 @@ class Words:
     def _number(value: float, form: str) -> str:
         if form == "%":
             return f"{100 * value:.3g} %"
+        if form == "^":
+            return raised(number(value))
         signed = form.startswith("+")
         digits = form.lstrip("+")
         return number(float(value), int(digits) if digits else _DIGITS, signed=signed)

@@ -105,4 +105,16 @@ def lost(weight: Tensor) -> Series:
     )
     names = (("lost.wanted", "muted"), ("lost.nearest", "second"), ("lost.chance", "first"))
     picture = MarksPicture("lost.ways", (0, _COUNT, -2, 1.02 * _COUNT), marks, names)
-    return Series(tuple(map(str, _SIZES)), numbers, (picture,), in_lab(weight))
+    return Series(tuple(map(str, _SIZES)), numbers, (_first_update(sizes), picture), in_lab(weight))
+
+
+def _first_update(sizes: Numbers) -> MarksPicture:
+    """Return a picture of two teeth, and an update of each size from the first of them."""
+    teeth, ends = np.array([0.0, 1.0]), np.stack([np.zeros_like(sizes), sizes], 1)
+    marks = (
+        Marks("bars", teeth, np.ones(2), "muted", 0.01),
+        Marks("words", teeth, np.full(2, -0.4), "muted", labels=("0", "1")),
+        Marks("line", ends, np.full(2, 0.5), "first", 3),
+        Marks("dots", sizes[:, None], np.full(1, 0.5), "first", 7),
+    )
+    return MarksPicture("lost.first", (-0.1, 1.1, -0.8, 1.2), marks, height=90)

@@ -9,13 +9,15 @@ from typing import Any, TypeVar
 
 from quantviz.checkpoints.offered import WEIGHTS
 from quantviz.errors import QuantVizError
+from quantviz.lab.attention_state import DROPPED, AttentionState
 from quantviz.text import visible
 from quantviz.ui.checkpoints.choices import begin_scan
 from quantviz.ui.checkpoints.reading import cancel_scan, path_of
 from quantviz.ui.checkpoints.state import FIRST_LOOK, OWNER, CheckpointsState
-from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, dropped_kind, keep_dropped
+from quantviz.ui.lab.dropped_files import CAPTURE, HEADS, MODEL, RUNS, dropped_kind, keep_dropped
 from quantviz.ui.lab.sidebar.hub import open_address
 from quantviz.ui.lab.sidebar.uploads import PICTURES, open_dropped
+from quantviz.ui.layers import attention_state as attention
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.bounds import DROPPED_BYTES
@@ -25,6 +27,7 @@ T = TypeVar("T")
 
 _LAB = "pages/lab/playground.py"
 _MODEL = "pages/explore/checkpoints.py"
+_ATTENTION = "pages/explore/attention.py"
 #: Suffixes of a folder's files that belong to its model: also an index, and data beside an .onnx file.
 _OF_MODEL = (*WEIGHTS, ".json", ".onnx_data", ".data")
 
@@ -76,7 +79,7 @@ def _turn_to_lab() -> None:
 
 def take(files: Sequence[Any]) -> None:
     """Open dropped files where they are answered: a model is scanned, a capture shown as its layers, two runs
-    are compared, a picture or a single tensor opens in the Lab.
+    are compared, queries with their keys as attention, a picture or a single tensor opens in the Lab.
 
     Raises:
         QuantVizError: They are too large together, or are none of these.
@@ -96,11 +99,16 @@ def take(files: Sequence[Any]) -> None:
     if dropped_kind() == MODEL:  # its scan has nobody who looks at it
         cancel_scan(path_of(MODEL))
     keep_dropped(kind, files)
+    if kind == HEADS:
+        attention.OWNER.open(AttentionState(DROPPED))
+        turn_to(_ATTENTION, attention.OWNER.state.written())
+        return
     _turn_to_model(kind, scans=kind == MODEL)
 
 
 def kind_of(files: Sequence[Any]) -> str | None:
-    """Return the kind of dropped files: `MODEL`, `CAPTURE` or `RUNS`; None for a picture or a single tensor.
+    """Return the kind of dropped files: `MODEL`, `CAPTURE`, `RUNS` or `HEADS`; None for a picture or a single
+    tensor.
 
     Raises:
         QuantVizError: A file cannot be read.
@@ -115,7 +123,8 @@ def kind_of(files: Sequence[Any]) -> str | None:
         named = [each.name.lower().endswith(".safetensors") for each in files]
         return RUNS if all(named) and all(_read(each, is_run_file) for each in files) else MODEL
     found = _read(files[0], content_of)
-    return {Content.CAPTURE: CAPTURE, Content.MODEL: MODEL, Content.TENSOR: None}[found]
+    kinds = {Content.CAPTURE: CAPTURE, Content.HEADS: HEADS, Content.MODEL: MODEL, Content.TENSOR: None}
+    return kinds[found]
 
 
 def _read(file: Any, work: Callable[[bytes, str], T]) -> T:

@@ -19,6 +19,8 @@ from quantviz.whole_files import put_whole
 
 #: The choices of dropped files among checkpoints, by their kind; no file below a folder is called so.
 MODEL, CAPTURE, RUNS = "model:upload", "capture:upload", "runs:upload"
+#: The kind of a file of queries, keys and values, which has a page of its own.
+HEADS = "heads:upload"
 _KEPT = "dropped_files"
 
 
@@ -41,7 +43,7 @@ class StoredFile:
 class DroppedFiles:
     """Files that were dropped together; no other session sees them."""
 
-    #: `MODEL`, `CAPTURE` or `RUNS`.
+    #: `MODEL`, `CAPTURE`, `RUNS` or `HEADS`.
     kind: str
     #: Its name for people.
     name: str

@@ -1,1 +1,1 @@
-"""The page of layers: a weight with its inputs, the error of its outputs, and its causes."""
+"""The pages of layers and of attention: the error of outputs, and its causes."""

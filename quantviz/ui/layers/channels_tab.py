@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _LAB = "pages/lab/playground.py"
 _HEIGHT = 256
+_CURVE_HEIGHT = 200
 #: Loud channels that are named.
 _MOST_NAMED = 4
 
@@ -53,6 +54,27 @@ def show_channels(seen: SeenLayer, state: LayerState) -> None:
     show_plot(figure, "layers_channels", say(f"layers.channels.{mirrored}_alt"))
     st.caption(say(f"layers.channels.{mirrored}_help"))
     show_button(say("layers.channels.in_lab"), "layers_in_lab", _open_in_lab, channels)
+    _show_batches(seen)
+
+
+def _show_batches(seen: SeenLayer) -> None:
+    """Show how the one static scale of X grows with the tokens that it is chosen on, once that is opened."""
+    from quantviz.figures.range_curve import range_curve
+    from quantviz.layers.layer_numbers import ranges_over_tokens
+
+    opened = st.expander(say("layers.channels.batches"), key="layers_batches", on_change="rerun")
+    if not opened.open:
+        return
+    found = seen.found("ranges over tokens", ranges_over_tokens)
+    with opened:
+        if found is None:
+            st.caption(say("layers.channels.no_batches"))
+            return
+        count = len(found.scale)
+        st.markdown(say("layers.channels.settled", settled=min(found.settled, count), count=count))
+        alt = say("range_curve.alt", count=count, scale=short_number(float(found.scale[-1])))
+        figure = range_curve(found, height=_CURVE_HEIGHT, language=language(), theme=theme())
+        show_plot(figure, "layers_batches_curve", alt)
 
 
 def _open_in_lab(channels: Channels) -> None:

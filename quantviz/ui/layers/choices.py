@@ -16,6 +16,7 @@ from quantviz.ui.components.controls import Control, choice_control, number_cont
 from quantviz.ui.layers.own_layer import MORE, show_own_layer
 from quantviz.ui.layers.state import OWNER
 from quantviz.ui.layers.words import pair_names, scheme_name
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.words import language, say
 
 #: Whether the list of more choices was ever open.
@@ -23,6 +24,8 @@ _OPENED = "layers_more_opened"
 #: The schemes that are offered for each side, and its letter.
 _OFFERED = MappingProxyType({"weights": WEIGHTS, "inputs": INPUTS})
 _LETTERS = MappingProxyType({"weights": "W", "inputs": "X"})
+#: Among the layers the one without weights, which has a page of its own.
+_ATTENTION = "attention"
 #: More seeds than anybody tries.
 _MOST_SEED = 999_999_999
 
@@ -32,12 +35,13 @@ def show_choices(state: LayerState) -> None:
     shape = state.source.shape
     layers = {write_layer(each): each.title(language()) for each in map(BuiltInLayer, BUILT_IN_LAYERS)}
     now = write_layer(state.source)
+    layers[_ATTENTION] = say("layers.attention")
     layers.setdefault(now, state.source.title(language()))
     pairs = {name: words for name, words in pair_names().items() if not PAIRS[name].problem(shape)}
     known = name_of_pair(state.pair)
     own = {} if known in pairs else {"": say("layers.own_pair")}
     controls = [
-        _control("layer", layers, now, lambda form: OWNER.put(OWNER.state.of_layer(parse_layer(form)))),
+        _control("layer", layers, now, _take_layer),
         _control(
             "pair",
             own | pairs,
@@ -55,6 +59,13 @@ def show_choices(state: LayerState) -> None:
             if more.open or st.session_state.get(_OPENED):
                 st.session_state[_OPENED] = True
                 _show_more(state)
+
+
+def _take_layer(form: str) -> None:
+    if form == _ATTENTION:
+        turn_to("pages/explore/attention.py", {})
+    else:
+        OWNER.put(OWNER.state.of_layer(parse_layer(form)))
 
 
 def _schemes_words(state: LayerState) -> str:

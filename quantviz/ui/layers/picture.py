@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import streamlit as st
 
 from quantviz.browser.packing import pack
@@ -16,6 +18,7 @@ from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.small_parts import show_button, term
 from quantviz.ui.layers.state import OWNER
 from quantviz.ui.shell import errors
+from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
@@ -42,8 +45,6 @@ def show_picture(
     `selected` is a token, an output, and the channel of a product if one is chosen. With `hand`, the input
     and the weight of that product can be dragged.
     """
-    from quantviz.figures.multiplication import multiplication_alt, multiplication_figure
-
     lines = state.lines or LayerPart.whole(seen.result.shape)
     picture = seen.picture(lines, state.shown)
     ends = _ends(seen, picture, state)
@@ -63,16 +64,18 @@ def show_picture(
             show_button(say("layers.fit"), "layers_fit", lambda: OWNER.change(held=None))
         about = term(say("layers.how"), say(_hint(picture)), key="layers_how")
         st.html(f'<p class="qv-small">{about}</p>', width="stretch")
-    _bridge(seen, selected, picture, ends, hand=hand)
-    with st.container(key=PICTURE):
-        st.plotly_chart(
-            multiplication_figure(picture, ends, height=_height(), language=language(), theme=theme()),
-            key=f"{PICTURE}_chart",
-            height="stretch",
-            theme=None,
-            config={"displayModeBar": False, "displaylogo": False, "doubleClick": False},
-            alt=multiplication_alt(picture, ends, language()),
+    show_multiplication(
+        Multiplication(
+            OWNER,
+            picture,
+            ends,
+            seen.result.shape,
+            selected,
+            next(iter(seen.channels.loud_inputs), None),
+            seen.result.held_back.nonzero().flatten().numpy(),
+            hand,
         )
+    )
 
 
 def _hint(picture: LayerPicture) -> str:
@@ -126,28 +129,58 @@ def _ends(seen: SeenLayer, picture: LayerPicture, state: LayerState) -> ColourEn
     return ColourEnds(x, w, y)
 
 
-def _bridge(
-    seen: SeenLayer,
-    selected: tuple[int, int, int | None],
-    picture: LayerPicture,
-    ends: ColourEnds,
-    *,
-    hand: bool,
-) -> None:
-    """Put the script on the page that lights lines of the chart and reports clicks and zooms."""
+@dataclass(frozen=True, eq=False)
+class Multiplication:
+    """A multiplication on a page, whose state has the fields that a hand may choose in it: cell, channel and
+    lines.
+    """
+
+    owner: PageOwner[Any]
+    picture: LayerPicture
+    ends: ColourEnds
+    #: Rows, products of a cell, and columns of the whole.
+    shape: tuple[int, ...]
+    #: The selected row and column, and the place of a product if one is chosen.
+    selected: tuple[int, int, int | None]
+    #: The product's place that is loud.
+    loud: int | None = None
+    #: Rows that are held back.
+    held: Any = field(default_factory=partial(np.arange, 0))
+    #: Whether both factors of the product can be dragged.
+    hand: bool = False
+
+
+def show_multiplication(it: Multiplication) -> None:
+    """Show a multiplication, and have a script light its lines and report clicks and zooms."""
+    from quantviz.figures.multiplication import multiplication_alt, multiplication_figure
+
+    _bridge(it)
+    with st.container(key=PICTURE):
+        st.plotly_chart(
+            multiplication_figure(it.picture, it.ends, height=_height(), language=language(), theme=theme()),
+            key=f"{PICTURE}_chart",
+            height="stretch",
+            theme=None,
+            config={"displayModeBar": False, "displaylogo": False, "doubleClick": False},
+            alt=multiplication_alt(it.picture, it.ends, language()),
+        )
+
+
+def _bridge(it: Multiplication) -> None:
+    picture, words = it.picture, it.picture.words
     colours = THEMES[theme()]
     header: dict[str, Any] = {
         "chart": PICTURE,
-        "selected": list(selected),
+        "selected": list(it.selected),
         "edges": {},
         "held": None,
-        "hand": hand,
-        "ends": [ends.x, ends.w, ends.y],
-        "loud": next(iter(seen.channels.loud_inputs), None),
-        "channels": seen.result.shape[1],
+        "hand": it.hand,
+        "ends": [it.ends.x, it.ends.w, it.ends.y],
+        "loud": it.loud,
+        "channels": it.shape[1],
         "height": _height(),
-        "labels": [say(f"layers.card.{name}") for name in ("token", "input", "output")],
-        "whats": {name: say(f"layer_picture.{picture.shown}.{name}") for name in ("x", "w", "y")},
+        "labels": [say(f"{words}.axes.{name}") for name in ("token", "input", "output")],
+        "whats": {name: say(f"{words}.{picture.shown}.{name}") for name in ("x", "w", "y")},
         "largest": say("layers.card.largest"),
         "writing": asdict(WRITING),
         "colors": {
@@ -163,14 +196,12 @@ def _bridge(
         if height is not None:
             st.session_state[_MEASURED] = int(height)
 
-    held = seen.result.held_back.nonzero().flatten().numpy()
-    shape = seen.result.shape
     component("quantviz_multiplication", _SCRIPT)(
         key=_BRIDGE,
-        data=pack(header, {"held": held, **{f"edges.{axis}": each for axis, each in enumerate(edges)}}),
-        on_cell_change=errors.safely(lambda: _take_cell(shape)),
-        on_lines_change=errors.safely(lambda: _take_lines(shape)),
-        on_whole_change=errors.safely(lambda: OWNER.change(lines=None)),
+        data=pack(header, {"held": it.held, **{f"edges.{axis}": each for axis, each in enumerate(edges)}}),
+        on_cell_change=errors.safely(lambda: _take_cell(it)),
+        on_lines_change=errors.safely(lambda: _take_lines(it)),
+        on_whole_change=errors.safely(lambda: it.owner.change(lines=None)),
         on_height_change=errors.safely(take_height),
     )
 
@@ -179,26 +210,26 @@ def _height() -> int:
     return int(st.session_state.get(_MEASURED, _HEIGHT))
 
 
-def _take_cell(shape: tuple[int, ...]) -> None:
-    tokens, inputs, outputs = shape
+def _take_cell(it: Multiplication) -> None:
+    rows, products, columns = it.shape
 
     def fits(cell: dict[str, Any]) -> bool:
         channel = cell["channel"]
-        within: bool = channel is None or channel < inputs
-        return within and bool(cell["token"] < tokens and cell["output"] < outputs)
+        within: bool = channel is None or channel < products
+        return within and bool(cell["token"] < rows and cell["output"] < columns)
 
     cell = last_message(_BRIDGE, _SCRIPT, "cell", fits)
     if cell is not None:
-        OWNER.change(cell=(cell["token"], cell["output"]), channel=cell["channel"])
+        it.owner.change(cell=(cell["token"], cell["output"]), channel=cell["channel"])
 
 
-def _take_lines(shape: tuple[int, ...]) -> None:
+def _take_lines(it: Multiplication) -> None:
     message = last_message(_BRIDGE, _SCRIPT, "lines")
     if message is None:
         return
     lines = LayerPart(*(tuple(message[name]) for name in ("tokens", "inputs", "outputs")))
-    if lines.within(shape):
-        OWNER.change(lines=None if lines == LayerPart.whole(shape) else lines)
+    if lines.within(it.shape):
+        it.owner.change(lines=None if lines == LayerPart.whole(it.shape) else lines)
 
 
 def select(token: int, output: int) -> None:

@@ -140,15 +140,17 @@ def show_numbers(seen: SeenLayer) -> None:
     bar = stacked_bar(sizes, [shades[name] for name in PARTS], 0.0, sum(sizes))
     told = (
         f'<span><span class="qv-swatch" style="background:{shades[name]}"></span> '
-        f"{_number(f'part_{name}', share_of(shares[name]))}</span>"
+        f"{number_html(f'layers.numbers.part_{name}', share_of(shares[name]))}</span>"
         for name in PARTS
     )
     others = (
-        _number("output_db", decibels(seen.output_db)),
-        _number("weight_db", decibels(seen.weight_db)),
-        _number("bits", both_bits(seen)),
+        number_html("layers.numbers.output_db", decibels(seen.output_db)),
+        number_html("layers.numbers.weight_db", decibels(seen.weight_db)),
+        number_html("layers.numbers.bits", both_bits(seen)),
     )
-    error = _number("rel_out", percent(held_back), say("layers.numbers.used", used=percent(used)))
+    error = number_html(
+        "layers.numbers.rel_out", percent(held_back), say("layers.numbers.used", used=percent(used))
+    )
     st.html(
         f'<div class="qv-layer-numbers"><p class="qv-large">{error}</p>'
         f'<p class="qv-parts">{"".join(told)}</p>'
@@ -182,8 +184,10 @@ def show_remedy(seen: SeenLayer, state: LayerState) -> None:
         show_button(say("layers.remedy.take"), "layers_remedy", take)
 
 
-def _number(name: str, value: str, line: str = "") -> str:
-    words = term(say(f"layers.numbers.{name}"), say(f"layers.numbers.{name}_help"), key=f"layer_{name}")
+def number_html(key: str, value: str, line: str = "") -> str:
+    """Return a number as HTML, named and explained by the words under a key, with a small line below it."""
+    name = key.rpartition(".")[2]
+    words = term(say(key), say(f"{key}_help"), key=f"layer_{name}")
     small = f" <small>{html.escape(line)}</small>" if line else ""
     return f'<span class="qv-number" data-qv-layer="{name}">{words} <b>{html.escape(value)}</b>{small}</span>'
 

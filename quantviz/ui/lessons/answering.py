@@ -121,7 +121,7 @@ def open_question(now: Now, i: int, question: Question) -> None:
         if classroom().projector:
             # No answers to count before the right one: the room says how sure it is of its own.
             controls.append(hands.box(say(f"lessons.{name}"), f"{key}_sure_{int(sure)}"))
-    show_controls("lesson_commit", None, *controls, look="qv-primary")
+    show_controls("lesson_commit", None, *controls, look="qv-primary qv-unnamed")
 
 
 def offer_votes(now: Now) -> None:

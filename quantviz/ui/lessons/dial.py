@@ -11,13 +11,11 @@ from quantviz.teaching.lessons.dials import DIALS, DialState
 from quantviz.ui.components.dial import Plot, show_dial
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import errors
-from quantviz.ui.shell.classroom import classroom, enlarge_lesson
+from quantviz.ui.shell.classroom import enlarge_lesson
 from quantviz.ui.shell.words import say
 
 #: The parts of a step that show a dial's pictures, in their order.
 _PICTURES = ("dial.picture", "dial.beside")
-#: Most CSS pixels of a picture's height on a projector, whose knob and question take the rest of the screen.
-_HIGHEST_ON_WALL = 200
 
 
 def show_lesson_dial(now: Now, state: DialState, take: Callable[[str], None]) -> None:
@@ -56,7 +54,7 @@ def _plot(picture: MarksPicture) -> Plot:
         "frame": picture.frame,
         "equal": picture.equal,
         "larger": larger,
-        "height": min(picture.height, _HIGHEST_ON_WALL) if classroom().projector else picture.height,
+        "height": larger * picture.height,
         "marks": [
             {
                 "draw": marks.draw,

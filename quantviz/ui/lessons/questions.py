@@ -13,6 +13,7 @@ from typing import Any
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.figures.numbers import raised
 from quantviz.lab.state import LabState
 from quantviz.lab.typed_numbers import LONGEST, read_number
 from quantviz.teaching.lessons.dials import DialState
@@ -187,7 +188,7 @@ def _drag_words(state: LabState, question: DragQuestion, scenes: Scenes) -> str:
     scene = Scene(state.replace(cell=scenes[HERE].state.cell))
     values = {name: made(name, scene) for name in question.solution}
     return say("lessons.and").join(
-        say(f"lessons.dials.{state.dial}.made", at=state.at)
+        say(f"lessons.dials.{state.dial}.made", at=state.at, power=raised(state.at))
         if isinstance(state, DialState)
         else say(f"lessons.made.{name}", value=number(value))
         for name, value in values.items()

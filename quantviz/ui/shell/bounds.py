@@ -8,6 +8,8 @@ HEAVY_BYTES = 3 * 2**30
 HEAVY_ELEMENTS = 2**12
 #: Multiplications from which a layer is long work, its rounding and its methods counted in.
 HEAVY_PRODUCTS = 2**28
+#: Scores of all heads, queries by tokens, that the page /attention takes: some 400 MB while it works.
+ATTENTION_SCORES = 2**22
 #: Rows of a scan that the page /checkpoints reads: each takes some 3 kB of its memory.
 RESULT_ROWS = 2**20
 #: Characters of a typed text to find some of a file's names.

@@ -11,7 +11,7 @@ import torch
 
 import quantviz as qv
 
-ENDS = {"int8": (-128, 127), "uint8": (0, 255)}
+ENDS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-(2**15), 2**15 - 1)}
 #: Tokens, inputs, outputs.
 SIZES = (
     *((1, 1, 1), (1, 1, 5), (3, 7, 2), (2, 16, 1), (5, 2, 17), (17, 33, 5)),
@@ -212,6 +212,36 @@ def convolutions(
             convolution=Convolution(pictures, (size, size), stride, padding, dilation),
         )
         made.append(_scaled(draw, layer))
+    return tuple(made)
+
+
+@functools.cache
+def wide_layers(*, by_output: bool = False) -> tuple[Layer, ...]:
+    """Return layers of int16 inputs, whose sums may be beyond int32; those without products are biases."""
+    draw = np.random.default_rng([47, by_output])
+    made = []
+    for number, (tokens, inputs, outputs) in enumerate(SIZES * 4):
+        low, high = ENDS["int16"]
+        q_x = draw.integers(low, high, (tokens, inputs), endpoint=True)
+        q_w = draw.integers(*ENDS["int8"], (outputs, inputs), endpoint=True)
+        if number % 5 == 1:
+            q_x[:] = (low, high, 0)[number % 3]
+            q_w[:] = -128
+        s_w = draw.uniform(0.001, 0.1, outputs if by_output else 1)
+        s_x = draw.uniform(1e-5, 1e-3)
+        if number % 3 == 0:
+            # Under powers of two products tie.
+            s_x, s_w = 2.0**-12, np.exp2(np.round(np.log2(s_w)))
+        layer = Layer(
+            *(q_x, "int16", np.float32(s_x), 0, q_w, "int8", s_w.astype(np.float32)),
+            *(np.zeros(len(s_w), np.int64), np.float32(1), 0),
+            bias=draw.integers(-(2**28), 2**28, outputs) if number % 4 else None,
+            activation=("none", "relu", "relu6")[number // 2 % 3],
+        )
+        layer = _scaled(draw, layer)
+        scale = float(layer.s_y) / 256
+        s_y = 2.0 ** np.ceil(np.log2(scale)) if number % 3 == 0 else scale
+        made.append(replace(layer, s_y=np.float32(s_y)))
     return tuple(made)
 
 

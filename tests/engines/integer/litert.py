@@ -23,6 +23,7 @@ from tests.engines.integer.layers import (
     layers,
     near_ties,
     tied_sixes,
+    wide_layers,
 )
 from tests.engines.integer.onnxruntime import (
     Average,
@@ -134,10 +135,11 @@ def _tensor(each: Tensor, name: str, buffer: int) -> Any:
 def _parameters(layer: Layer, kernel: np.ndarray, places: tuple[int, ...], axis: int = 0) -> list[Tensor]:
     """Return weights, whose outputs lie along an axis, bias and output."""
     bias = np.zeros(len(layer.q_w)) if layer.bias is None else layer.bias
+    sums = "int64" if layer.x_format == "int16" else "int32"
     return [
         Tensor(kernel.shape, "int8", layer.s_w, 0, kernel.astype(np.int8), axis),
-        Tensor((len(bias),), "int32", layer.s_w * layer.s_x, 0, bias.astype(np.int32)),
-        Tensor((*places, len(bias)), "int8", layer.s_y, layer.z_y),
+        Tensor((len(bias),), sums, layer.s_w * layer.s_x, 0, bias.astype(sums)),
+        Tensor((*places, len(bias)), layer.x_format, layer.s_y, layer.z_y),
     ]
 
 
@@ -152,9 +154,9 @@ def _kernel(layer: Layer, groups: int = 1) -> np.ndarray:
 def _connected(layer: Layer, resolver: Any) -> np.ndarray:
     options = schema.FullyConnectedOptionsT()
     options.fusedActivationFunction = _ACTIVATIONS[layer.activation]
-    x = layer.q_x.astype(np.int8)
+    x = layer.q_x.astype(layer.x_format)
     tensors = [
-        Tensor(x.shape, "int8", layer.s_x, layer.z_x),
+        Tensor(x.shape, layer.x_format, layer.s_x, layer.z_x),
         *_parameters(layer, layer.q_w, x.shape[:1]),
     ]
     of_options = schema.BuiltinOptions.FullyConnectedOptions
@@ -170,7 +172,7 @@ def _convolution(layer: Layer, groups: int = 1, *, resolver: Any, depthwise: boo
     options.padding = schema.Padding.SAME if geometry.padding else schema.Padding.VALID
     options.strideH = options.strideW = geometry.stride
     options.dilationHFactor = options.dilationWFactor = geometry.dilation
-    x = np.ascontiguousarray(geometry.pictures.transpose(0, 2, 3, 1)).astype(np.int8)
+    x = np.ascontiguousarray(geometry.pictures.transpose(0, 2, 3, 1)).astype(layer.x_format)
     reach = [geometry.dilation * (size - 1) for size in geometry.kernel]
     places = [
         (size + 2 * geometry.padding - far - 1) // geometry.stride + 1
@@ -184,7 +186,7 @@ def _convolution(layer: Layer, groups: int = 1, *, resolver: Any, depthwise: boo
         kernel = kernel.transpose(3, 1, 2, 0)
         code = schema.BuiltinOperator.DEPTHWISE_CONV_2D
     parameters = _parameters(layer, kernel, (1, *places), 3 if depthwise else 0)
-    tensors = [Tensor(x.shape, "int8", layer.s_x, layer.z_x), *parameters]
+    tensors = [Tensor(x.shape, layer.x_format, layer.s_x, layer.z_x), *parameters]
     of_options = getattr(schema.BuiltinOptions, f"{kind}Options")
     answer = run((code, 5, of_options), options, tensors, [x], resolver)
     return answer.reshape(-1, len(layer.q_w))
@@ -334,6 +336,15 @@ def _tied_convolutions() -> Sequence[Layer]:
     return made
 
 
+def _wide_convolutions() -> Sequence[Layer]:
+    """Return layers of int16 inputs as convolutions of one cell, whose places are the tokens."""
+    made = []
+    for layer in wide_layers(by_output=True):
+        pictures = layer.q_x.T.reshape(1, -1, len(layer.q_x), 1)
+        made.append(replace(layer, convolution=Convolution(pictures, (1, 1), 1, 0, 1)))
+    return made
+
+
 def _grouped_paths() -> list[Path]:
     """Return convolutions in groups: ruy has none and leaves them to the reference kernel."""
     engines = (("reference", _REFERENCE), ("ruy", _RUY), ("XNNPACK", _XNNPACK))
@@ -395,4 +406,22 @@ PATHS = (
     *_paths("ruy", _RUY, "litert_ruy", "litert_ruy"),
     *_paths("XNNPACK", _XNNPACK, "xnnpack", "xnnpack"),
     *_grouped_paths(),
+    *(
+        path
+        for kernels, resolver, _ in _KERNELS
+        for path in (
+            layer_path(
+                f"FULLY_CONNECTED 16×8, {kernels}",
+                "litert_16x8_connected",
+                wide_layers,
+                partial(_connected, resolver=resolver),
+            ),
+            layer_path(
+                f"CONV_2D 16×8, {kernels}",
+                "litert_16x8",
+                _wide_convolutions,
+                partial(_convolution, resolver=resolver),
+            ),
+        )
+    ),
 )

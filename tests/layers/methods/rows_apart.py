@@ -5,6 +5,7 @@ those that run in no time, and definitions that are computed another way where n
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from quantviz.layers.methods.contract import MethodTask
 from quantviz.layers.methods.corrections import BiasCorrection, LowRank
 from quantviz.layers.methods.higgs import Higgs, gaussian_grid
 from quantviz.layers.methods.learned_rounding import moved_rounding
+from quantviz.layers.methods.learned_transforms import LearnedClips, SpinQuant, slopes_in
 from quantviz.layers.methods.llm_int8 import LLMInt8
 from quantviz.layers.methods.low_rank_first import LoftQ, SVDQuant
 from quantviz.quantization.quantizer import quantize
@@ -29,6 +31,8 @@ from tests.layers.methods.record_gptq import layers
 
 #: The least share of equal codes of a layer, and the most by which its objective may be larger.
 CODES, OBJECTIVE = 0.97, 0.01
+#: The most by which the error after training may be larger.
+TRAINED = 0.1
 #: The least share of equal values of HIGGS.
 VALUES = 0.995
 INT8 = as_scheme("bnb_int8")
@@ -70,6 +74,7 @@ def rows_apart() -> Iterator[Row]:
     none = "none on a CPU"
     codes = "layers with at least 97 % of the codes and an objective at most 1 % larger"
     values = "layers with equal grids of 2 to 4 bits and at least 99.5 % of the values"
+    trained = "layers with an error at most 10 % larger"
     rank = f"the product of ranks {' and '.join(map(str, RANKS))}"
     for method, package, compared, agree in (
         ("GPTQ, dynamic groups", f"neural-compressor {made['neural-compressor']}", codes, _dynamic),
@@ -80,6 +85,8 @@ def rows_apart() -> Iterator[Row]:
         ("Low rank, the optimum", f"{none}; numpy", "the least output error of its rank", _optimum),
         ("SVDQuant", f"{none}; numpy", "all values of rank 8, α as least by the outputs", _svdquant),
         ("LoftQ", f"{none}; numpy", "all values of rank 8 after 5 rounds", _loftq),
+        ("SpinQuant", f"{none}; torch and numpy", "R after a step, by torch's slopes", _spinquant),
+        ("OmniQuant, learned clips", f"{none}; torch", f"{trained} after 60 steps of Adam", _clips),
         ("Equalization", f"torch {made['torch']}", "both layers and the bias", _equalization),
         ("Bias correction", f"torch {made['torch']}", "the bias", _bias),
         (
@@ -202,6 +209,53 @@ def _loftq(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
         low = _main(values - codes, 8)
     ours = LoftQ().round(_task(w, x)).w_hat.numpy()
     return bool(np.allclose(ours, codes + low, rtol=1e-6, atol=1e-8))
+
+
+def _spinquant(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+    task = MethodTask(w.double(), x.double(), as_scheme("int4_g32"), as_scheme("int8_per_row"))
+    method = SpinQuant()
+    start = method.start(task)
+    matrix = start.matrix.clone().requires_grad_()
+    sides = []
+    for values, scheme in ((task.x, task.inputs), (task.w, task.weights)):
+        turned = values @ matrix
+        rounded = quantize(turned.detach().float(), scheme).x_hat.double()
+        sides.append(turned + (rounded - turned).detach())
+    ((sides[0] @ sides[1].T - task.x @ task.w.T).square().sum() / 2).backward()
+    slope, before = matrix.grad.numpy(), start.matrix.numpy()
+    skew = slope @ before.T - before @ slope.T
+    half = skew * (method.rate / np.sqrt(np.square(skew).sum()) / 2)
+    one = np.eye(len(half))
+    theirs = np.linalg.inv(one + half) @ (one - half) @ before
+    ours = method.moved(task, start, slopes_in(task, start), 0)
+    return bool(np.allclose(ours.of_inputs(torch.from_numpy(one)).numpy(), theirs, atol=1e-9))
+
+
+def lwc_by_torch(task: MethodTask, group: int, steps: int, rate: float) -> float:
+    """Return the least error of OmniQuant's learnable clipping, by torch's slopes and Adam."""
+    width = 2.0**task.scheme.number_format.bits - 1
+    w = task.w.unflatten(1, (-1, group))
+    odds = [torch.full((*w.shape[:2], 1), 4.0, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    adam, least = torch.optim.Adam(odds, rate, (0.7, 0.9)), math.inf
+    for _ in range(steps):
+        high = w.amax(2, keepdim=True).clamp(min=0) * torch.sigmoid(odds[0])
+        low = w.amin(2, keepdim=True).clamp(max=0) * torch.sigmoid(odds[1])
+        step = (high - low) / width
+        zero = (-low / step).round().detach() - (-low / step).detach() + (-low / step)
+        codes = w / step + ((w / step).round() - w / step).detach() + zero
+        w_hat = ((codes.clamp(0, width) - zero) * step).flatten(1)
+        loss = ((w_hat - task.w) @ task.x.T).square().sum()
+        least = min(least, float(loss.detach()))
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    return least / float((task.w @ task.x.T).square().sum())
+
+
+def _clips(number: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+    task = _task(w, x, "int3,asymmetric,per_group(size=32),min_max,compressed_tensors")
+    ours = task.output_error(LearnedClips(60).round(task).w_hat)
+    return ours <= (1 + TRAINED) * lwc_by_torch(task, 32, 60, 0.1)
 
 
 def _quietly(run: Callable[[], Any]) -> Any:

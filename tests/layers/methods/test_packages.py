@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from quantviz.cli import quantviz
 from quantviz.layers.methods import packages
+from quantviz.layers.methods.awq import AWQ, AWQClip
 from quantviz.layers.methods.block_scales import DoubleQuantization, FourOverSix
 from quantviz.layers.methods.chain import as_chain
 from quantviz.layers.methods.contract import MethodTask
@@ -76,6 +77,12 @@ def is_one_of(*methods):
     return hold
 
 
+def is_autoawqs(chain):
+    """Hold a chain to the search that `test_scaling.py` holds to AutoAWQ's formulas, and to its ten clips."""
+    assert chain.bases == (AWQ("autoawq"),)
+    assert chain.rounding == AWQClip("paper")
+
+
 ANSWERS = {
     "auto-round: AutoRound, one layer": is_one_of(TRAINED[1][0]),
     "bitsandbytes: LLM.int8(), threshold 6": loud,
@@ -83,6 +90,7 @@ ANSWERS = {
     "brevitas: learned round, one layer": is_one_of(TRAINED[0][0]),
     "fouroversix: NVFP4, scale rule mse": is_one_of(FourOverSix()),
     "GPTQModel: GPTQ": sweeps("group_aware"),
+    "AutoAWQ: AwqQuantizer, one layer": is_autoawqs,
     "llm-compressor: GPTQModifier": is_one_of(*(as_chain(each.method).rounding for each in SETTINGS)),
     "llm-compressor: AWQModifier": scales_of("llm_compressor_awq", LLM_COMPRESSOR),
     "llm-compressor: SmoothQuantModifier": scales_of("llm_compressor_smooth_0.5", None),

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -44,7 +45,13 @@ BASES = (
     *("rotation", "rotation(block=16)", "rotation(block=12,signs=true)", "rotation(angle=20.0)"),
     *("rotation(kind=orthogonal)", "rotation(kind=orthogonal,block=3,seed=4)", "smoothquant"),
     *("smoothquant(alpha=0.2,variant=torchao)", "smoothquant(variant=llm_compressor)", "equalization"),
-    *("smoothquant(variant=modelopt)", "awq", "awq(variant=llm_compressor)", "awq(variant=modelopt)"),
+    *(
+        "smoothquant(variant=modelopt)",
+        "awq",
+        "awq(variant=autoawq)",
+        "awq(variant=llm_compressor)",
+        "awq(variant=modelopt)",
+    ),
 )
 
 
@@ -136,6 +143,36 @@ TRIED = (
     *("int4_per_row", "int8_per_tensor", "nvfp4", "int4,symmetric,per_group(size=16),min_max,course"),
     "int4,symmetric,per_channel,min_max,course(ties=stochastic)",
 )
+
+
+def test_autoawqs_search_is_its_formula_in_numpy():
+    """20 ratios from 0 on, s = x̄^r / (w̄^(1−r) + 1e-4) at least 1e-4, and the least error of the outputs under
+    its asymmetric rounding of groups; AutoAWQ adds 1e-6 to a group's largest weight, which is nothing here.
+    """
+    w, x = W.double().numpy(), X.double().numpy()
+    scheme = as_scheme("uint4,asymmetric,per_group(size=16,axis=1),min_max,course")
+    trace = AWQ("autoawq").basis(MethodTask(W.double(), X.double(), scheme, None)).trace
+
+    def rounded(values):
+        groups = values.astype(np.float32).astype(np.float64).reshape(-1, 16)
+        low, high = groups.min(1, keepdims=True), groups.max(1, keepdims=True)
+        scale = (high - low) / 15
+        zero = np.clip(np.round(-low / scale), 0, 15)
+        return ((np.clip(np.round(groups / scale) + zero, 0, 15) - zero) * scale).reshape(values.shape)
+
+    x_mean = np.abs(x).mean(0)
+    groups = np.abs(w).reshape(-1, 16)
+    w_mean = (groups / (groups.max(1, keepdims=True) + 1e-6)).reshape(w.shape).mean(0)
+    scales, losses = [], []
+    for ratio in np.arange(20) / 20:
+        s = np.maximum(x_mean**ratio / (w_mean ** (1 - ratio) + 1e-4), 1e-4)
+        scales.append(s / np.sqrt(s.max() * s.min()))
+        errors = x @ (rounded(w * scales[-1]) / scales[-1] - w).T
+        losses.append(np.square(errors).sum() / np.square(x @ w.T).sum())
+    assert trace.ratios == tuple(np.arange(20) / 20)
+    np.testing.assert_allclose(trace.losses, losses, rtol=1e-3)
+    assert trace.best == int(np.argmin(losses))
+    np.testing.assert_allclose(trace.scales, scales[trace.best], rtol=1e-5)
 
 
 def test_awqs_first_exponent_is_the_identity_in_the_paper_alone():

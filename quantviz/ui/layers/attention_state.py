@@ -1,0 +1,151 @@
+"""State of the page of attention in the session, and its heads under the schemes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.attention_state import DROPPED, AttentionState
+from quantviz.lab.layer_state import AS_IT_IS
+from quantviz.ui.lab.dropped_files import HEADS, DroppedFiles, dropped_files
+from quantviz.ui.layers.state import MOST_PIXELS, kept_fact
+from quantviz.ui.shell.bounds import ATTENTION_SCORES, HEAVY_PRODUCTS
+from quantviz.ui.shell.long_work import heavily, read_file
+from quantviz.ui.shell.page_owner import PageOwner
+
+if TYPE_CHECKING:
+    from quantviz.models.attention_view import AttentionTask, AttentionView
+    from quantviz.models.heads import Heads
+
+T = TypeVar("T")
+_READ = "attention_read"
+#: Keys with a scale for each channel, beside which the chosen ones are shown.
+CHANNEL_KEYS = "int4_per_column"
+
+OWNER = PageOwner(AttentionState)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedHeads:
+    """Heads that are shown."""
+
+    heads: Heads
+    #: Names them.
+    key: str
+    #: The names of all heads in their file; none of built-in ones.
+    names: tuple[str, ...] = ()
+    name: str = ""
+
+    @property
+    def products(self) -> float:
+        """Return about the multiplications of their attention."""
+        return 2.0 * math.prod(self.heads.q.shape) * self.heads.k.shape[-2]
+
+
+def opened_heads(state: AttentionState) -> OpenedHeads:
+    """Return the heads of the state.
+
+    Raises:
+        QuantVizError: This session has no such file, or its tensors are no queries, keys and values.
+    """
+    from quantviz.models.heads import BUILT_IN_HEADS
+
+    if state.heads != DROPPED:
+        key = f"heads {state.heads}"
+        return OpenedHeads(kept_fact(key, BUILT_IN_HEADS[state.heads], shared=True), key)
+    dropped = dropped_files(HEADS)
+    held = st.session_state.get(_READ)
+    if held is None or held[0] is not dropped or state.name not in ("", held[1].name):
+        held = st.session_state[_READ] = dropped, _read(dropped, state.name)
+    opened: OpenedHeads = held[1]
+    return opened
+
+
+def _read(dropped: DroppedFiles, name: str) -> OpenedHeads:
+    from quantviz.models.heads import heads_in, names_of_heads
+    from quantviz.sources.sandbox import Held
+    from quantviz.sources.sandboxed import Sandboxed
+
+    (file,) = dropped.files
+    catalog = Sandboxed(Held(file.name, file.path), read_file)
+    found = names_of_heads(tuple(catalog.names))
+    name = name or next(iter(found), "")
+    if name in found:
+        q, k = (catalog.info(found[name][part]).shape for part in "qk")
+        if math.prod(q[:-1]) * math.prod(k[-2:-1]) > ATTENTION_SCORES:
+            raise QuantVizError("attention.too_large", q=q, k=k, most=ATTENTION_SCORES)
+    return OpenedHeads(heads_in(catalog, name), f"heads {dropped.folder} {name}", tuple(found), name)
+
+
+def task_of(state: AttentionState, heads: Heads) -> AttentionTask:
+    """Return the schemes and options of the state.
+
+    Raises:
+        QuantVizError: A scheme does not fit.
+    """
+    from quantviz.layers.operands import scheme_of
+    from quantviz.models.attention_view import AttentionTask
+    from quantviz.models.head_rounding import AttentionOptions
+
+    forms = (state.keys, state.values, state.scores, state.queries, state.weights)
+    keys, values, scores, queries, weights = (
+        None if form == AS_IT_IS else scheme_of(form, "inputs") for form in forms
+    )
+    options = AttentionOptions(
+        center=state.basis in ("center", "both"),
+        hadamard=state.basis in ("hadamard", "both"),
+        residual=state.residual,
+        queries=queries,
+        weights=weights,
+        rotary=0.0 if state.positions == "none" else state.rotary,
+        rotary_layout="pairs" if state.layout == "pairs" else "halves",
+        rounded="before" if state.positions == "before" else "after",
+    )
+    return AttentionTask((keys, values, scores), mask_of(state, heads), options)
+
+
+def mask_of(state: AttentionState, heads: Heads) -> str:
+    """Return the mask: "none" for the own one of heads that came without."""
+    return "none" if state.mask == "own" and heads.mask is None else state.mask
+
+
+def seen_attention(state: AttentionState, opened: OpenedHeads) -> AttentionView:
+    """Return the view of the heads.
+
+    Raises:
+        QuantVizError: The shapes do not fit, a scheme does not, or a value is not finite.
+    """
+    from quantviz.models.attention_view import AttentionLook, view_of
+
+    part = state.lines
+    lines = None if part is None else (part.tokens, part.inputs, part.outputs)
+    look = AttentionLook(state.head, state.product, state.shown, lines, state.cell, state.channel)
+    work = partial(view_of, opened.heads, task_of(state, opened.heads), look, MOST_PIXELS)
+    return _found(f"attention {replace(state, held=None, tab='ways')}", opened, work)
+
+
+def ways_found(state: AttentionState, opened: OpenedHeads) -> Mapping[str, tuple[float, float]]:
+    """Return the costs of the ways to round the keys; see `ways_of`."""
+    from quantviz.models.attention_view import ways_of
+
+    work = partial(ways_of, opened.heads, task_of(state, opened.heads), CHANNEL_KEYS)
+    chosen: Any = state.written()
+    looks = ("h", "d", "e", "c", "j", "l", "z", "t", "m")
+    key = f"ways {sorted((name, form) for name, form in chosen.items() if name not in looks)}"
+    return _found(key, opened, work, times=5)
+
+
+def _found(key: str, opened: OpenedHeads, work: Callable[[], T], times: int = 1) -> T:
+    """Return the result of work on the heads, cached; of many it is a job."""
+    key = f"{key} of {opened.key}"
+    products = times * opened.products
+    shared = not opened.names
+    if products < HEAVY_PRODUCTS:
+        return kept_fact(key, work, shared=shared)
+    return kept_fact(key, lambda: heavily(key, work, products=products), shared=shared, by_job=True)
