@@ -62,6 +62,15 @@ class AttentionLook:
     cell: tuple[int, int] | None
     channel: int | None
 
+    def within(self, shape: tuple[int, int, int]) -> AttentionLook:
+        """Return the place limited to a multiplication of so many rows, products a cell, and columns."""
+        rows, products, columns = shape
+        cell = self.cell if self.cell and self.cell[0] < rows and self.cell[1] < columns else None
+        channel = self.channel if self.channel is not None and self.channel < products else None
+        axes = zip(self.lines or (), shape, strict=False)
+        lines = self.lines if all(last <= count for (_, last), count in axes) else None
+        return dataclasses.replace(self, cell=cell, channel=channel, lines=lines)
+
 
 class LoudKey(NamedTuple):
     """The loudest channel of a head's keys, and the share of its squares that all tokens have in common."""
@@ -122,6 +131,8 @@ class AttentionView:
     #: Rows, products a cell, and columns of the picture's whole.
     shape: tuple[int, int, int]
     cell: AttentionCell
+    #: The place in view, limited to the heads.
+    look: AttentionLook
 
 
 def view_of(heads: Heads, task: AttentionTask, look: AttentionLook, most: int) -> AttentionView:
@@ -135,6 +146,7 @@ def view_of(heads: Heads, task: AttentionTask, look: AttentionLook, most: int) -
     look = dataclasses.replace(look, head=min(look.head, len(result.seen) - 1), product=product)
     x, w, y = _parts(result, look)
     shape = (*x.before.shape, y.before.shape[1])
+    look = look.within(shape)
     numbers = {
         **result.record(),
         "layer_error": result.layer_error,
@@ -148,6 +160,7 @@ def view_of(heads: Heads, task: AttentionTask, look: AttentionLook, most: int) -
         _picture((x, w, y), look, shape, most),
         shape,
         _cell(heads, result, (x, w, y), look),
+        look,
     )
 
 

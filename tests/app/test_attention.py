@@ -70,6 +70,13 @@ def test_a_link_opens_a_cell_and_its_arithmetic():
     assert "weights · values over 64 tokens" in bodies(at, "qv-steps-told")[0]
 
 
+def test_places_that_the_heads_do_not_have_are_left_out():
+    at = opened(PAGE, f="character_twin", h="99", c="900.3", j="900", l="0.900_0.3_0.2")
+    assert address(at) == {"f": "character_twin", "h": "3", "t": "cell", "lang": "en"}
+    choose(at, ("heads", "loud_mean"))
+    assert "h" not in address(at)
+
+
 @pytest.mark.parametrize("name", ["heads.npz", "heads.safetensors"])
 def test_dropped_heads_open_here_whatever_they_are_called(name):
     content = npz(HEADS) if name.endswith("npz") else save(HEADS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 from collections.abc import Mapping
 from pathlib import Path
@@ -62,25 +63,43 @@ def show_page() -> None:
     choices = st.container(key="layers_choices", horizontal=True, gap="small")
     warm_up()
     show_page_errors(*OWNER.problems)
-    opened = None
-    try:
-        opened = opened_heads(state)
-        view = seen_attention(state, opened)
-        state = _settled(state, view)
-        OWNER.amend(state)
-        with finding:
-            words = html.escape(unbroken(_finding(state, view)))
-            st.html(f'<p class="qv-finding">{words}</p>')
-        _show_attention(state, opened, view)
-    except QuantVizError as problem:
-        st.error(say_error(problem))
+    opened = _opened(state)
     with choices:
         show_choices(state, opened)
+    if opened is not None:
+        try:
+            view = seen_attention(state, opened)
+            state = _settled(state, view)
+            OWNER.amend(state)
+            with finding:
+                words = html.escape(unbroken(_finding(state, view)))
+                st.html(f'<p class="qv-finding">{words}</p>')
+            _show_attention(state, opened, view)
+        except QuantVizError as problem:
+            st.error(say_error(problem))
     OWNER.show_link()
 
 
+def _opened(state: AttentionState) -> OpenedHeads | None:
+    """Return the heads of the state, or show why they cannot be opened."""
+    try:
+        return opened_heads(state)
+    except QuantVizError as problem:
+        st.error(say_error(problem))
+        return None
+
+
 def _settled(state: AttentionState, view: AttentionView) -> AttentionState:
-    """Return the state with the ends of the error's colours, which stay from now on."""
+    """Return the state limited to its heads, with the ends of the error's colours, which stay from now on."""
+    look = view.look
+    state = dataclasses.replace(
+        state,
+        head=look.head,
+        product=look.product,
+        lines=state.lines if look.lines else None,
+        cell=look.cell,
+        channel=look.channel,
+    )
     if state.shown != "error" or all(state.held or (0,)):
         return state
     reach = tuple(float(f"{part.largest:.3g}") for part in (view.picture.x, view.picture.w, view.picture.y))
