@@ -92,10 +92,7 @@ IN_THE_END = (
     "tests/test_imports.py::test_every_arrow_points_down",
     "tests/sources/test_files.py::test_every_format_reads_what_was_written[upload-x.idx]",
     "tests/sources/test_files.py::test_every_format_is_known_by_its_content[x.idx]",
-    *(
-        f"tests/sources/test_hostile.py::test_hostile_files[{name}.idx]"
-        for name in ("start", "cut", "huge", "axes", "kind")
-    ),
+    "tests/sources/test_hostile.py::test_every_reader_has_hostile_files",
 )
 SLOWLY_IN_THE_END = (
     "tests/app/test_calibrations.py",
@@ -103,6 +100,7 @@ SLOWLY_IN_THE_END = (
     "tests/test_imports.py",
     "tests/test_documents.py",
     "tests/sources/test_files.py",
+    "tests/sources/test_hostile.py",
     "tests/schemes/test_conventions.py",
 )
 #: Fewer tests than the quick suite has: it is not left out by mistake.

@@ -227,8 +227,8 @@ def a_step_is_on_one_screen(page):
     for button in page.locator(":is([data-field=commit], .st-key-lesson_next) button:visible").all():
         place = button.bounding_box()
         assert place["y"] + place["height"] <= 720
-    # A canvas has whole pixels, so its scale is not quite what was asked for.
-    assert min(digits_of_the_picture(page)) >= 27.9
+    # A canvas has whole pixels, so its scale is not quite what was asked for. Some dials show no digit.
+    assert min(digits_of_the_picture(page), default=28) >= 27.9
 
 
 def a_projector_shows_the_picture_and_the_question(page, shot):

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 import streamlit as st
@@ -31,6 +31,9 @@ from quantviz.streaming.kernel_access import READY_FIRST, wait_for_kernels
 from quantviz.ui.shell.classroom import NOTED
 from quantviz.ui.shell.imports import Ahead, frames, import_all
 from quantviz.ui.shell.streamlit_private import drawing_script, use_navigation
+
+if TYPE_CHECKING:
+    from quantviz.jobs import Job
 
 #: The requests by which Streamlit's page looks for the server. At `/lab` it asks `/lab/_stcore/…` before
 #: `/_stcore/…`, for an app might be mounted there.
@@ -77,17 +80,19 @@ NO_SHEETS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 #: For an app whose pages draw nothing at once.
 NOTHING_DRAWN: Mapping[str, str] = MappingProxyType({})
 
+#: Seconds that a server which is to be ready first waits for the job.
+_LONGEST = 20.0
 _Message = MutableMapping[str, Any]
 
 
 def starting(
-    ahead: Ahead, then: Callable[[], None] = lambda: None
+    ahead: Ahead, then: Callable[[], Job[None] | None] = lambda: None
 ) -> Callable[[object], contextlib.AbstractAsyncContextManager[None]]:
     """Return the lifespan of a server that begins these imports when it starts, in a thread, and then more.
 
-    Visitors wait for the rest of them; with `READY_FIRST` the server answers nobody before they are there,
-    and the kernels of every scheme too. Unless the operator says otherwise, hubs are asked without the
-    operator's login: what it may read, all visitors could.
+    Visitors wait for the rest of them. With `READY_FIRST` the server answers nobody before they are there,
+    the kernels of every scheme too, and the job that `then` begins has ended. Unless the operator says
+    otherwise, hubs are asked without the operator's login: what it may read, all visitors could.
     """
 
     is_ready_first = os.environ.get(READY_FIRST) == "1"
@@ -96,7 +101,9 @@ def starting(
         import_all(ahead)
         if is_ready_first:
             run_without_compiling(wait_for_kernels)
-        then()
+        job = then()
+        if is_ready_first and job is not None:
+            job.wait(_LONGEST)  # beside it the first visitor would wait longer
 
     @contextlib.asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
