@@ -311,7 +311,8 @@ class Styled:
         name = scope["path"].rpartition("/")[2]
         draws = name in self._drawn and self._drawn[name] in scope["query_string"].decode("latin-1")
         ahead = _AHEAD.format(drawing_script()) if draws and drawing_script() else ""
-        style = (ahead + first_style(name, self._sheets)).encode() + _ROOT
+        embedded = b"embed=true" in scope.get("query_string", b"").split(b"&")
+        style = (ahead + first_style(name, self._sheets, embedded=embedded)).encode() + _ROOT
         plain = [header for header in scope["headers"] if header[0] not in _OTHER_FORMS]
         started: list[_Message] = []
         parts: list[bytes] = []
@@ -341,16 +342,20 @@ def _is_page(start: _Message) -> bool:
     return b"text/html" in headers.get(b"content-type", b"") and b"content-disposition" not in headers
 
 
-def first_style(page: str, sheets: Mapping[str, tuple[str, ...]] = NO_SHEETS) -> str:
+def first_style(
+    page: str, sheets: Mapping[str, tuple[str, ...]] = NO_SHEETS, *, embedded: bool = False
+) -> str:
     """Return the style elements of a page, by the last part of its address, until its own have come.
 
-    The front door has no sidebar. The second element is for this page alone: `tab.run_scripts` removes it
-    when another is opened.
+    The front door has no sidebar, nor has a page that is `embedded` in another. The second element is for
+    this page alone: `tab.run_scripts` removes it when another is opened.
 
     >>> len(first_style("lab")) > len(first_style(""))
     True
     """
     room = "" if page in ("", "home") else _sheet("shell/sidebar_room.css")
+    if embedded:
+        room = _sheet("shell/embedded.css")
     every = (
         f"{_NOTED}<style>{_sheet('shell/style.css')}{_sheet('shell/waiting.css')}{room}</style>{_MEASURED}"
     )
