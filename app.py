@@ -10,6 +10,7 @@ from typing import Literal
 import streamlit as st
 from starlette.middleware import Middleware
 
+from quantviz.jobs import Job
 from quantviz.public_calls import inside
 from quantviz.sources.limits import Limits
 from quantviz.streaming.compiling import without_compiling
@@ -62,11 +63,11 @@ DRAWN = {
 }
 
 
-def begin_work() -> None:
-    """Begin the work of a server that has just started."""
+def begin_work() -> Job[None]:
+    """Begin the work of a server that has just started; return the job."""
     from quantviz.ui.checkpoints.reading import prepare_scans
 
-    prepare_scans()
+    return prepare_scans()
 
 
 def show_page() -> None:

@@ -11,6 +11,16 @@ import re
 import shlex
 from collections.abc import Iterable
 
+_LATEX = {
+    **{each: f"\\{each}" for each in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "∞": r"$\infty$",
+    "−": "$-$",
+    "–": "--",
+    "±": r"$\pm$",
+}
 #: The start of a cell that a spreadsheet takes for a formula, also after the apostrophe that prevents that.
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
@@ -71,6 +81,15 @@ def yaml_text(words: str) -> str:
     return "".join(
         each if each.isprintable() or ord(each) > 0xFFFF else f"\\u{ord(each):04x}" for each in written
     )
+
+
+def latex_text(words: str) -> str:
+    r"""Return a text for LaTeX, without a character that means something there.
+
+    >>> print(latex_text("a_b & 50 % of ∞ −1"))
+    a\_b \& 50 \% of $\infty$ $-$1
+    """
+    return "".join(_LATEX.get(each, each) for each in words if each.isprintable())
 
 
 def wildcard(name: str) -> str:

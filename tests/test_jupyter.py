@@ -9,13 +9,17 @@ import sys
 import numpy as np
 import pytest
 
+from quantviz.export.files import notebook_text
 from quantviz.figures.arrangement import PANELS
+from quantviz.lab.state import opening
 from quantviz.text import text
 from tests.helpers import ROOT
 from tests.helpers.readme import blocks
 
 PLOTLY = "application/vnd.plotly.v1+json"
 #: As a learner has it: the functions come from a module named helper.
+#: The notebook that the Lab's first screen gives.
+LAB = json.loads(notebook_text(opening(), "One *loud* column"))
 CELLS = (
     blocks("python")[0],
     "import torch\nfrom helper import *\n"
@@ -25,6 +29,7 @@ CELLS = (
     "plot_quantization_errors(x, q, x_hat)",
     "w = qv.show(x, 'int8_per_row')\nw",
     "w.scheme = 'int4_per_row'\nprint(w.scheme, w.cell, w.result.q.abs().max())",
+    *("".join(cell["source"]) for cell in LAB["cells"] if cell["cell_type"] == "code"),
 )
 
 
@@ -90,6 +95,15 @@ def plain(cell):
 def test_it_prints_what_the_readme_says_and_the_notebooks_numbers(outputs):
     assert plain(outputs[0]) == blocks("text")[0]
     assert [plain(cell) for cell in outputs[1:4]] == ["", "(3.578823433670343, -77)", "tensor(1.5730)"]
+
+
+def test_the_notebook_of_the_lab_is_one_and_prints_its_numbers(outputs):
+    import nbformat
+
+    nbformat.validate(nbformat.from_dict(LAB))
+    assert LAB["cells"][0]["source"] == ["# One \\*loud\\* column"]
+    assert plain(outputs[7]).splitlines()[0] == "MSE 0.831"
+    assert len(figure_of(outputs[8])["data"]) == 4
 
 
 @pytest.mark.parametrize("cell", [0, 4])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -16,8 +17,39 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.figures.arrangement import PanelsStyle
 
-#: Pixels of a picture for each of the figure's, so that its numbers can be read in print.
+#: Pixels of a .png for each of the figure's, so that its numbers can be read in print; and where its width on
+#: paper is known, which has 300 of them an inch.
 _FINER = 2
+_PRINTED = 300 / 96
+#: The least and the greatest width in pixels.
+_NARROWEST, _WIDEST = 300, 4000
+#: The figure's pixels in a millimetre of paper: its letters of 12 pixels have 9 points there.
+_IN_MM = 96 / 25.4
+
+
+class _Width(NamedTuple):
+    """The width of a picture."""
+
+    pixels: float
+    #: Pixels of a .png for each of these.
+    finer: float = _FINER
+
+
+class _TakesWidth(click.ParamType[_Width]):
+    """A width in pixels, or in millimetres of paper: 88mm."""
+
+    name = "width"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> _Width:
+        """Return the width, or end with a wrong use."""
+        found = re.fullmatch(r"(\d{1,4}(?:\.\d{1,4})?)(mm)?", str(value), re.ASCII)
+        width = _Width(0) if found is None else _Width(float(found[1]))
+        if found and found[2]:
+            width = _Width(width.pixels * _IN_MM, _PRINTED)
+        if not _NARROWEST <= width.pixels <= _WIDEST:
+            wanted = f"{_NARROWEST} to {_WIDEST} pixels, or such as 88mm"
+            self.fail(f"{value!r} is no width of {wanted}.", param, ctx)
+        return width
 
 
 @click.command()
@@ -26,8 +58,14 @@ _FINER = 2
 @takes_outputs_axis
 @click.option("--cdn", is_flag=True, help="Load plotly from the net: a small page that needs one.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
-@click.option("--width", type=click.IntRange(320, 4000), default=1060, show_default=True, help="Pixels.")
-@with_output(tables=False, html=".html", svg=".svg", png=".png")
+@click.option(
+    "--width",
+    type=_TakesWidth(),
+    default="1060",
+    show_default=True,
+    help="Pixels, or millimetres of a paper's column: 88mm, where letters have 9 points.",
+)
+@with_output(tables=False, html=".html", svg=".svg", png=".png", pdf=".pdf")
 def figure(
     file: str,
     tensor: str | None,
@@ -35,7 +73,7 @@ def figure(
     outputs_axis: Orientation | None,
     cdn: bool,
     theme: str,
-    width: int,
+    width: _Width,
     output: Output,
 ) -> None:
     """Draw a tensor, its codes and its error into a file.
@@ -43,8 +81,8 @@ def figure(
     FILE is a file of tensors, an index of shards, a folder, or the address of one, such as
     https://host/model.safetensors or s3://bucket/model/; or a source such as 'builtin(name=picture)'.
     TENSOR is a name in it, and may be left out where there is only one. The file's suffix decides: .html is a
-    page that works offline, in which a small tensor can be quantized anew by hand; .svg and .png need the
-    extra images and a Chrome or Chromium.
+    page that works offline, in which a small tensor can be quantized anew by hand; .svg, .png
+    and .pdf need the extra images and a Chrome or Chromium.
     """
     refuse_undrawn(output)
     from quantviz.analysis.study import Study
@@ -55,14 +93,14 @@ def figure(
     (named,) = schemes_named((scheme,)).values()
     chosen = open_tensor(file, tensor, outputs_axis)
     study = Study.of(chosen.stored, named)
-    style = PanelsStyle(language(), theme, width)
+    style = PanelsStyle(language(), theme, width.pixels)
     facts = _facts(study, scheme)
     if output.format == "html":
         page = None if cdn else _live(study, chosen.title, style)
         put(output, page or page_of(study_figure(study, style), chosen.title, facts, style, cdn))
     else:
         drawn = study_figure(study, style, note=str(breakable(f"{chosen.title} · {facts}", "")))
-        put(output, picture_of(drawn, output.format))
+        put(output, picture_of(drawn, output.format, width.finer))
 
 
 def refuse_undrawn(output: Output) -> None:
@@ -103,14 +141,14 @@ def page_of(drawn: Any, title: str, facts: str, style: PanelsStyle, cdn: bool) -
     )
 
 
-def picture_of(drawn: Any, form: str) -> bytes:
-    """Return a figure as a picture: "svg" or "png".
+def picture_of(drawn: Any, form: str, finer: float = _FINER) -> bytes:
+    """Return a figure as a picture: "svg", "png" with `finer` pixels for each of its own, or "pdf".
 
     Raises:
         QuantVizError: There is no browser that draws it.
     """
     try:
-        picture: bytes = drawn.to_image(format=form, scale=_FINER if form == "png" else 1)
+        picture: bytes = drawn.to_image(format=form, scale=finer if form == "png" else 1)
     except (RuntimeError, OSError) as error:  # kaleido's, of a browser that is missing or does not start
         reason = next(filter(None, str(error).splitlines()), type(error).__name__).strip(" .")
         raise QuantVizError("cli.no_browser", format=form, reason=reason) from None

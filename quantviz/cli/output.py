@@ -34,7 +34,7 @@ from quantviz.whole_files import cannot_write, write_file
 #: The forms of a table, each with the suffix of its files.
 FORMATS = {"table": ".txt", "json": ".json", "jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet"}
 #: Those of them that a terminal can show.
-_FOR_TERMINALS = ("table", "json", "jsonl", "csv", "markdown")
+_FOR_TERMINALS = ("table", "json", "jsonl", "csv", "markdown", "latex")
 #: Exit statuses besides 0: finished with findings; a wrong use, or a file that cannot be opened; interrupted;
 #: the reader of a pipe has gone, as the shell gives it.
 FOUND = 1

@@ -91,7 +91,7 @@ _FOR_PEOPLE = (
 )
 @click.option("--junit", "junit_file", type=click.Path(), metavar="FILE", help="Write what failed as JUnit.")
 @takes_report
-@with_output(html=".html", markdown=".md")
+@with_output(html=".html", markdown=".md", latex=".tex")
 def scan(**arguments: Any) -> None:
     """Measure every tensor of a checkpoint under recipes.
 
@@ -165,7 +165,7 @@ def _measured(request: _ScanArguments) -> tuple[Scan, list[ResultRow]]:
 
 def _write_report(request: _ScanArguments, scanned: Scan, rows: list[ResultRow]) -> None:
     from quantviz.checkpoints.results.stored_rows import frame_of
-    from quantviz.export.report import report, scan_markdown
+    from quantviz.export.report import report, scan_latex, scan_markdown
     from quantviz.export.scan_summary import summary_of
 
     output = request.output
@@ -180,6 +180,8 @@ def _write_report(request: _ScanArguments, scanned: Scan, rows: list[ResultRow])
             put(output, report(table, title=title, language=language(), links=links))
         elif output.format == "markdown":
             put(output, scan_markdown(table, title=title, language=language()))
+        elif output.format == "latex":
+            put(output, scan_latex(table, title=title, language=language()))
         else:
             write(output, summarized(table, scanned.coverage[language()]))
     _say_worst(summary)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import re
 from collections.abc import Collection
 from typing import cast
 
 from quantviz.evaluation.tables import scheme_text
+from quantviz.export.audit_report import plain
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.schemes.conventions import CONVENTIONS, Convention, find_convention
@@ -64,6 +66,41 @@ def python_lines(
     imports = [line for line in lines if line.startswith("from ")]
     lines = ["import quantviz as qv", *sorted(imports), "", *(line for line in lines if line not in imports)]
     return "\n".join(lines) + "\n"
+
+
+def notebook_text(state: LabState, title: str, *, language: str = DEFAULT_LANGUAGE) -> str:
+    """Return a Jupyter notebook of a state that is not large: its script, and the figure of its result.
+
+    >>> from quantviz.lab.state import opening
+    >>> [cell["cell_type"] for cell in json.loads(notebook_text(opening(), "x"))["cells"]]
+    ['markdown', 'code', 'code']
+    """
+    drawn = "qv.plot_quantization_errors(\n    r.x, r.q, r.x_hat, dtype=r.q.dtype, n_bits={bits}, result=r\n)"
+    cells = [
+        ("markdown", f"# {plain(title)}"),
+        ("code", python_lines(state, language=language).rstrip()),
+        ("code", drawn.format(bits=state.scheme.number_format.bits)),
+    ]
+    of_code: dict[str, object] = {"execution_count": None, "outputs": []}
+    return json.dumps(
+        {
+            "cells": [
+                {
+                    "cell_type": kind,
+                    "id": f"cell-{number}",
+                    "metadata": {},
+                    "source": source.splitlines(keepends=True),
+                    **(of_code if kind == "code" else {}),
+                }
+                for number, (kind, source) in enumerate(cells)
+            ],
+            "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        },
+        ensure_ascii=False,
+        indent=1,
+    )
 
 
 def scope_of(state: LabState) -> str:

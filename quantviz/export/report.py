@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
@@ -16,6 +17,7 @@ from quantviz.export.html_page import MapCell, breakable, fixed, html_page, link
 from quantviz.export.scan_summary import ScanSummary, summary_of
 from quantviz.figures.numbers import number
 from quantviz.public_calls import public
+from quantviz.quoting import latex_text
 from quantviz.text import DEFAULT_LANGUAGE, text
 from quantviz.whole_files import write_file
 
@@ -106,6 +108,40 @@ def scan_markdown(table: Any, *, title: str | None = None, language: str = DEFAU
         parts.append(f"## {page.say(f'report.heading.{name}', recipe=page.recipe)}")
         parts.append(markdown_table(headings, (map(str, row) for row in rows)))
     return "\n\n".join(parts) + "\n"
+
+
+def scan_latex(table: Any, *, title: str | None = None, language: str = DEFAULT_LANGUAGE) -> str:
+    """Return a scan's table as LaTeX for a paper, by the package booktabs: a line for each recipe, with its
+    SQNR as mean ± standard deviation over the measured tensors, where no error is 0.
+    """
+    summary = summary_of(table, language)
+    page = _ReportPage(summary, summary.recipes[0].recipe, language, {})
+    heads = [page.say(f"report.column.{name}") for name in ("recipe", "bits", "measured", "sqnr", "lowest")]
+    rows = []
+    for each in summary.recipes:
+        found = [row.sqnr_db for row in summary.under(each.recipe).values() if row.sqnr_db is not None]
+        spread = "–"
+        if len(found) > 1 and max(found) < math.inf:
+            spread = f"{fixed(statistics.fmean(found))} ± {fixed(statistics.stdev(found))}"
+        bits = fixed(each.bits_per_weight, 2)
+        rows.append((each.recipe, bits, str(each.measured), spread, fixed(each.lowest)))
+    caption = f"{title or page.say('report.title')}. {page.say('report.latex_caption')}"
+    written = [" & ".join(map(latex_text, row)) + r" \\" for row in (heads, *rows)]
+    lines = [
+        r"% \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex_text(caption)}}}",
+        r"\begin{tabular}{lrrrr}",
+        r"\toprule",
+        written[0],
+        r"\midrule",
+        *written[1:],
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _put(page: str, path: str | PurePath | None) -> str:

@@ -94,6 +94,8 @@ class PanelsStyle:
     hover: bool = False
     #: Whether it prints values into the cells, as for `hover`.
     printed: bool = False
+    #: Whether all panels are in sight at any width: a picture has no switch between them.
+    together: bool = False
 
 
 USUAL_STYLE = PanelsStyle()

@@ -19,6 +19,7 @@ from quantviz.figures.arrangement import (
     MOST_CELLS,
     MOST_STRETCH,
     PANELS,
+    SIDE_BY_SIDE,
     USUAL_STYLE,
     Arrangement,
     PanelsStyle,
@@ -83,7 +84,7 @@ def panels_figure(
         len(data.panels),
         # The pixels of a picture are square.
         1.0 if data.grey else MOST_STRETCH,
-        data.breakpoints,
+        SIDE_BY_SIDE.get(len(data.panels)) if style.together else data.breakpoints,
         style.bars,
     ).times(style.enlarge)
     painter = PanelPainter(data, style, arrangement)
@@ -226,7 +227,7 @@ def study_figure(
     """Return the four panels of a tensor under a scheme, on a page of the theme's own colour, with values on
     hover and in the cells; `note` is a line under them.
     """
-    style = dataclasses.replace(style, hover=True, printed=True)
+    style = dataclasses.replace(style, hover=True, printed=True, together=True)
     figure = panels_figure(study_panels(study, style.width), style, note=note)
     _put_on_page(figure, THEMES[style.theme])
     figure.update_layout(width=style.width)

@@ -42,6 +42,10 @@ def test_the_number_is_the_librarys_and_the_remedy_is_taken_and_undone():
     # The error of q·k would choose another way: the page says that it misleads.
     assert f"{plain.notes[0].params['of_scores']:.3g}" in told(at, "markdown")
     assert "Judge by the KL divergence: “less their mean”" in told(at, "markdown")
+    # Where both numbers choose alike, nothing is said.
+    choose(at, ("heads", "loud_channel"))
+    assert "Judge by" not in told(at, "markdown")
+    choose(at, ("heads", "loud_mean"))
     act(at, "attention_best")
     assert address(at)["m"] == "center"
     assert f"{centred.kl:.3g}" in shown(at)

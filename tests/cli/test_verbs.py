@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -241,6 +242,26 @@ def test_a_picture_is_drawn(folder, tmp_path, monkeypatch):
     drawn = (tmp_path / "x.svg").read_text(encoding="utf-8")
     assert drawn.startswith("<svg")
     assert "one.safetensors · only · 8 × 32 · int4_per_row · SQNR" in drawn
+    # In a column of a paper all four panels are in sight, in its own width.
+    run("figure", "builtin(name=picture)", "-s", "int4_per_row", "--width", "88mm", "-o", tmp_path / "x.pdf")
+    width = re.search(rb"MediaBox *\[0 0 ([\d.]+) ", (tmp_path / "x.pdf").read_bytes())[1]
+    assert float(width) == pytest.approx(88 / 25.4 * 72, abs=1)
+
+
+@pytest.mark.parametrize("width", ["12mm", "88cm", "-1", "0x500", "9999"])
+def test_a_width_that_is_none_is_a_wrong_use(width, tmp_path):
+    done = run(
+        "figure",
+        "builtin(name=picture)",
+        "-s",
+        "int4_per_row",
+        "--width",
+        width,
+        "-o",
+        tmp_path / "x.svg",
+        status=2,
+    )
+    assert "88mm" in done.stderr
 
 
 # ---- serve --------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 import html
 import math
 import re
+import statistics
 
 import pandas
 import pytest
 
 import quantviz as qv
+from quantviz.export.report import scan_latex
 from quantviz.export.scan_summary import summary_of
 from quantviz.text import languages
 
@@ -93,3 +95,19 @@ def test_what_is_no_scan_is_refused():
         qv.report([{"tensor": "a", "recipe": "b", "status": "ok"}])
     with pytest.raises(qv.QuantVizError, match="'int4_g32'"):
         qv.report(ROWS, recipe="int4_g33")
+
+
+def test_a_table_for_a_paper_has_units_and_the_spread_over_tensors():
+    written = scan_latex(ROWS, title="a_b & 50 %")
+    assert r"\caption{a\_b \& 50 \%." in written
+    head, *lines = [line for line in written.splitlines() if line.endswith(r"\\")]
+    assert head == r"Recipe & Bits per weight & Measured & SQNR, dB & Lowest, dB \\"
+    for line in lines:
+        recipe, bits, measured, spread, lowest = line.removesuffix(r" \\").replace("\\_", "_").split(" & ")
+        found = [row["sqnr_db"] for row in ROWS if row["recipe"] == recipe and row["status"] == "ok"]
+        assert (measured, lowest) == (str(len(found)), f"{min(found):.1f}")
+        assert bits == {"int4_g32": "4.50", "int8_per_row": "9.00"}[recipe]
+        wanted = "--"
+        if max(found) < math.inf:
+            wanted = f"{statistics.fmean(found):.1f} $\\pm$ {statistics.stdev(found):.1f}"
+        assert spread == wanted

@@ -5,6 +5,7 @@ import json
 import logging
 import time
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import streamlit as st
@@ -84,10 +85,11 @@ def test_a_server_that_is_to_be_ready_first_answers_nobody_before(monkeypatch, s
         monkeypatch.setattr(server, name, lambda: None)
     monkeypatch.setattr(server, "import_all", lambda ahead: time.sleep(0.2))
     monkeypatch.setattr(server, "wait_for_kernels", lambda: None)
-    begun = []
+    waited = []
+    job = SimpleNamespace(wait=waited.append)
 
     async def started():
-        async with server.starting(Ahead(), lambda: begun.append(True))(None):
-            return bool(begun)
+        async with server.starting(Ahead(), lambda: job)(None):
+            return bool(waited)
 
     assert finished(started()) == (setting == "1")

@@ -114,12 +114,12 @@ def start_scan(
         del scans[old]
 
 
-def prepare_scans() -> None:
-    """Have a process ready for the first scan, with the kernels of its usual recipes."""
+def prepare_scans() -> Job[None]:
+    """Have a process ready for the first scan, with the kernels of its usual recipes; return that job."""
     from quantviz.checkpoints.scan.scanning import make_ready
 
     work = partial(make_ready, tuple(dict.fromkeys((*FIRST_LOOK, *USUAL))))
-    runner().submit(work, "ready for scans", SCANS, ahead=True)
+    return runner().submit(work, "ready for scans", SCANS, ahead=True)
 
 
 def cancel_scan(path: str | Path) -> None:

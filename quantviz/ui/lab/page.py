@@ -46,7 +46,7 @@ from quantviz.ui.lab.stage import Stage, comparing, fill_stage, has_hand, lit_in
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.address import keep_place
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
-from quantviz.ui.shell.classroom import classroom, visible
+from quantviz.ui.shell.classroom import classroom, embedded, visible
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.long_work import prepare
 from quantviz.ui.shell.tab import name_tab
@@ -83,7 +83,8 @@ def show_controls(state: LabState) -> Areas:
             _open(state)
     st.html(Path(__file__).with_name("lab.css"))
     name_tab(say("pages.lab"), tensor_name(state))
-    share, more = show_title(state) if not classroom().projector else (None, None)
+    alone = classroom().projector or embedded()
+    share, more = (None, None) if alone else show_title(state)
     with st.container(key="problems"):
         show_page_errors(*session.OWNER.problems)
         if errors.page_errors():
@@ -217,5 +218,5 @@ def show_link() -> None:
     problem = session.write_address()
     if problem:
         st.info(say_error(problem))
-    elif not classroom().projector:
+    elif not (classroom().projector or embedded()):
         keep_place("lab", tensor_name(session.state()), st.query_params.to_dict())

@@ -202,7 +202,7 @@ def _bits(value: float) -> str:
 
 def _show_best(state: AttentionState, view: AttentionView, ways: Mapping[str, tuple[float, float]]) -> None:
     """Show the way to round the keys that leaves the least KL divergence, with a button that takes it."""
-    best = _least(ways, 0)
+    best = _least(ways)
     kl, now = ways[best][0], view.numbers["kl"]
     if not kl <= _WORTH * now:
         return
@@ -214,15 +214,16 @@ def _show_best(state: AttentionState, view: AttentionView, ways: Mapping[str, tu
         show_button(say("layers.remedy.take"), "attention_best", lambda: OWNER.change(**changes))
 
 
-def _least(ways: Mapping[str, tuple[float, float]], at: int) -> str:
-    """Return the simplest way among those that are about as good as the best by one of both numbers."""
-    least = min(each[at] for each in ways.values())
-    return next(name for name, each in ways.items() if _WORTH * each[at] <= least)
+def _least(ways: Mapping[str, tuple[float, float]]) -> str:
+    """Return the simplest way among those with about the least KL divergence."""
+    least = min(kl for kl, _ in ways.values())
+    return next(name for name, (kl, _) in ways.items() if _WORTH * kl <= least)
 
 
 def _show_ways(state: AttentionState, view: AttentionView, ways: Mapping[str, tuple[float, float]]) -> None:
     """Show the ways to round the keys with both numbers, and whether these would choose alike."""
-    by_kl, by_error = (_least(ways, at) for at in (0, 1))
+    by_kl = _least(ways)
+    by_error = min(ways, key=lambda name: ways[name][1])
     for note in view.notes:
         shares = {name: f"{note.params[name]:.3g}" for name in ("of_scores", "of_error")}
         st.markdown(say("attention.common", **shares))

@@ -42,8 +42,10 @@ _DIGIT = 12
 RULER_DIGIT = 20
 #: Width of two panels of a lesson beside their ruler on such a projector, in pixels.
 LESSON_WIDTH = 704
-#: Parts that are not projected: the sidebar's groups, small buttons, and everything below the fold.
+#: Parts that are not projected: the sidebar's groups, small buttons, and everything below the fold; and those
+#: that are left out in a frame of another page, where the stage keeps its tabs.
 _NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
+_NOT_EMBEDDED = frozenset({"tensor", "actions", "below"})
 
 
 def classroom() -> Classroom:
@@ -80,7 +82,14 @@ def visible(part: str) -> bool:
     """Return whether a part of `classroom.HIDEABLE` is shown. Hidden parts are never sent to the browser."""
     room = classroom()
     left_out = room.hidden | kept(_WITHHELD, frozenset())
+    if embedded() and part in _NOT_EMBEDDED:
+        return False
     return part not in left_out and not (room.projector and part in _NOT_PROJECTED)
+
+
+def embedded() -> bool:
+    """Return whether the page stands in a frame of another page: its address has `embed=true`."""
+    return bool(st.context.is_embedded)
 
 
 def withhold(parts: frozenset[str]) -> None:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 import streamlit as st
@@ -31,6 +31,9 @@ from quantviz.streaming.kernel_access import READY_FIRST, wait_for_kernels
 from quantviz.ui.shell.classroom import NOTED
 from quantviz.ui.shell.imports import Ahead, frames, import_all
 from quantviz.ui.shell.streamlit_private import drawing_script, use_navigation
+
+if TYPE_CHECKING:
+    from quantviz.jobs import Job
 
 #: The requests by which Streamlit's page looks for the server. At `/lab` it asks `/lab/_stcore/…` before
 #: `/_stcore/…`, for an app might be mounted there.
@@ -77,17 +80,19 @@ NO_SHEETS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 #: For an app whose pages draw nothing at once.
 NOTHING_DRAWN: Mapping[str, str] = MappingProxyType({})
 
+#: Seconds that a server which is to be ready first waits for the job.
+_LONGEST = 20.0
 _Message = MutableMapping[str, Any]
 
 
 def starting(
-    ahead: Ahead, then: Callable[[], None] = lambda: None
+    ahead: Ahead, then: Callable[[], Job[None] | None] = lambda: None
 ) -> Callable[[object], contextlib.AbstractAsyncContextManager[None]]:
     """Return the lifespan of a server that begins these imports when it starts, in a thread, and then more.
 
-    Visitors wait for the rest of them; with `READY_FIRST` the server answers nobody before they are there,
-    and the kernels of every scheme too. Unless the operator says otherwise, hubs are asked without the
-    operator's login: what it may read, all visitors could.
+    Visitors wait for the rest of them. With `READY_FIRST` the server answers nobody before they are there,
+    the kernels of every scheme too, and the job that `then` begins has ended. Unless the operator says
+    otherwise, hubs are asked without the operator's login: what it may read, all visitors could.
     """
 
     is_ready_first = os.environ.get(READY_FIRST) == "1"
@@ -96,7 +101,9 @@ def starting(
         import_all(ahead)
         if is_ready_first:
             run_without_compiling(wait_for_kernels)
-        then()
+        job = then()
+        if is_ready_first and job is not None:
+            job.wait(_LONGEST)  # beside it the first visitor would wait longer
 
     @contextlib.asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
@@ -304,7 +311,8 @@ class Styled:
         name = scope["path"].rpartition("/")[2]
         draws = name in self._drawn and self._drawn[name] in scope["query_string"].decode("latin-1")
         ahead = _AHEAD.format(drawing_script()) if draws and drawing_script() else ""
-        style = (ahead + first_style(name, self._sheets)).encode() + _ROOT
+        embedded = b"embed=true" in scope.get("query_string", b"").split(b"&")
+        style = (ahead + first_style(name, self._sheets, embedded=embedded)).encode() + _ROOT
         plain = [header for header in scope["headers"] if header[0] not in _OTHER_FORMS]
         started: list[_Message] = []
         parts: list[bytes] = []
@@ -334,16 +342,20 @@ def _is_page(start: _Message) -> bool:
     return b"text/html" in headers.get(b"content-type", b"") and b"content-disposition" not in headers
 
 
-def first_style(page: str, sheets: Mapping[str, tuple[str, ...]] = NO_SHEETS) -> str:
+def first_style(
+    page: str, sheets: Mapping[str, tuple[str, ...]] = NO_SHEETS, *, embedded: bool = False
+) -> str:
     """Return the style elements of a page, by the last part of its address, until its own have come.
 
-    The front door has no sidebar. The second element is for this page alone: `tab.run_scripts` removes it
-    when another is opened.
+    The front door has no sidebar, nor has a page that is `embedded` in another. The second element is for
+    this page alone: `tab.run_scripts` removes it when another is opened.
 
     >>> len(first_style("lab")) > len(first_style(""))
     True
     """
     room = "" if page in ("", "home") else _sheet("shell/sidebar_room.css")
+    if embedded:
+        room = _sheet("shell/embedded.css")
     every = (
         f"{_NOTED}<style>{_sheet('shell/style.css')}{_sheet('shell/waiting.css')}{room}</style>{_MEASURED}"
     )

@@ -46,7 +46,7 @@ def show_share(study: Study, state: LabState, chart: str, whole: Callable[[], Pa
 def _data(study: Study, state: LabState) -> None:
     from quantviz.analysis.study import Study
     from quantviz.evaluation.tables import PartPosition, as_csv, as_npz
-    from quantviz.export.files import file_name
+    from quantviz.export.files import file_name, notebook_text
     from quantviz.live.standalone import LivePage
 
     # Of a large tensor it is the part in view that leaves.
@@ -77,9 +77,17 @@ def _data(study: Study, state: LabState) -> None:
             disabled=too_many,
             help=about,
         )
-    # It shows everything: also what a teacher has hidden.
+    # They show everything: also what a teacher has hidden.
     if all(map(visible, HIDEABLE)):
         title = f"{state.source.title(language())} · {shape_text(study.shape)}"
+        if result is not None:
+            st.download_button(
+                say("below.notebook"),
+                notebook_text(state, title, language=language()),
+                file_name(state.source, state.scheme, "ipynb"),
+                key="download_ipynb",
+                on_click="ignore",
+            )
         # The page is made when it is asked for, when the session's own cache is not at hand.
         own = study if study.result is None or study.of_file else Study.of_result(study.result)
         page = LivePage(own, title, state.cell, Looks(language(), theme()))
