@@ -6,6 +6,7 @@ this process finds them. If there is no such folder, a thread of this process co
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import logging
@@ -96,6 +97,21 @@ class Warmer:
         self._asked: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
         self._queue: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="quantviz-compile", daemon=True)
+        self._is_closed = False
+        runner()  # what it registers runs after this
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """Wait for what is being compiled in this process, and begin nothing more.
+
+        Python ends a thread that is in compiled code at the end of the process, and the process with it.
+        """
+        self._is_closed = True
+        runner().close()
+        if self._thread.is_alive():
+            self._queue.put("")
+            self._thread.join()
 
     def ready(self, what: str) -> bool:
         """Return whether the kernels of a name are compiled; if not, queue them. Also true if they cannot
@@ -111,7 +127,7 @@ class Warmer:
         with self._lock:
             if what not in self._asked:
                 if not self._asked:
-                    threading.Thread(target=self._run, name="quantviz-compile", daemon=True).start()
+                    self._thread.start()
                 self._asked[what] = threading.Event()
                 if what == FIXED and is_kept():
                     self._asked[what].set()
@@ -120,8 +136,7 @@ class Warmer:
             return self._asked[what]
 
     def _run(self) -> None:
-        while True:
-            what = self._queue.get()
+        while (what := self._queue.get()) and not self._is_closed:
             try:
                 if cache_folder() is not None:
                     # If the job ends without having compiled, this process compiles, and fails if it must.
@@ -129,7 +144,8 @@ class Warmer:
                         work = partial(compile_now, what)
                         runner().submit(work, ("compile", what), _COMPILING, stays=True).result()
                 # This reads the kernels of the other process from the folder.
-                compile_now(what)
+                if not self._is_closed:
+                    compile_now(what)
             except Exception:
                 logging.getLogger("quantviz").exception("compiling in the background failed: %s", what)
             self._asked[what].set()

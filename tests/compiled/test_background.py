@@ -1,6 +1,8 @@
 """Answers while kernels are being compiled: equal to theirs, by one process that compiles each thing once."""
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -155,6 +157,29 @@ def test_what_cannot_be_compiled_is_not_waited_for(monkeypatch, caplog):
     warmer.wait("a")
     assert warmer.ready("a")
     assert "compiling in the background failed: a" in caplog.text
+
+
+#: Ends while a thread computes with torch: Python would end that thread there, and torch the process with it.
+ENDS = """
+import threading, torch
+from quantviz.streaming import compiling
+begun = threading.Event()
+def computes(what):
+    begun.set()
+    for _ in range(5):
+        torch.randn(1_000_000).sort()
+    print(what)
+compiling.cache_folder = lambda: None
+compiling.compile_now = computes
+for what in "ab":
+    compiling.warmer().ready(what)
+begun.wait()
+"""
+
+
+def test_a_process_ends_once_what_it_compiles_is_done_and_begins_nothing_more():
+    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "a\n"), done.stderr
 
 
 def test_one_process_compiles_all_that_a_first_opening_asks_for(tmp_path):
