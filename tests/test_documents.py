@@ -83,7 +83,7 @@ def slugs(text):
 #: Names of files that a document tells people to make, or that mean a file of each folder.
 GENERIC = {
     ".github/CONTRIBUTING.md": {
-        *("19_step_size.md", "glossary.py", "page.py", "state.py", "__init__.py", "test_glossary.py"),
+        *("23_step_size.md", "glossary.py", "page.py", "state.py", "__init__.py", "test_glossary.py"),
         *("idx.py", "torch_per_token.py", "row_factor.py", "gpt_fast.py"),
     }
 }
@@ -366,7 +366,7 @@ def test_the_calibration_is_one(monkeypatch):
 
 
 def test_the_lesson_is_one(tmp_path):
-    (tmp_path / "19_step_size.md").write_text(walked("Add a lesson", "markdown"), encoding="utf-8")
+    (tmp_path / "23_step_size.md").write_text(walked("Add a lesson", "markdown"), encoding="utf-8")
     (found,) = load(tmp_path).values()
     assert isinstance(found, Lesson), str(found)
     assert not [str(problem) for problem in problems_of(found, "step_size")]

@@ -136,8 +136,9 @@ DIALOG_HAS_COME = """window.qvDialog ??= new MutationObserver(() => {
 
 def dragged_and_committed_without_a_server(page):
     page.wait_for_function("window.qvDeaf && !document.querySelector('.stDialog')")
-    for _ in range(2):
+    for bits in (3, 2):
         page.locator("[data-handle=bits]").press("ArrowLeft")
+        page.locator(f"[data-handle=bits][aria-valuetext='{bits}']").wait_for()
     page.keyboard.press("Tab")
     page.locator("[data-field=commit] button").tap()
     says(page, "en", "unsent")

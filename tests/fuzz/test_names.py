@@ -21,7 +21,7 @@ from quantviz.checkpoints.results.table_files import read_table
 from quantviz.checkpoints.scan.selection import ALL_QUANTIZED
 from quantviz.cli.output import Output, write
 from quantviz.errors import QuantVizError
-from quantviz.export.audit_report import _plain
+from quantviz.export.audit_report import plain
 from quantviz.lab.share_links import write_address
 from quantviz.quoting import (
     csv_text,
@@ -136,7 +136,7 @@ def test_an_address_carries_each_name():
 
 def test_markdown_shows_each_name_in_one_line():
     for name in ALL:
-        shown = _plain(name)
+        shown = plain(name)
         assert len(shown.splitlines()) <= 1
         assert not re.search(r"(?<!\\)(\\\\)*[|<\[`*]", shown)
 
