@@ -139,14 +139,14 @@ class _CollectedLayer:
         assert isinstance(weight, torch.Tensor)
         weights = _by_group(weight.detach(), self.kind, self.groups)
         bias = self.module.bias
-        values = [None] * self.groups
+        values: Sequence[torch.Tensor | None] = [None] * self.groups
         if isinstance(bias, torch.Tensor):
-            values = list(bias.detach().cpu().chunk(self.groups))
+            values = bias.detach().cpu().chunk(self.groups)
         rows, seen = self.reservoir.rows, self.reservoir.seen
         if self.groups == 1:
             return [Captured(self.name, self.kind, weights[0], rows, values[0], seen)]
         inputs = rows.chunk(self.groups, 1)
-        kept = range(self.groups)
+        kept: Sequence[int] = range(self.groups)
         if self.groups > _MOST_GROUPS:
             sides = zip(inputs, weights, strict=True)
             energy = torch.stack([(x.double() @ w.double().T).square().sum() for x, w in sides])
