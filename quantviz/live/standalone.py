@@ -8,7 +8,7 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -69,9 +69,8 @@ class LiveStep:
     labelled: bool
     #: Leaves the step's panels of all.
     panels: Callable[[PanelsData], PanelsData]
-    #: The numbers that the step shows, by the keys of the tiles, and whether with their second lines.
-    numbers: tuple[str, ...]
-    lines: bool
+    #: The parts of the picture that it shows, of `LessonStep.show`.
+    shown: Collection[str]
     #: HTML of the step's words and its questions.
     said: tuple[Markup, ...]
 
@@ -152,8 +151,9 @@ class LivePage:
             title=self.title,
             chart=_CHART,
             panels=self.panels,
-            numbers=step.numbers if step else _NUMBERS,
+            numbers=[key for key in _NUMBERS if not step or f"tiles.{key}" in step.shown],
             step=step,
+            said=step.said if step else (),
             surface=THEMES[self.looks.theme].surface,
             place=",".join(map(str, self.cell)),
             notes=[note.message(self.looks.language) for note in self.study.notes],

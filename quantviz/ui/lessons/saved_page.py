@@ -9,7 +9,7 @@ import streamlit as st
 from markupsafe import Markup
 
 from quantviz.figures.ruler_detail import RulerDetail
-from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
+from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.live.hand_words import Looks
 from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.formulas import HAND, HERE
@@ -28,7 +28,7 @@ def offer_page(now: Now) -> None:
     """Show a button that saves the step as a page, if its picture is a tensor's."""
     if isinstance(now.step.state, DialState):
         return
-    page = _page_of(now)
+    page = page_of(now)
     st.download_button(
         say("below.page"),
         page.html,
@@ -40,7 +40,8 @@ def offer_page(now: Now) -> None:
     )
 
 
-def _page_of(now: Now) -> LivePage:
+def page_of(now: Now) -> LivePage:
+    """Return the page of a step whose picture is a tensor's, as long as its questions are open."""
     from quantviz.analysis.study import Study
     from quantviz.live.standalone import LivePage, LiveStep
 
@@ -55,13 +56,13 @@ def _page_of(now: Now) -> LivePage:
         curve_in_hand(now, shown),
         step.show & TOLD <= shown and step.ruler != "slider",
         panels_of_step(now, start.state, panels, step.show - shown),
-        tuple(part.removeprefix("tiles.") for part in TILE_PARTS if part in shown),
-        "tile_lines" in shown,
+        shown,
         tuple(Markup(as_html(each)) for each in _said(now)),
     )
     study = Study.of_result(start.result)
+    title = f"{now.lesson.title} · {step.title}"
     looks = Looks(language(), theme())
-    return LivePage(study, step.title, start.state.cell, looks, bool(panels), step=live)
+    return LivePage(study, title, start.state.cell, looks, bool(panels), step=live)
 
 
 def _said(now: Now) -> Iterator[str]:
