@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -11,7 +10,6 @@ from markupsafe import Markup
 from quantviz.figures.ruler_detail import RulerDetail
 from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.live.hand_words import Looks
-from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.formulas import HAND, HERE
 from quantviz.ui.components.controls import as_html
 from quantviz.ui.lessons.moving import TOLD, bell_of, curve_in_hand, ruler_of_step
@@ -25,9 +23,7 @@ if TYPE_CHECKING:
 
 
 def offer_page(now: Now) -> None:
-    """Show a button that saves the step as a page, if its picture is a tensor's."""
-    if isinstance(now.step.state, DialState):
-        return
+    """Show a button that saves a step as a page; its picture is a tensor's, no dial's."""
     page = page_of(now)
     st.download_button(
         say("below.page"),
@@ -51,22 +47,19 @@ def page_of(now: Now) -> LivePage:
     shown = step.show - step.hidden.difference(*map(step.opened_by_mark, step.questions))
     panels = [name for name in PANEL_PARTS if name in shown]
     detail = RulerDetail((), bell_of(now) if "bell" in shown else None, step.ruler)
+    said = [step.words.say({**now.scenes, HAND: start})]
+    for question in step.questions:
+        answers = lettered(option_texts(question, now.scenes))
+        said.append("\n".join((question.ask.say(now.scenes), *answers)))
     live = LiveStep(
         ruler_of_step(now, detail, bool(panels)),
         curve_in_hand(now, shown),
         step.show & TOLD <= shown and step.ruler != "slider",
         panels_of_step(now, start.state, panels, step.show - shown),
         shown,
-        tuple(Markup(as_html(each)) for each in _said(now)),
+        tuple(Markup(as_html(each)) for each in said),
     )
     study = Study.of_result(start.result)
     title = f"{now.lesson.title} · {step.title}"
     looks = Looks(language(), theme())
     return LivePage(study, title, start.state.cell, looks, bool(panels), step=live)
-
-
-def _said(now: Now) -> Iterator[str]:
-    """Yield the step's words and its questions with the answers that these list, in Markdown."""
-    yield now.step.words.say({**now.scenes, HAND: now.scenes[HERE]})
-    for question in now.step.questions:
-        yield "\n".join((question.ask.say(now.scenes), *lettered(option_texts(question, now.scenes))))
