@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 
 import torch
@@ -55,6 +56,7 @@ PREDICTORS: Mapping[str, Callable[[SchemeNumbers], float]] = MappingProxyType(
 )
 
 
+@cache
 def tried_schemes() -> Mapping[str, ModelSchemes]:
     """Return schemes of weights, inputs, methods and the cache, by their names.
 
