@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from quantviz.cli.layer_arguments import open_layers, say_bound, scheme_named, takes_layer_schemes
-from quantviz.cli.output import FOUND, Output, language, put, say, with_output, write
-from quantviz.errors import QuantVizError
+from quantviz.cli.output import FOUND, Output, complain, language, put, say, with_output, write
+from quantviz.errors import Note, QuantVizError
 from quantviz.export.scan_gate import GateCase, junit
 from quantviz.layers.methods.packages import help_table
 from quantviz.schemes.text_form import split_outside_parentheses
@@ -53,11 +53,13 @@ def layers(**arguments: Any) -> None:
     the choice.
     """
     request = _LayersArguments(**arguments)
-    rows = _measured(request)
+    rows, notes = _measured(request)
     missing = [row for row in rows if row["status"] != "ok"]
     if len(missing) == len(rows):
         raise missing[0]["reason"]
     _put_layers(request.output, rows, Path(request.capture).name)
+    for note in notes:
+        complain(note)
     if missing:
         first = missing[0]
         reason = first["reason"].message(language())
@@ -85,8 +87,8 @@ class _LayersArguments:
     output: Output
 
 
-def _measured(request: _LayersArguments) -> list[dict[str, Any]]:
-    """Return the record of each layer.
+def _measured(request: _LayersArguments) -> tuple[list[dict[str, Any]], tuple[Note, ...]]:
+    """Return the record of each layer, and the remarks on them and on the layers that were left aside.
 
     Raises:
         QuantVizError: The file has no layers, or none of these names.
@@ -104,11 +106,12 @@ def _measured(request: _LayersArguments) -> list[dict[str, Any]]:
     if not wanted and not unread:
         raise QuantVizError("capture.no_layer", got=", ".join(forms), known=", ".join(opened.names_listed))
     static = not request.dynamic
-    missing = list(map(record_unread, unread))
+    missing = map(record_unread, unread)
+    notes = replace(opened, layers=tuple(wanted)).notes_under(weights, inputs)
     if request.methods is None:
-        return [*numbers_of_all(wanted, weights, inputs, static=static), *missing]
+        return [*numbers_of_all(wanted, weights, inputs, static=static), *missing], notes
     chains = [as_chain(form) for form in split_outside_parentheses(request.methods)]
-    return [*best_of_all(wanted, weights, inputs, chains, static=static), *missing]
+    return [*best_of_all(wanted, weights, inputs, chains, static=static), *missing], notes
 
 
 def _case(row: dict[str, Any], schemes: str, most: float | None) -> GateCase:

@@ -8,9 +8,10 @@ The file is a .safetensors. A layer called NAME has the tensors
 
 and the header's `__metadata__` has three texts. `format` is "quantviz layers 1". `layers` is a JSON list with
 an object for each layer, in the order in which they ran: its `name`, its `kind` (one of `KINDS`) and the
-number of tokens that it saw, `seen`. `axes` is a JSON object with the names of the axes of each tensor. Where
-layers of the model were left aside there is a fourth, `left_aside`: a JSON list with an object for each
-reason, its `key`, and the `count` and the `names` of the layers.
+number of tokens that it saw, `seen`. A group of a convolution is a layer called `NAME.group3of8`. `axes` is a
+JSON object with the names of the axes of each tensor. Where layers of the model were left aside there is a
+fourth, `left_aside`: a JSON list with an object for each reason, its `key`, and the `count` and the `names`
+of the layers.
 
 A file of any format without these texts is read by the names of its tensors (`named_layers`).
 """
@@ -21,7 +22,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
@@ -30,7 +31,7 @@ import torch
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.layer_result import LayerResult, layer
 from quantviz.layers.methods.chain import Chain
-from quantviz.layers.operands import scheme_of
+from quantviz.layers.operands import scheme_of, shares_scales_beyond
 from quantviz.pickling import Picklable
 from quantviz.public_calls import check_fields, checked_fields, public_class
 from quantviz.quantization.quantizer import quantize
@@ -49,10 +50,15 @@ FORMAT = "quantviz layers 1"
 #: The kinds of layers: a linear one; a convolution of two axes, of one or three, and a transposed one, each
 #: as a matrix; and a linear one stored inputs × outputs, as transformers' Conv1D is.
 KINDS = ("linear", "conv2d", "conv", "conv_transposed", "conv1d")
+#: The fields of a layer in the list of a file.
+_OF_LAYER = ("name", "kind", "seen")
 #: The axes of each tensor of a layer, by the end of its name.
 _AXES = {"weight": ("output", "input"), "inputs": ("token", "input"), "bias": ("output",)}
 #: The reasons why layers of a model are not in its capture: keys of notes.
-LEFT_ASIDE = ("collect_grouped", "collect_idle", "collect_no_inputs", "collect_other", "collect_vectors")
+LEFT_ASIDE = (
+    *("collect_grouped", "collect_groups", "collect_idle", "collect_no_inputs", "collect_other"),
+    "collect_vectors",
+)
 #: The dtypes that are written, by torch's name.
 _DTYPES = ("float16", "bfloat16", "float32")
 
@@ -64,6 +70,8 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "bias": ("bias", "b"),
 }
 _PART = {word: part for part, words in _WORDS.items() for word in words}
+#: The end of the name of a layer that is one group of a convolution. Files and links keep little but names.
+_GROUP = re.compile(r"\.group\d+of(\d{1,9})(?:\.weight)?$")
 #: A word or a number of a name: `fc1_input` has "fc", "1" and "input".
 _PIECE = re.compile(r"[^\W\d_]+|\d+")
 
@@ -114,7 +122,31 @@ class Captured(Picklable):
             QuantVizError: A scheme does not fit, or a value is NaN or Inf.
         """
         sides = (self.weight, self.inputs)
-        return layer(*sides, weights, inputs, self.bias, method=method, static=static, seed=seed)
+        result = layer(*sides, weights, inputs, self.bias, method=method, static=static, seed=seed)
+        notes = self.notes_under(result.weights.scheme, result.inputs.scheme)
+        return replace(result, applied=replace(result.applied, notes=(*result.applied.notes, *notes)))
+
+    def notes_under(self, weights: Scheme | None, inputs: Scheme | None) -> tuple[Note, ...]:
+        """Return the note on scales that groups of a convolution share, where this is one of its groups: they
+        are chosen on this group alone.
+        """
+        found = _GROUP.search(self.name)
+        if found is None:
+            return ()
+        groups = int(found[1])
+        (outputs, width), tokens = self.weight.shape, self.inputs.shape[0]
+        sides = (
+            ("W", weights, (outputs, width), (outputs * groups, width)),
+            ("X", inputs, (tokens, width), (tokens, width * groups)),
+        )
+        names = [
+            name
+            for name, scheme, own, whole in sides
+            if scheme is not None
+            and not any(scheme.problems(own))
+            and shares_scales_beyond(scheme, own, whole)
+        ]
+        return (Note.of("layer_group", names=", ".join(names), groups=groups),) if names else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +203,11 @@ class Layers(Picklable):
             if unread.name == name:
                 raise unread.reason
         raise QuantVizError("capture.no_layer", got=name, known=", ".join(self.names_listed))
+
+    def notes_under(self, weights: Scheme | None, inputs: Scheme | None) -> tuple[Note, ...]:
+        """Return the remarks, and those of the layers under schemes, each once."""
+        of_layers = (note for captured in self.layers for note in captured.notes_under(weights, inputs))
+        return tuple({str(note): note for note in (*self.notes, *of_layers)}.values())
 
     def fused(self, names: Sequence[str], stored: Scheme | str | None = None) -> Captured:
         """Return layers that read the same inputs as one layer, with their outputs one after the other.
@@ -241,6 +278,15 @@ class NamedLayer:
     token_axes: int = 1
 
 
+def name_of_group(layer: str, group: int, groups: int) -> str:
+    """Return the name of the layer that is one group of a convolution.
+
+    >>> name_of_group("conv", 3, 8)
+    'conv.group3of8'
+    """
+    return f"{layer}.group{group}of{groups}"
+
+
 def write_capture(
     path: str | os.PathLike[str], layers: Iterable[Captured], notes: Iterable[Note] = ()
 ) -> None:
@@ -252,7 +298,7 @@ def write_capture(
     """
     listed = list(layers)
     tensors = dict(_tensors(listed))
-    entries = [{"name": captured.name, "kind": captured.kind, "seen": captured.seen} for captured in listed]
+    entries = [{key: getattr(captured, key) for key in _OF_LAYER} for captured in listed]
     texts = {"format": FORMAT, "layers": json.dumps(entries), "axes": json.dumps(_AXES)}
     aside = [{"key": note.key, **note.params} for note in notes if note.key in LEFT_ASIDE]
     if aside:
@@ -288,7 +334,8 @@ def captured_in(catalog: Catalog) -> Layers:
     if is_capture(catalog):
         listed = catalog.header_texts(catalog.names[0]).get("layers", "")
         layers = [
-            _layer_in(catalog, _captured(catalog, entry["name"]), **entry) for entry in _entries(listed)
+            _layer_in(catalog, _captured(catalog, each["name"]), *(each[key] for key in _OF_LAYER))
+            for each in _entries(listed)
         ]
         notes = _left_aside_in(catalog)
     else:

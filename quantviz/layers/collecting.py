@@ -12,12 +12,14 @@ import torch
 from torch import nn
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.layers.captures import Captured, Layers
+from quantviz.layers.captures import Captured, Layers, name_of_group
 from quantviz.layers.kernel_places import KernelPlaces, padded, reach, transposed_places
 from quantviz.public_calls import public
 
 #: Layers and names that a sentence lists.
 _NAMED = 8
+#: Groups of a convolution that are captured, each as a layer: of more, those with the largest outputs.
+_MOST_GROUPS = 16
 _Convolution: TypeAlias = (
     nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
 )
@@ -121,6 +123,7 @@ class _CollectedLayer:
         self.name = name
         self.module = module
         self.kind = kind
+        self.groups = module.groups if isinstance(module, _CONVOLUTIONS) else 1
         self.reservoir = _Reservoir(most, seed)
 
     def take(self, inputs: torch.Tensor) -> None:
@@ -128,18 +131,42 @@ class _CollectedLayer:
             raise QuantVizError("collect.nonfinite", name=self.name)
         self.reservoir.add(rows_of(self.module, inputs))
 
-    def captured(self) -> Captured:
-        parameter = self.module.weight
-        assert isinstance(parameter, torch.Tensor)
-        weight = parameter.detach()
-        if self.kind in ("conv1d", "conv_transposed"):
-            # Its first axis has the inputs.
-            weight = weight.T if weight.dim() == 2 else torch.stack(weight.unbind(1))
-        weight = weight.flatten(1)
+    def captured(self) -> list[Captured]:
+        """Return the layer; of a convolution with groups a layer for each, of many those with the largest
+        outputs.
+        """
+        weight = self.module.weight
+        assert isinstance(weight, torch.Tensor)
+        weights = _by_group(weight.detach(), self.kind, self.groups)
         bias = self.module.bias
-        values = bias.detach().cpu() if isinstance(bias, torch.Tensor) else None
-        rows = self.reservoir.rows
-        return Captured(self.name, self.kind, weight.cpu(), rows, values, self.reservoir.seen)
+        values: Sequence[torch.Tensor | None] = [None] * self.groups
+        if isinstance(bias, torch.Tensor):
+            values = bias.detach().cpu().chunk(self.groups)
+        rows, seen = self.reservoir.rows, self.reservoir.seen
+        if self.groups == 1:
+            return [Captured(self.name, self.kind, weights[0], rows, values[0], seen)]
+        inputs = rows.chunk(self.groups, 1)
+        kept: Sequence[int] = range(self.groups)
+        if self.groups > _MOST_GROUPS:
+            sides = zip(inputs, weights, strict=True)
+            energy = torch.stack([(x.double() @ w.double().T).square().sum() for x, w in sides])
+            kept = energy.topk(_MOST_GROUPS).indices.sort().values.tolist()
+        names = [name_of_group(self.name, group, self.groups) for group in kept]
+        return [
+            Captured(name, self.kind, weights[group], inputs[group].contiguous(), values[group], seen)
+            for name, group in zip(names, kept, strict=True)
+        ]
+
+
+def _by_group(weight: torch.Tensor, kind: str, groups: int) -> tuple[torch.Tensor, ...]:
+    """Return the matrix of each group of a layer's weight, (outputs, inputs)."""
+    if kind == "conv1d":
+        weight = weight.T
+    parts = weight.cpu().chunk(groups)
+    if kind == "conv_transposed":
+        # The first axis has the inputs.
+        parts = tuple(torch.stack(part.unbind(1)) for part in parts)
+    return tuple(part.flatten(1) for part in parts)
 
 
 @public
@@ -149,9 +176,11 @@ def collect(
     """Run a torch model, and return its linear layers with some of the inputs that they saw.
 
     These are nn.Linear, convolutions of one to three axes and transposed ones as a matrix (outputs,
-    channels · kernel), whose tokens are the places of the kernel, and transformers' Conv1D. Of each layer all
-    tokens are counted, and `rows` are kept, drawn uniformly. Weights are the model's own, not copies, but for
-    those of transposed convolutions. Notes name all other modules that have parameters, with the reason.
+    channels · kernel), whose tokens are the places of the kernel, and transformers' Conv1D. A convolution
+    with groups is a layer for each group, such as "conv.group0of8"; of more than 16 groups, for the 16 with
+    the largest outputs. Of each layer all tokens are counted, and `rows` are kept, drawn uniformly. Weights
+    are the model's own, not copies, but for those of transposed convolutions. Notes name all other modules
+    that have parameters, with the reason.
 
     Args:
         model: A `torch.nn.Module` in evaluation mode.
@@ -173,13 +202,35 @@ def collect(
     >>> layers.names, layers["2"].inputs.shape, layers["2"].seen
     (('0', '2'), torch.Size([6, 16]), 8)
     """
+    return collected(model, batches, names, rows, seed=seed, with_groups=True)
+
+
+def collected(
+    model: Any,
+    batches: Any,
+    names: Sequence[str] | None = None,
+    rows: int = 512,
+    *,
+    seed: int = 0,
+    with_groups: bool = False,
+) -> Layers:
+    """Return the layers of a model as `collect` does, and leave convolutions with groups aside unless wanted.
+
+    Raises:
+        QuantVizError: As for `collect`; or there are no other layers.
+    """
     if not isinstance(model, nn.Module):
         raise QuantVizError("collect.no_model", got=type(model).__name__)
     if model.training:
         raise QuantVizError("collect.training")
     if rows < 2:
         raise QuantVizError("collect.rows", got=rows)
-    watched, grouped, others = _watched(model, names, rows, seed)
+    wanted, others = _wanted(model, names)
+    watched = [_CollectedLayer(*each, rows, seed) for each in wanted]
+    grouped = [] if with_groups else [each.name for each in watched if each.groups > 1]
+    if len(grouped) == len(watched):
+        raise QuantVizError("collect.grouped", names=", ".join(grouped[:_NAMED]))
+    watched = [each for each in watched if each.name not in grouped]
     order: dict[str, _CollectedLayer] = {}
     with ExitStack() as hooks, torch.no_grad():
         for layer in watched:
@@ -191,10 +242,12 @@ def collect(
     idle = [each.name for each in watched if each.name not in order]
     notes = [
         *note_on_layers("collect_grouped", grouped),
+        *_note_on_groups([each for each in order.values() if each.groups > _MOST_GROUPS]),
         *note_on_layers("collect_idle", idle),
         *(note for key in ("collect_other", "collect_vectors") for note in note_on_layers(key, others[key])),
     ]
-    return Layers(tuple(each.captured() for each in order.values()), tuple(notes))
+    layers = [layer for each in order.values() for layer in each.captured()]
+    return Layers(tuple(layers), tuple(notes))
 
 
 def modules_by_name(model: nn.Module) -> dict[str, nn.Module]:
@@ -216,11 +269,11 @@ def kind_of(module: nn.Module) -> str | None:
     return "conv1d" if type(module).__name__ == "Conv1D" and weight.dim() == 2 else None
 
 
-def _watched(
-    model: nn.Module, names: Sequence[str] | None, rows: int, seed: int
-) -> tuple[list[_CollectedLayer], list[str], dict[str, list[str]]]:
-    """Return the layers to collect, the names of convolutions with groups, which are left aside, and by the
-    key of a note those of other modules with parameters, each with its class.
+def _wanted(
+    model: nn.Module, names: Sequence[str] | None
+) -> tuple[list[tuple[str, nn.Module, str]], dict[str, list[str]]]:
+    """Return the layers to collect, each with its name and kind, and by the key of a note the names of other
+    modules with parameters, each with its class.
 
     Raises:
         QuantVizError: A name is that of no layer, or there are no layers.
@@ -235,22 +288,13 @@ def _watched(
         if not any(fnmatch.fnmatchcase(name, pattern) for name in kinds):
             raise QuantVizError("collect.unknown", got=pattern, known=", ".join(kinds))
     named = [name for name in modules if any(fnmatch.fnmatchcase(name, each) for each in names or "*")]
-    wanted = [name for name in kinds if name in named]
-    grouped = [name for name in wanted if getattr(modules[name], "groups", 1) != 1]
-    if len(grouped) == len(wanted):
-        raise QuantVizError("collect.grouped", names=", ".join(grouped[:_NAMED]))
     others: dict[str, list[str]] = {"collect_other": [], "collect_vectors": []}
     for name in named:
         axes = [each.dim() for each in modules[name].parameters(recurse=False)]
         if name not in kinds and axes:
             key = "collect_other" if max(axes) > 1 else "collect_vectors"
             others[key].append(f"{name} ({type(modules[name]).__name__})")
-    watched = [
-        _CollectedLayer(name, modules[name], kinds[name], rows, seed)
-        for name in wanted
-        if name not in grouped
-    ]
-    return watched, grouped, others
+    return [(name, modules[name], kind) for name, kind in kinds.items() if name in named], others
 
 
 @contextmanager
@@ -305,6 +349,15 @@ def _pads_of(layer: _Convolution) -> list[tuple[int, int]]:
     if isinstance(layer.padding, str):
         return [(0, 0)] * len(layer.kernel_size)
     return [(each, each) for each in layer.padding]
+
+
+def _note_on_groups(layers: list[_CollectedLayer]) -> list[Note]:
+    """Return the note on the groups of convolutions that are left aside, if there are any."""
+    left = sum(each.groups - _MOST_GROUPS for each in layers)
+    notes = note_on_layers(
+        "collect_groups", [f"{each.name} ({_MOST_GROUPS}/{each.groups})" for each in layers]
+    )
+    return [Note.of(note.key, count=left, names=note.params["names"]) for note in notes]
 
 
 def note_on_layers(key: str, names: list[str]) -> list[Note]:

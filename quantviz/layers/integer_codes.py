@@ -124,6 +124,7 @@ def patches(
         padding: Cells that are added on each side of each axis; or pairs of those before and after it, an
             axis after the other. "valid" adds none; "same_upper" and "same_lower" add as many as give
             size ÷ stride places, the odd one at the end or at the beginning: TensorFlow's SAME is the former.
+            Where a stride exceeds its kernel by three or more, ONNX Runtime leaves first cells out instead.
             They are codes of the value 0, not the code 0. Of a transposed convolution they are cut off the
             outputs; there a number below 0 adds some, as its output padding does.
         dilation: The step between two cells of the kernel, likewise.

@@ -7,6 +7,7 @@ outputs, or some tokens, with all their inputs.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -357,6 +358,22 @@ def shares_scales(scheme: Scheme, shape: Shape) -> bool:
     """
     calibration = scheme.calibration
     return scheme.arithmetic.scale.depends_on_tensor or calibration.together or token_groups(scheme, shape)
+
+
+def shares_scales_beyond(scheme: Scheme, part: Shape, whole: Shape) -> bool:
+    """Return whether equal parts of a matrix share anything that their scales are made of.
+
+    `part` and `whole` are their shape, which the scheme fits, and the matrix's.
+
+    >>> shares_scales_beyond(Scheme("int8"), (1, 9), (8, 9))
+    True
+    >>> shares_scales_beyond(as_scheme("int8_per_row"), (1, 9), (8, 9))
+    False
+    """
+    if scheme.arithmetic.scale.depends_on_tensor or scheme.calibration.together:
+        return True
+    parts = math.prod(whole) // math.prod(part)
+    return scheme.layout(whole).block_count < parts * scheme.layout(part).block_count
 
 
 def token_groups(scheme: Scheme, shape: Shape) -> bool:

@@ -113,8 +113,8 @@ def computed(
     _ = result.rel_out, result.parts, result.channels, result.weights.sqnr_db
     cells = result.cells() if tokens * outputs <= most_cells else None
     read = (stored for stored in (opened.weight, opened.inputs) if isinstance(stored, Stored))
-    notes = (note for stored in read for note in stored.notes)
-    return ComputedLayer(result, cells, tuple(notes), seconds)
+    notes = (*(note for stored in read for note in stored.notes), *opened.notes_under(*schemes))
+    return ComputedLayer(result, cells, notes, seconds)
 
 
 # ---- what pictures of methods ask of a layer -----------------------------------------------------------

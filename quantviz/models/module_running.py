@@ -16,7 +16,7 @@ from torch import nn
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.captures import Captured
 from quantviz.layers.collecting import (
-    collect,
+    collected,
     iterated,
     modules_by_name,
     rows_of,
@@ -114,8 +114,8 @@ def run_module(
 ) -> ModuleRun:
     """Return a torch model under schemes, beside itself without: its loss, its outputs and its layers.
 
-    The layers are those of `collect`; all others stay as they are, and a note names them. The model itself is
-    not changed.
+    The layers are those of `collect`, without convolutions with groups; all others stay as they are, and a
+    note names them. The model itself is not changed.
 
     Args:
         model: A `torch.nn.Module` in evaluation mode.
@@ -147,7 +147,7 @@ def run_module(
             raise QuantVizError("model.only_layers", got=name)
     pairs = _pairs(batches, loss)
     inputs = [batch_inputs for batch_inputs, _ in pairs]
-    seen = collect(model, inputs if calibration is None else calibration, rows=rows)
+    seen = collected(model, inputs if calibration is None else calibration, rows=rows)
     check_names(chosen, seen.names)
     rounded = {layer.name: _rounded(layer, chosen.of(layer.name)) for layer in seen}
     sums = _compared(model, pairs, rounded, loss)

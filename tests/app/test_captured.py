@@ -175,6 +175,22 @@ def test_a_file_of_layers_keeps_the_notes_on_those_left_aside(file):
     assert [note.message() for note in Layers.open(file).notes] == [note.message() for note in layers().notes]
 
 
+def test_a_group_of_a_convolution_says_where_its_scale_is_of_it_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    groups = qv.collect(torch.nn.Conv2d(3, 6, 2, groups=3).eval(), [drawn(2, 48, seed=1).reshape(2, 3, 4, 4)])
+    groups.save(tmp_path / "groups.safetensors")
+    words = "X: such a layer is one group of a convolution with 3 groups"
+    pair = ("int8_per_row", "int8_per_tensor")
+    at = opened(PAGE, f="groups.safetensors", pair="!".join(pair), lang="en")
+    assert words in told(at, "caption")
+    state, _ = LayerState.read(address(act(at, "checkpoints_capture_open")))
+    name = state.source.weight.name.removesuffix(".weight")
+    assert name in groups.names
+    at = opened("pages/explore/layers.py", **state.written(), lang="en")
+    assert words in told(at, "caption")
+    assert not at.error
+
+
 SCHEME = "int4,symmetric,per_channel(axis=0),min_max,course"
 
 

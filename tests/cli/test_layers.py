@@ -18,6 +18,7 @@ from quantviz.checkpoints.profiles import PROFILES
 from quantviz.cli import quantviz
 from quantviz.lab.layer_state import LayerState
 from quantviz.layers.captures import Captured, Layers
+from quantviz.layers.collecting import collect
 from quantviz.layers.layer_numbers import errors_by_moments
 from quantviz.layers.methods.chain import METHODS
 from quantviz.text import languages
@@ -92,6 +93,26 @@ def test_a_layer_of_two_files_or_of_a_links_form_is_the_same(folder):
     )
     form = "layer(normal(rows=8,cols=32),loud_channels(rows=16,cols=32))"
     assert "16 of 16 tokens" in run("layer", form, "-w", "int8_per_output").stderr
+
+
+def test_groups_of_a_convolution_are_layers_whose_shared_scale_is_named(tmp_path):
+    model = torch.nn.Conv2d(20, 40, 2, groups=20).eval()
+    collect(model, [drawn(2, 20, 5, 5, seed=1)]).save(tmp_path / "groups.safetensors")
+    file = tmp_path / "groups.safetensors"
+    for inputs, sides in (("none", "W"), ("int8_per_tensor", "W, X")):
+        done = run("layers", file, "-w", "int8_per_tensor", "-a", inputs, "--format", "json")
+        rows = json.loads(done.stdout)
+        assert len(rows) == 16
+        assert {(row["kind"], row["inputs"], row["outputs"], row["status"]) for row in rows} == {
+            ("conv2d", 4, 2, "ok")
+        }
+        aside, shared = done.stderr.splitlines()
+        assert "(4 groups; captured and all of each): Conv2d (16/20)." in aside
+        assert shared.startswith(f"{sides}: such a layer is one group of a convolution with 20 groups")
+        one = run("layer", file, rows[3]["layer"], "-w", "int8_per_tensor", "-a", inputs)
+        assert shared in one.stderr.splitlines()
+    done = run("layers", file, "-w", "int8_per_output", "-a", "none", "--format", "json")
+    assert "such a layer" not in done.stderr
 
 
 def test_all_layers_are_a_table_a_page_and_a_gate(folder):

@@ -249,6 +249,7 @@ BAD = [
         )
     ),
     ("layers", '[{"name": "c", "kind": "linear", "seen": 1}]', "file.no_tensor"),
+    ("layers", '[{"name": "c", "kind": "linear", "seen": 1, "catalog": 2}]', "file.no_tensor"),
 ]  # fmt: skip
 
 

@@ -175,6 +175,84 @@ def test_convolutions_of_every_number_of_axes_and_transposed_ones_are_matrices(k
     assert 0 < run.rel_out < 1e-4
 
 
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (nn.Conv1d, {"groups": 12, "padding": 1}),
+        (nn.Conv2d, {"groups": 12, "stride": 2, "padding": 1, "bias": False}),
+        (nn.Conv2d, {"groups": 3, "dilation": 2, "padding": (0, 2), "padding_mode": "reflect"}),
+        (nn.Conv2d, {"groups": 4, "padding": "same", "dilation": (1, 3)}),
+        (nn.Conv3d, {"groups": 2, "stride": (2, 1, 2), "padding": (0, 1, 1)}),
+        (nn.ConvTranspose1d, {"groups": 12, "stride": 2, "output_padding": 1}),
+        (nn.ConvTranspose2d, {"groups": 4, "stride": 2, "dilation": (1, 2), "padding": 1}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+def test_each_group_of_a_convolution_is_a_layer_with_its_part_of_the_outputs(kind, options):
+    axes = 1 + ("2" in kind.__name__) + 2 * ("3" in kind.__name__)
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        layer = kind(12, 24, (3, 2, 3)[:axes], **options).eval()
+    groups = layer.groups
+    x = drawn(2, 12, *(7, 6, 5)[:axes])
+    layers = qv.collect(layer, [x], rows=10**6)
+    assert layers.names == tuple(f"{kind.__name__}.group{group}of{groups}" for group in range(groups))
+    found = [each.inputs @ each.weight.T + (0 if each.bias is None else each.bias) for each in layers]
+    outputs = layer(x)
+    torch.testing.assert_close(torch.cat(found, 1), outputs.movedim(1, -1).reshape(-1, 24))
+    assert {each.seen for each in layers} == {outputs[:, 0].numel()}
+    assert layers.notes == ()
+
+
+def test_of_many_groups_the_loudest_are_layers_and_the_others_are_counted(tmp_path):
+    layer = nn.Conv2d(40, 40, 3, groups=40, stride=2).eval()
+    loud = torch.arange(40) % 5 < 2
+    layer.weight.data = drawn(40, 1, 3, 3).abs() + loud[:, None, None, None] * 10
+    x = drawn(1, 40, 9, 9).abs()
+    x[:, 3] *= 1000  # loud by its inputs
+    x[:, 5] *= 1e-4
+    layers = qv.collect(layer, [x])
+    assert layers.names == tuple(
+        f"Conv2d.group{group}of40" for group in range(40) if (loud[group] and group != 5) or group == 3
+    )
+    layers.save(tmp_path / "groups.safetensors")
+    read = qv.Layers.open(tmp_path / "groups.safetensors")
+    assert read.names == layers.names
+    for kept in (layers, read):
+        assert [(note.key, note.params) for note in kept.notes] == [
+            ("collect_groups", {"count": 24, "names": "Conv2d (16/40)"})
+        ]
+    one = read["Conv2d.group3of40"].whole()
+    torch.testing.assert_close(
+        one[1] @ one[0].T, (layer(x) - layer.bias[:, None, None])[0, 3].flatten()[:, None]
+    )
+
+
+def test_a_scale_that_groups_share_in_an_engine_is_named_where_it_is_of_one_alone():
+    layers = qv.collect(nn.Conv2d(16, 8, 2, groups=4).eval(), [drawn(2, 16, 6, 6)])
+    for weights, inputs, names in (
+        ("int8_per_tensor", None, "W"),
+        ("int8_per_output", "int8_per_tensor", "X"),
+        ("int8_per_output", "int8_per_token", "X"),
+        ("int8_per_output", "int8_per_channel", ""),
+        ("int8_per_tensor", "int8_per_tensor", "W, X"),
+        ("nvfp4", None, "W"),
+        (None, None, ""),
+    ):
+        result = layers["Conv2d.group1of4"].result(weights, inputs)
+        found = [note.params for note in result.notes if note.key == "layer_group"]
+        assert found == ([{"names": names, "groups": 4}] if names else []), (weights, inputs)
+        assert layers.notes_under(result.weights.scheme, result.inputs.scheme) == tuple(
+            note for note in result.notes if note.key == "layer_group"
+        )
+    # Per row, the rounded weight is that of the whole weight's rows.
+    whole = layers.layers
+    weight = torch.cat([each.weight for each in whole])
+    rounded = qv.quantize(weight, "int8_per_row").x_hat
+    parts = [each.result("int8_per_output", None).weights.quantized(slice(None)) for each in whole]
+    assert torch.equal(torch.cat(parts), rounded)
+
+
 class Parts(nn.Module):
     """One module of each kind that is collected, and of each that is not."""
 
@@ -197,20 +275,27 @@ def test_every_module_with_parameters_is_captured_or_named_with_the_reason(tmp_p
     model = Parts().eval()
     batch = torch.arange(9)[None]
     layers = qv.collect(model, [batch])
-    assert (layers.names, [each.kind for each in layers]) == (("up", "head"), ["conv_transposed", "linear"])
+    groups = tuple(f"depthwise.group{group}of8" for group in range(8))
+    assert layers.names == (*groups, "up", "head")
+    assert [each.kind for each in layers] == [*["conv"] * 8, "conv_transposed", "linear"]
     said = {note.key: note.params["names"] for note in layers.notes}
     assert said == {
-        "collect_grouped": "depthwise",
         "collect_other": "table (Embedding), gru (GRU)",
         "collect_vectors": "norm (LayerNorm)",
     }
-    named = {*layers.names, "depthwise", "table", "gru", "norm"}
+    named = {*layers.names[8:], "depthwise", "table", "gru", "norm"}
     assert named == {name for name, each in model.named_modules() if list(each.parameters(recurse=False))}
     # The file has the same account; names that were not asked for are not in it.
     layers.save(tmp_path / "layers.safetensors")
     assert qv.Layers.open(tmp_path / "layers.safetensors").notes == layers.notes
     assert qv.collect(model, [batch], ["up"]).notes == ()
-    refused(model, [batch], ["depth*"], key="collect.grouped")
+    # A run of the whole model rounds no convolution with groups, and names it.
+    run = qv.run(model, [batch], schemes="int8_per_row")
+    assert (*run.layers,) == ("up", "head")
+    assert {note.key: note.params["names"] for note in run.notes}["collect_grouped"] == "depthwise"
+    with pytest.raises(qv.QuantVizError) as error:
+        qv.run(model.depthwise, [drawn(1, 8, 5)])
+    assert error.value.key == "collect.grouped"
 
 
 def test_half_precision_stays_and_the_file_has_all(model, tmp_path):

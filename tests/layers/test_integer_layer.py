@@ -261,6 +261,13 @@ def test_automatic_padding_is_that_of_onnx_runtime(pad, size, kernel, stride, di
     assert torch.equal(found, y.movedim(1, -1).reshape(-1, 12).long())
 
 
+def test_onnx_runtime_leaves_first_cells_out_where_a_stride_exceeds_its_kernel_by_three():
+    x, w = torch.arange(1, 6).reshape(1, 1, 5), torch.ones(1, 1, 1)
+    y = of_onnx_runtime("Conv", {"x": x.float().numpy(), "w": w.numpy()}, auto_pad="SAME_UPPER", strides=[5])
+    assert y.item() == 2
+    assert qv.patches(x, (1,), stride=5, padding="same_upper").item() == 1
+
+
 @pytest.mark.parametrize("groups", [1, 2, 6])
 @pytest.mark.parametrize(
     ("size", "kernel", "stride", "pads", "dilation", "more"),

@@ -89,7 +89,7 @@ def show_capture(state: CheckpointsState) -> None:
         rows = _numbers(capture)
         _show_sentence(state.chosen, rows, pair)
     _show_maps(state.chosen, rows, pair)
-    _show_coverage(rows, layers.notes)
+    _show_coverage(rows, layers.notes_under(*pair.schemes()))
     forms = show_best_methods(capture, rows, lambda name, form: _open(state.chosen, name, pair, method=form))
     st.markdown(f"## {say('checkpoints.capture.table')}")
     with st.container(key="checkpoints_capture_table"):

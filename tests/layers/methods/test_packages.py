@@ -78,7 +78,7 @@ def is_one_of(*methods):
 
 
 def is_autoawqs(chain):
-    """Hold a chain to the search that `test_scaling.py` holds to AutoAWQ's formulas, and to its ten clips."""
+    """Hold a chain to the two searches that `test_scaling.py` holds to AutoAWQ's formulas."""
     assert chain.bases == (AWQ("autoawq"),)
     assert chain.rounding == AWQClip("paper")
 

@@ -8,7 +8,7 @@ import torch
 
 import quantviz as qv
 from quantviz.layers.built_in import BuiltInLayer
-from quantviz.layers.methods.awq import AWQ, awq_scales, relative_magnitudes
+from quantviz.layers.methods.awq import AWQ, AWQClip, awq_scales, relative_magnitudes
 from quantviz.layers.methods.chain import as_chain
 from quantviz.layers.methods.channel_scales import SmoothQuant, equalize, smooth_scales
 from quantviz.layers.methods.contract import MethodTask
@@ -145,21 +145,25 @@ TRIED = (
 )
 
 
+#: AutoAWQ's rounding of groups of 16, asymmetric, to 4 bits.
+AUTOAWQS = "uint4,asymmetric,per_group(size=16,axis=1),min_max,course"
+
+
+def rounded_as_autoawq(values):
+    groups = values.astype(np.float32).astype(np.float64).reshape(-1, 16)
+    low, high = groups.min(1, keepdims=True), groups.max(1, keepdims=True)
+    scale = (high - low) / 15
+    zero = np.clip(np.round(-low / scale), 0, 15)
+    return ((np.clip(np.round(groups / scale) + zero, 0, 15) - zero) * scale).reshape(values.shape)
+
+
 def test_autoawqs_search_is_its_formula_in_numpy():
     """20 ratios from 0 on, s = x̄^r / (w̄^(1−r) + 1e-4) at least 1e-4, and the least error of the outputs under
     its asymmetric rounding of groups; AutoAWQ adds 1e-6 to a group's largest weight, which is nothing here.
     """
     w, x = W.double().numpy(), X.double().numpy()
-    scheme = as_scheme("uint4,asymmetric,per_group(size=16,axis=1),min_max,course")
-    trace = AWQ("autoawq").basis(MethodTask(W.double(), X.double(), scheme, None)).trace
-
-    def rounded(values):
-        groups = values.astype(np.float32).astype(np.float64).reshape(-1, 16)
-        low, high = groups.min(1, keepdims=True), groups.max(1, keepdims=True)
-        scale = (high - low) / 15
-        zero = np.clip(np.round(-low / scale), 0, 15)
-        return ((np.clip(np.round(groups / scale) + zero, 0, 15) - zero) * scale).reshape(values.shape)
-
+    task = MethodTask(W.double(), X.double(), as_scheme(AUTOAWQS), None)
+    trace = AWQ("autoawq").basis(task).trace
     x_mean = np.abs(x).mean(0)
     groups = np.abs(w).reshape(-1, 16)
     w_mean = (groups / (groups.max(1, keepdims=True) + 1e-6)).reshape(w.shape).mean(0)
@@ -167,12 +171,32 @@ def test_autoawqs_search_is_its_formula_in_numpy():
     for ratio in np.arange(20) / 20:
         s = np.maximum(x_mean**ratio / (w_mean ** (1 - ratio) + 1e-4), 1e-4)
         scales.append(s / np.sqrt(s.max() * s.min()))
-        errors = x @ (rounded(w * scales[-1]) / scales[-1] - w).T
+        errors = x @ (rounded_as_autoawq(w * scales[-1]) / scales[-1] - w).T
         losses.append(np.square(errors).sum() / np.square(x @ w.T).sum())
     assert trace.ratios == tuple(np.arange(20) / 20)
     np.testing.assert_allclose(trace.losses, losses, rtol=1e-3)
     assert trace.best == int(np.argmin(losses))
     np.testing.assert_allclose(trace.scales, scales[trace.best], rtol=1e-5)
+
+
+def test_autoawqs_clip_is_its_formula_in_numpy():
+    """A group of weights is clamped at 1 − i/20 of its largest magnitude, i = 0 to 9, then rounded as it is
+    now; it keeps the clip with the least error of its own 16 products, added up, over all tokens.
+    """
+    task = MethodTask(W.double(), X.double(), as_scheme(AUTOAWQS), None)
+    clipped = AWQClip().round(task)
+    w, x = W.double().numpy().reshape(-1, 3, 16), X.double().numpy().reshape(-1, 3, 16)
+    largest = np.abs(w).max(2, keepdims=True)
+    trials, losses = [], []
+    for shrunk in np.arange(10) / 20:
+        end = largest * (1 - shrunk)
+        trials.append(rounded_as_autoawq(np.clip(w, -end, end)))
+        losses.append(np.square(np.einsum("tgi,ogi->tog", x, trials[-1] - w)).sum(0))
+    best = np.argmin(losses, 0)
+    assert len(set(best.flatten())) > 4
+    np.testing.assert_allclose(clipped.trace.chosen.numpy(), 1 - best / 20)
+    wanted = np.take_along_axis(np.stack(trials), best[None, :, :, None], 0)[0]
+    np.testing.assert_allclose(clipped.result.x_hat.numpy(), wanted.reshape(len(w), -1), rtol=1e-5, atol=1e-6)
 
 
 def test_awqs_first_exponent_is_the_identity_in_the_paper_alone():
