@@ -17,7 +17,10 @@ class Page {
     this.place = document.getElementById("qv-hand");
     this.saved = readPacked(pieces.hand);
     this.hand = new Hand(this.place);
-    this.send = (name, message) => queueMicrotask(() => this.show(movedTo(this.data, message)));
+    this.send = (name, message) => {
+      const { edits } = this.hand.choice;
+      queueMicrotask(() => this.show(movedTo(this.data, message, edits)));
+    };
     if (this.figure) this.open(readCells(pieces.cells));
     document.getElementById("qv-reset").addEventListener("click", () => this.show(this.saved));
     addEventListener("hashchange", () => location.hash.slice(1) !== this.address && this.read());

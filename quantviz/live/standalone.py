@@ -8,7 +8,7 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -29,6 +29,7 @@ from quantviz.live.hand_payload import (
     HandCurve,
     HandPayload,
     HandRuler,
+    LessonRuler,
     describe_variants,
     has_program,
     is_light,
@@ -58,6 +59,23 @@ _NUMBERS = ("mse", "sqnr", "zeroed", "clipped", "bits")
 
 
 @dataclass(frozen=True, eq=False)
+class LiveStep:
+    """The parts that a page of a lesson's step has of its own."""
+
+    ruler: LessonRuler
+    #: The error against the range, where the step shows it.
+    curve: HandCurve | None
+    #: Whether the ruler may be told in a sentence, which names the selected cell's code.
+    labelled: bool
+    #: Leaves the step's panels of all.
+    panels: Callable[[PanelsData], PanelsData]
+    #: The parts of the picture that it shows, of `LessonStep.show`.
+    shown: Collection[str]
+    #: HTML of the step's words and its questions.
+    said: tuple[Markup, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class LivePage:
     """A tensor under a scheme, as a page of its own."""
 
@@ -70,6 +88,8 @@ class LivePage:
     panels: bool = True
     #: Whether the page tells the window around it what was chosen, and how high it is.
     told: bool = False
+    #: The lesson's step that it shows; None outside of lessons.
+    step: LiveStep | None = None
 
     @classmethod
     def of(cls, study: Study, title: str, looks: Looks) -> LivePage:
@@ -105,10 +125,14 @@ class LivePage:
         from quantviz.figures.panels_data import study_panels
 
         state = self._state()
+        step = self.step
         data = replace(study_panels(self.study), error_held=True)
-        ruler = HandRuler(self.study, state, _CHART, data.stamp, self._label(), HandCurve())
-        payload, arrays = small_payload(ruler, self.looks)
-        payload = _alone(payload, state, self.study, self.looks.language)
+        data = step.panels(data) if step else data
+        lesson = step.ruler if step else None
+        curve = step.curve if step else HandCurve()
+        ruler = HandRuler(self.study, state, _CHART, data.stamp, self._label(), curve)
+        payload, arrays = small_payload(ruler, self.looks, lesson)
+        payload = _alone(payload, _schemes_in_reach(state, lesson), ruler, self.looks.language)
         texts = (*payload.texts, write_metrics().text)
         named = tuple(f"p{i}" for i in range(len(texts)))
         payload = replace(payload, texts=named[:-1], metrics={**payload.metrics, "text": named[-1]})
@@ -127,7 +151,9 @@ class LivePage:
             title=self.title,
             chart=_CHART,
             panels=self.panels,
-            numbers=_NUMBERS,
+            numbers=[key for key in _NUMBERS if not step or f"tiles.{key}" in step.shown],
+            step=step,
+            said=step.said if step else (),
             surface=THEMES[self.looks.theme].surface,
             place=",".join(map(str, self.cell)),
             notes=[note.message(self.looks.language) for note in self.study.notes],
@@ -150,9 +176,12 @@ class LivePage:
         from quantviz.figures.ruler_data import ruler_of_cell, ruler_sentence
 
         why = self.study.explain(self.cell)
-        if why.cause == "left_out":
+        if why.cause == "left_out" or (self.step and not self.step.labelled):
             return ""
-        return ruler_sentence(why, ruler_of_cell(self.study, why), self.study.qparams, self.looks.language)
+        picture = ruler_of_cell(self.study, why)
+        if self.step:
+            picture = replace(picture, stage=self.step.ruler.detail.stage)
+        return ruler_sentence(why, picture, self.study.qparams, self.looks.language)
 
     def _chart(self, data: PanelsData, state: LabState) -> Mapping[str, Any]:
         """Return the figure of the panels, laid out for each width, and the state of their bridge."""
@@ -174,9 +203,13 @@ class LivePage:
         }
 
 
-def _alone(payload: HandPayload, state: LabState, study: Study, language: str) -> HandPayload:
-    """Return the ruler's data with all schemes that its handles lead to, one after the other."""
-    rows = _schemes_in_reach(state)
+def _alone(
+    payload: HandPayload, rows: Sequence[tuple[Scheme, ...]], ruler: HandRuler, language: str
+) -> HandPayload:
+    """Return the ruler's data with all schemes that its handles lead to, one after the other: the `rows` of
+    those with the same groups.
+    """
+    state, study = ruler.state, ruler.study
     every = dict.fromkeys((state.scheme, *(each for row in rows for each in row)))
     known, programs = describe_variants(every, study.shape, study.x.dtype, language=language)
     places = {each: i for i, each in enumerate(known)}
@@ -215,16 +248,19 @@ def _alone(payload: HandPayload, state: LabState, study: Study, language: str) -
     )
 
 
-def _schemes_in_reach(state: LabState) -> list[tuple[Scheme, ...]]:
-    """Return the schemes that the sliders of bits and of a group's size lead to, a row for each size. A
-    search for a range has no other: the browser does not search.
+def _schemes_in_reach(state: LabState, lesson: LessonRuler | None) -> list[tuple[Scheme, ...]]:
+    """Return the schemes that the sliders of bits and of a group's size lead to, a row for each size; of a
+    lesson's step those of its handles. A search for a range has no other: the browser does not search.
     """
     scheme = state.scheme
     calibration = scheme.calibration
     if not calibration.of_values and not isinstance(calibration, Given):
         return []
-    sizes = hand_choices(state).sizes.schemes
+    moves = lesson.moves if lesson else ("bits", "group")
+    sizes = hand_choices(state).sizes.schemes if "group" in moves else ()
     rows = [*sizes, *([scheme] if scheme not in sizes else [])]
+    if "bits" not in moves:
+        return [(each,) for each in rows]
     return [hand_choices_of(each, state.source.shape).formats.schemes or (each,) for each in rows]
 
 

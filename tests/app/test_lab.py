@@ -278,6 +278,19 @@ def metrics_shown(at):
     return [table.value for table in healthy(at.run()).dataframe if "metric" in table.value]
 
 
+def test_what_is_locked_cannot_be_moved_in_a_saved_page_either():
+    # Names of the files under *Share*, which is open.
+    def offered(**params):
+        at = opened(**params)
+        at.session_state["share"] = True
+        return {button.key for button in healthy(at.run()).get("download_button")}
+
+    assert {"download_npz", "download_html"} <= offered()
+    locked = offered(k="lock-scheme")
+    assert "download_npz" in locked
+    assert "download_html" not in locked
+
+
 def test_every_metric_of_the_whole_tensor_is_below_the_fold():
     at = opened()
     (table,) = metrics_shown(at)

@@ -10,6 +10,11 @@ from quantviz.analysis.study import Study
 from quantviz.lab.state import opening
 from quantviz.live.hand_words import Looks
 from quantviz.live.standalone import LivePage
+from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons.formulas import HERE
+from quantviz.ui.components.lesson_place import LessonPlace
+from quantviz.ui.lessons.now import Now
+from quantviz.ui.lessons.saved_page import page_of
 
 STATE = opening()
 #: A title that would be a script, were it not text.
@@ -32,23 +37,34 @@ ROWS = (
 )
 
 
-def saved(folder, study, cell, panels=True):
+def saved(folder, live):
     path = folder / "page.html"
-    path.write_text(LivePage(study, HOSTILE, cell, Looks("en"), panels).html(), encoding="utf-8")
+    path.write_text(live.html(), encoding="utf-8")
     return path
+
+
+def page_of_step(lesson, number):
+    """The step of that number from 1 as it is saved, and its tensor under its scheme."""
+    whole = lessons("en")[lesson]
+    step = whole.steps[number - 1]
+    now = Now(LessonPlace(lesson, number - 1), whole, step, step.scenes(0), 0)
+    return page_of(now), now.scenes[HERE].result
 
 
 @pytest.fixture
 def alone(browser, tmp_path):
-    """`alone(study, cell)` opens the page of a study from the disk, which asks nothing of a net."""
+    """`alone(study, cell)` opens the page of a study from the disk, which asks nothing of a net; so does
+    `alone(live)` with a page that was made.
+    """
     context = browser.new_context(viewport={"width": 1366, "height": 900}, offline=True)
     asked, wrong = [], []
 
-    def opened(study, cell, panels=True):
+    def opened(it, cell=(), panels=True):
+        live = it if isinstance(it, LivePage) else LivePage(it, HOSTILE, cell, Looks("en"), panels)
         page = context.new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.goto(saved(tmp_path, study, cell, panels).as_uri())
+        page.goto(saved(tmp_path, live).as_uri())
         page.wait_for_function("() => window.quantvizPage?.hand.shown")
         return page
 
@@ -72,8 +88,8 @@ def drag(page, handle, dx):
     page.mouse.up()
 
 
-def codes_agree(page, scheme):
-    values = torch.tensor(page.evaluate(VALUES)).reshape(STATE.source.shape)
+def codes_agree(page, scheme, shape=STATE.source.shape):
+    values = torch.tensor(page.evaluate(VALUES)).reshape(shape)
     assert page.evaluate(CODES) == qv.quantize(values, scheme).q.flatten().tolist()
 
 
@@ -136,6 +152,47 @@ def test_other_tensors_and_schemes_have_the_reference_s_codes(alone, at):
     study = Study.of_result(qv.quantize(x, qv.Scheme.parse(form)))
     page = alone(study, (0,) * x.ndim, panels=at == 2)
     assert page.evaluate(CODES) == study.result.q.flatten().tolist()
+
+
+def test_a_step_of_a_lesson_has_its_own_handles_parts_and_question_without_the_answer(alone):
+    live, result = page_of_step("symmetric", 3)
+    page = alone(live)
+    handles = {each.get_attribute("data-handle") for each in page.locator("[data-handle]").all()}
+    assert handles == {"lo", "hi"}
+    # Its question waits for a mark, which opens the numbers; what is right is nowhere on it.
+    assert page.locator("[data-qv-metric]").count() == 1
+    assert "Drag an end until the MSE is a quarter" in page.locator("body").inner_text()
+    assert not page.locator("#qv-scheme").is_visible()
+    assert page.evaluate("() => [quantvizPage.hand.data.rows, quantvizPage.hand.data.mark]") == [[], None]
+    drag(page, "hi", -150)
+    page.wait_for_function("() => location.hash.includes('manual_range')")
+    assert 0 < chosen(page).calibration.hi < 2.9
+    codes_agree(page, chosen(page), result.shape)
+    told = page.locator("[data-qv-metric=mse]").inner_text()
+    moved = qv.quantize(result.x, chosen(page))
+    assert float(told) == pytest.approx(qv.metrics(moved)["mse"], rel=1e-3)
+
+
+def test_the_values_go_along_where_a_step_holds_its_codes(alone):
+    live, result = page_of_step("range_to_grid", 6)
+    page = alone(live)
+    page.locator("[data-handle=zero]").press("ArrowRight")
+    page.wait_for_function("() => location.hash.includes('given')")
+    assert page.evaluate(CODES) == result.q.flatten().tolist()
+    assert page.evaluate(VALUES) != result.x.flatten().tolist()
+    codes_agree(page, chosen(page), result.shape)
+    again = page.context.new_page()
+    again.goto(page.url)
+    again.wait_for_function("() => window.quantvizPage?.hand.shown")
+    assert again.evaluate(VALUES) == page.evaluate(VALUES)
+
+
+def test_what_a_step_hides_before_its_answer_is_not_on_its_page(alone):
+    # Its question is which cell has the largest error.
+    live, _ = page_of_step("per_channel", 4)
+    page = alone(live)
+    assert page.locator("[data-qv-metric]").count() == 0
+    assert page.evaluate("() => quantvizPage.figure.data.map(({ name }) => name)") == ["x"]
 
 
 def test_an_address_of_another_page_is_not_used(alone):

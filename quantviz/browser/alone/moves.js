@@ -3,12 +3,13 @@
 
 import { indexIn } from "../page/index_in.js";
 
-// The data after a move of `hand/choice.js`.
-export function movedTo(data, message) {
+// The data after a move of `hand/choice.js`; `edits` are the values that went along with a zero point.
+export function movedTo(data, message, edits) {
   const { kind } = message;
   if (kind === "cell") return withValues(data, [[flatOf(message.cell, data.shape), message.value]]);
   if (kind === "range") return { ...data, set: { id: "manual_range", lo: message.lo, hi: message.hi } };
-  if (kind === "given") return { ...data, set: { id: "given", ...numbersOf(message, GIVEN) } };
+  if (kind === "given")
+    return { ...withValues(data, edits), set: { id: "given", ...numbersOf(message, GIVEN) } };
   const { bits, groups, variants } = data;
   if (kind === "format")
     return under(
@@ -85,7 +86,7 @@ export function readAddress(saved, address) {
   const known = (flat) => flat in saved.x;
   if (!chosen || !known(selected) || !values.every(([at, value]) => known(at) && isFinite(value)))
     return null;
-  if (values.length && !saved.handles.value) return null;
+  if (values.length && !saved.handles.value && !saved.holds_codes) return null;
   return { ...withValues(chosen, values), selected };
 }
 

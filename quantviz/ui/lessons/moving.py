@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _MOVED = "lesson_in_hand"
 _HAND = "lesson_hand"
 #: Parts in the sentence of a ruler.
-_TOLD = frozenset({"q", "x_hat", "error"})
+TOLD = frozenset({"q", "x_hat", "error"})
 #: Most rows below the comb.
 _MOST_ROWS = 3
 
@@ -93,26 +93,33 @@ def show_hand_ruler(
     shown = now.step.show - now.covered
     label = ""
     # Of sliders alone nothing is drawn on an axis.
-    if not now.covered & _TOLD and why.cause != "left_out" and now.step.ruler != "slider":
+    if not now.covered & TOLD and why.cause != "left_out" and now.step.ruler != "slider":
         picture = replace(ruler_of_cell(study, why), stage=now.step.ruler)
         label = ruler_sentence(why, picture, study.qparams, language())
-    curve = HandCurve(lower=_of_lower_end(now)) if "curve" in shown else None
+    comes = "curve" in now.step.show & now.covered and not classroom().projector
     hand.show_hand(
-        HandRuler(study, state, chart, stamp, label, curve),
+        HandRuler(study, state, chart, stamp, label, curve_in_hand(now, shown)),
         key=_HAND,
         on_release=errors.safely(lambda: _let_go(now)),
-        lesson=LessonRuler(
-            now.step.move,
-            ruler_detail(now, shown),
-            panels,
-            larger,
-            _mark(now),
-            tuple(
-                snap for each in now.step.questions if isinstance(each, DragQuestion) for snap in each.snap
-            ),
-            curve_comes="curve" in now.step.show & now.covered and not classroom().projector,
+        lesson=replace(
+            ruler_of_step(now, ruler_detail(now, shown), panels),
+            enlarge=larger,
+            mark=_mark(now),
+            curve_comes=comes,
         ),
     )
+
+
+def ruler_of_step(now: Now, detail: RulerDetail, panels: bool) -> LessonRuler:
+    """Return the options of the step's ruler below its `panels`, if it shows any."""
+    drags = (each for each in now.step.questions if isinstance(each, DragQuestion))
+    snaps = tuple(snap for each in drags for snap in each.snap)
+    return LessonRuler(now.step.move, detail, panels, None, snap=snaps)
+
+
+def curve_in_hand(now: Now, shown: Collection[str]) -> HandCurve | None:
+    """Return the error against the range below the ruler, where it is among the parts `shown`."""
+    return HandCurve(lower=_of_lower_end(now)) if "curve" in shown else None
 
 
 def _of_lower_end(now: Now) -> bool:
@@ -178,7 +185,7 @@ def show_bits_in_hand(now: Now, state: LabState, why: Explanation) -> None:
 
     `state` is the one in hand. The bits reveal a code: they wait for the answer where that is the question.
     """
-    if now.covered & _TOLD or why.cause == "left_out":
+    if now.covered & TOLD or why.cause == "left_out":
         return
     from quantviz.quantization.format_facts import flipped
 

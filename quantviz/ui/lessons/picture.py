@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -45,6 +45,7 @@ from quantviz.ui.shell.classroom import LEAST_DIGIT, LESSON_WIDTH, classroom, en
 from quantviz.ui.shell.words import language, number, plain, say, theme
 
 if TYPE_CHECKING:
+    from quantviz.figures.panels_data import PanelsData
     from quantviz.quantization.explanation import Explanation
     from quantviz.quantization.result import QuantResult
 
@@ -224,15 +225,9 @@ def _right_tiles(now: Now) -> Mapping[str, Tile]:
 
 def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int:
     """Show the panels, and return their stamp."""
-    from quantviz.figures.panels_data import as_picture, result_panels
+    from quantviz.figures.panels_data import result_panels
 
-    data = result_panels(r, view=state.view).only(
-        panels, now.covered | ({"scale"} if "scale" not in now.step.show else set())
-    )
-    if state.source.picture:
-        data = as_picture(data, symmetric=state.scheme.mode == "symmetric")
-    known = known_by(cast(str, now.place.lesson), now.place.step)
-    data = replace(data, plain=_SYMBOLS not in known)
+    data = panels_of_step(now, state, panels, now.covered)(result_panels(r, view=state.view))
     pointing = _pointing(now)
     selected = _pointed(now) if pointing else _framed(now, state)
     all_four = len(panels) == len(PANEL_PARTS) and not classroom().projector
@@ -267,6 +262,22 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
         first="x" if pointing else None,
     )
     return data.stamp
+
+
+def panels_of_step(
+    now: Now, state: LabState, panels: Collection[str], covered: Collection[str]
+) -> Callable[[PanelsData], PanelsData]:
+    """Return the function that leaves the step's `panels` of all, in words that are known by then."""
+    from quantviz.figures.panels_data import as_picture
+
+    hidden = {*covered, *({"scale"} - now.step.show)}
+    plain = _SYMBOLS not in known_by(cast(str, now.place.lesson), now.place.step)
+
+    def left(data: PanelsData) -> PanelsData:
+        data = replace(data.only(panels, hidden), plain=plain)
+        return as_picture(data, symmetric=state.scheme.mode == "symmetric") if state.source.picture else data
+
+    return left
 
 
 def _height_above_ruler(now: Now, width: float, ratio: float, panels: int) -> float:

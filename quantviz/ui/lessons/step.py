@@ -30,6 +30,7 @@ from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.picture import selected_cell, show_looks, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.lessons.projected import show_bottom, show_tell, show_top, show_words
+from quantviz.ui.lessons.saved_page import offer_page
 from quantviz.ui.lessons.second_look import (
     due_now,
     number_of,
@@ -196,6 +197,8 @@ def _more(now: Now) -> None:
     show_button(
         say("lessons.open_in_lab"), "lesson_to_lab", _open_in_lab, now, help=say("lessons.open_in_lab_help")
     )
+    if not classroom().projector:
+        offer_page(now)
 
 
 def _way_on(now: Now) -> None:

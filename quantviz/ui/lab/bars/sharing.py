@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from quantviz.lab.classroom import HIDEABLE
+from quantviz.lab.classroom import HIDEABLE, LOCKABLE
 from quantviz.lab.state import LabState
 from quantviz.live.hand_words import Looks
 from quantviz.tensors.views import MOST_PART
 from quantviz.ui.components.clipboard import copy_button, picture_button, show_copy_link
 from quantviz.ui.components.small_parts import show_python
-from quantviz.ui.shell.classroom import visible
+from quantviz.ui.shell.classroom import locked, visible
 from quantviz.ui.shell.words import language, say, say_error, shape_text, theme
 
 if TYPE_CHECKING:
@@ -77,17 +77,18 @@ def _data(study: Study, state: LabState) -> None:
             disabled=too_many,
             help=about,
         )
+    title = f"{state.source.title(language())} · {shape_text(study.shape)}"
     # They show everything: also what a teacher has hidden.
-    if all(map(visible, HIDEABLE)):
-        title = f"{state.source.title(language())} · {shape_text(study.shape)}"
-        if result is not None:
-            st.download_button(
-                say("below.notebook"),
-                notebook_text(state, title, language=language()),
-                file_name(state.source, state.scheme, "ipynb"),
-                key="download_ipynb",
-                on_click="ignore",
-            )
+    if all(map(visible, HIDEABLE)) and result is not None:
+        st.download_button(
+            say("below.notebook"),
+            notebook_text(state, title, language=language()),
+            file_name(state.source, state.scheme, "ipynb"),
+            key="download_ipynb",
+            on_click="ignore",
+        )
+    # In it everything can be moved: also what a teacher has locked.
+    if all(map(visible, HIDEABLE)) and not any(map(locked, LOCKABLE)):
         # The page is made when it is asked for, when the session's own cache is not at hand.
         own = study if study.result is None or study.of_file else Study.of_result(study.result)
         page = LivePage(own, title, state.cell, Looks(language(), theme()))
