@@ -99,7 +99,8 @@ class Warmer:
         self._queue: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="quantviz-compile", daemon=True)
         self._is_closed = False
-        runner()  # what it registers runs after this
+        # Its own end, registered first, comes after that of compiling.
+        runner()
         atexit.register(self.close)
 
     def close(self) -> None:

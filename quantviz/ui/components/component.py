@@ -35,9 +35,10 @@ const page = "PAGE";
 
 export default function (given) {
   const here = () => window.location.pathname.split("/").filter(Boolean).at(-1);
-  const connection = window.__quantvizConnection ?? { say: (name, tell) => tell() };
+  // Looked up when something is said: the connection's script may come after this.
+  const connection = () => window.__quantvizConnection ?? { say: (name, tell) => tell() };
   const said = (tell) => (name, value) =>
-    connection.say(`NAME ${name}`, () => (!page || here() === page) && tell(name, value));
+    connection().say(`NAME ${name}`, () => (!page || here() === page) && tell(name, value));
   const { setTriggerValue, setStateValue, ...rest } = given;
   const component = { ...rest, setTriggerValue: said(setTriggerValue), setStateValue: said(setStateValue) };
   if (show) return show(component);
