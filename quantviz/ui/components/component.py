@@ -26,7 +26,8 @@ from quantviz.ui.shell.address import page_shown
 from quantviz.ui.shell.dropped import drop
 from quantviz.ui.shell.server import script_address
 
-#: Streamlit calls a component again while its script is on the way: the last call has the current data.
+#: Streamlit calls a component again while its script is on the way: the last call has the current data. The
+#: connection is looked up when something is said: its script may come after this one, which each mount sends.
 _IMPORT = """
 const streamlit = document.querySelector("script[type=module][src]").src;
 let show = null;
@@ -35,7 +36,6 @@ const page = "PAGE";
 
 export default function (given) {
   const here = () => window.location.pathname.split("/").filter(Boolean).at(-1);
-  // Looked up when something is said: the connection's script may come after this.
   const connection = () => window.__quantvizConnection ?? { say: (name, tell) => tell() };
   const said = (tell) => (name, value) =>
     connection().say(`NAME ${name}`, () => (!page || here() === page) && tell(name, value));
