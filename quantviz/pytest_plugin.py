@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from quantviz.schemes.scheme import Scheme
 
 
-class AssertSqnr(Protocol):
-    """The type of the fixture `assert_sqnr`."""
+class AssertSqnr:
+    """The check that the fixture `assert_sqnr` returns; it writes into new folders of pytest's."""
+
+    def __init__(self, folders: pytest.TempPathFactory) -> None:
+        self._folders = folders
 
     def __call__(
         self,
@@ -44,26 +47,12 @@ class AssertSqnr(Protocol):
             include: Names, or patterns with `*`: only these are measured.
             exclude: And these are not.
         """
-
-
-@pytest.fixture
-def assert_sqnr(tmp_path_factory: pytest.TempPathFactory) -> AssertSqnr:
-    """Return a check that all weights of a model have an SQNR of at least so many dB under a scheme."""
-    from quantviz.checkpoints.scan.scanning import scan
-    from quantviz.export.scan_gate import Gate
-    from quantviz.export.scan_summary import summary_of
-
-    def check(
-        model: nn.Module | str | os.PathLike[str],
-        scheme: Scheme | str,
-        *,
-        at_least: float,
-        engine: str | None = None,
-        include: str | Iterable[str] = (),
-        exclude: str | Iterable[str] = (),
-    ) -> None:
         __tracebackhide__ = True
-        folder = tmp_path_factory.mktemp("quantviz")
+        from quantviz.checkpoints.scan.scanning import scan
+        from quantviz.export.scan_gate import Gate
+        from quantviz.export.scan_summary import summary_of
+
+        folder = self._folders.mktemp("quantviz")
         path = _saved(model, folder)
         kept = folder / "results"
         table = scan(path, scheme, results=kept, engine=engine, include=include, exclude=exclude)
@@ -75,7 +64,11 @@ def assert_sqnr(tmp_path_factory: pytest.TempPathFactory) -> AssertSqnr:
         if failures:
             pytest.fail("\n".join(failures), pytrace=False)
 
-    return check
+
+@pytest.fixture
+def assert_sqnr(tmp_path_factory: pytest.TempPathFactory) -> AssertSqnr:
+    """Return a check that all weights of a model have an SQNR of at least so many dB under a scheme."""
+    return AssertSqnr(tmp_path_factory)
 
 
 def _saved(model: nn.Module | str | os.PathLike[str], folder: Path) -> Path:

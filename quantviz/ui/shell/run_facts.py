@@ -10,7 +10,7 @@ import streamlit as st
 
 T = TypeVar("T")
 
-#: The facts of the run of this thread; None where no run has begun, as in a callback.
+#: The facts of the run of this thread; None where it has begun none yet, as in the callbacks before it.
 _FACTS: ContextVar[dict[str, Any] | None] = ContextVar("facts", default=None)
 
 
