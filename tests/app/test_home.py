@@ -17,7 +17,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Builtin
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import catalogue
-from quantviz.ui.home.play import TOYS, play_data
+from quantviz.ui.home.page import TOYS, play_data
 from tests.helpers.controls import value_of
 from tests.helpers.session import APP, act, address, bodies, bring, healthy, panels, told
 

@@ -14,7 +14,7 @@ from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.ui.components.lesson_place import LessonPlace
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.lessons.saved_page import page_of
+from quantviz.ui.lessons.step import page_of
 
 STATE = opening()
 #: A title that would be a script, were it not text.

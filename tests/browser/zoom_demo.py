@@ -18,8 +18,13 @@ from quantviz.streaming.overview import overview, pooled
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import View
 from quantviz.ui.components.minimap import minimap_size, show_minimap
-from quantviz.ui.components.panels import show_panels
-from quantviz.ui.components.panels_bridge import PanelsPlace, bridge_width, clicked_cell, zoomed_window
+from quantviz.ui.components.panels_bridge import (
+    PanelsPlace,
+    bridge_width,
+    clicked_cell,
+    show_panels,
+    zoomed_window,
+)
 
 #: (row, column) and value of the outliers, as shares of rows and columns.
 PLANTED = {(0.7371, 0.1234): 61.0, (0.123, 0.9996): -57.0}

@@ -23,8 +23,13 @@ from quantviz.teaching.lessons.plan import legend_home
 from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_steps
 from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.lesson_place import LOOK
-from quantviz.ui.components.panels import page_style, show_panels
-from quantviz.ui.components.panels_bridge import PanelsPlace, bridge_width, clicked_cell
+from quantviz.ui.components.panels_bridge import (
+    PanelsPlace,
+    bridge_width,
+    clicked_cell,
+    page_style,
+    show_panels,
+)
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.components.small_parts import show_plot, table_html
 from quantviz.ui.lab.numbers.tiles import Tile, cover_tile, show_live_tile, tiles

@@ -15,11 +15,12 @@ from quantviz.live.cells import Picture
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
 from quantviz.ui.components.cell import select
 from quantviz.ui.components.controls import choose_field
-from quantviz.ui.components.panels import page_style, show_panels
 from quantviz.ui.components.panels_bridge import (
     PanelsPlace,
     bridge_width,
     clicked_cell,
+    page_style,
+    show_panels,
     zoomed_window,
 )
 from quantviz.ui.components.scheme_words import scheme_words
