@@ -43,8 +43,14 @@ from quantviz.ui.checkpoints.model_sums import show_field, show_predictors, sums
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState, change_model
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.controls import choice_control, choose_among, show_controls
-from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.components.small_parts import legend_html, show_button, show_plot, table_html, term
+from quantviz.ui.components.small_parts import (
+    legend_html,
+    show_button,
+    show_page_errors,
+    show_plot,
+    table_html,
+    term,
+)
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import go_on, turn_to
 from quantviz.ui.shell.classroom import parameters

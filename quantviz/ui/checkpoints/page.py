@@ -33,8 +33,7 @@ from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import show_undo
 from quantviz.ui.components.drop_zone import show_drop_zone
 from quantviz.ui.components.page_header import show_header, write_title
-from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.components.small_parts import show_button
+from quantviz.ui.components.small_parts import show_button, show_page_errors
 from quantviz.ui.lab.dropped_files import RUNS, DroppedFiles, dropped_files, dropped_kind
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.imports import warm_up

@@ -14,7 +14,7 @@ from quantviz.ui.components.code_bits import as_html, role_name, term_title
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.controls import Control, show_controls, undo_controls
 from quantviz.ui.components.page_header import show_header
-from quantviz.ui.components.refusals import error_beside, show_error_beside, show_page_errors
+from quantviz.ui.components.small_parts import error_beside, show_error_beside, show_page_errors
 from quantviz.ui.formats.codes import format_name, show_bits, show_codes
 from quantviz.ui.formats.line import (
     BRIDGE,

@@ -18,8 +18,7 @@ from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.controls import Control, show_controls, undo_controls
 from quantviz.ui.components.page_header import show_header, write_title
-from quantviz.ui.components.refusals import error_beside, show_error_beside, show_page_errors
-from quantviz.ui.components.small_parts import show_button
+from quantviz.ui.components.small_parts import error_beside, show_button, show_error_beside, show_page_errors
 from quantviz.ui.gallery.both_ways import BugComparison, as_matrix, farthest, run_both_ways
 from quantviz.ui.gallery.program import given_words, mse_words, place_words, show_program
 from quantviz.ui.gallery.state import DRAG, OWNER, GalleryState, bug_of, case_of, own_seed

@@ -15,8 +15,7 @@ from quantviz.ui.components import in_room
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import Control, show_controls, show_undo
 from quantviz.ui.components.page_header import show_header
-from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.components.small_parts import show_button, show_plot
+from quantviz.ui.components.small_parts import show_button, show_page_errors, show_plot
 from quantviz.ui.components.tensor_cache import facts_of, kept, tensor_of
 from quantviz.ui.golf.scorecard import bits_words, db_words, show_round, show_scorecard, show_tries
 from quantviz.ui.golf.state import (

@@ -28,8 +28,7 @@ from quantviz.tensors.views import MOST_PART
 from quantviz.ui.components.classroom_signs import show_prompt
 from quantviz.ui.components.clipboard import copy_button, picture_button, show_copy_link
 from quantviz.ui.components.phone_tables import number_column, numbers_written
-from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.components.small_parts import show_button, show_plot, show_python
+from quantviz.ui.components.small_parts import show_button, show_page_errors, show_plot, show_python
 from quantviz.ui.components.tensor_cache import kept, notes_of, stored_of, study_of
 from quantviz.ui.lab.bars.answers import show_answers
 from quantviz.ui.lab.bars.scheme_bar import show_scheme

@@ -34,8 +34,7 @@ from quantviz.ui.components.cell import steps_html
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import Control, choose_among, number_control, show_controls, show_undo
 from quantviz.ui.components.page_header import show_header
-from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.components.small_parts import show_button, table_html
+from quantviz.ui.components.small_parts import show_button, show_page_errors, table_html
 from quantviz.ui.lab.dropped_files import HEADS, dropped_kind
 from quantviz.ui.layers.attention_state import (
     CHANNEL_KEYS,

@@ -38,7 +38,7 @@ from quantviz.ui.components.controls import (
     show_undo,
 )
 from quantviz.ui.components.page_header import show_header
-from quantviz.ui.components.refusals import show_page_errors
+from quantviz.ui.components.small_parts import show_page_errors
 from quantviz.ui.layers.hand import show_hand
 from quantviz.ui.layers.integer_tab import show_integer
 from quantviz.ui.layers.method_tab import show_method, show_method_choice

@@ -37,8 +37,7 @@ from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.controls import Control, choice_control, choose_among, show_controls
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.page_header import show_header
-from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.components.small_parts import show_button
+from quantviz.ui.components.small_parts import show_button, show_page_errors
 from quantviz.ui.lessons.questions import lettered, option_texts, truth_told
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.address import turn_to

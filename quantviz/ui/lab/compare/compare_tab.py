@@ -29,9 +29,8 @@ from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.controls import switch
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import TableColumn, is_phone, show_table
-from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.scheme_words import format_name
-from quantviz.ui.components.small_parts import offer, show_plot
+from quantviz.ui.components.small_parts import offer, show_plot, show_refused
 from quantviz.ui.components.tensor_cache import heavy_fact
 from quantviz.ui.lab.bars.engine_controls import group_of
 from quantviz.ui.lab.compare import compared_engines, compared_schemes, engine_comparison
