@@ -4,7 +4,7 @@ import streamlit as st
 
 import quantviz as qv
 from quantviz.figures.ruler_data import Handles, ruler_of_result
-from quantviz.ui.components.ruler import moved, show_ruler
+from quantviz.ui.components.ruler import show_ruler
 
 st.set_page_config(layout="wide", page_icon="🔬")
 bits = st.slider("bits", 2, 8, 4, key="bits")
@@ -13,11 +13,9 @@ x = [[0.3, -1.2, 2.7], [0.05, 1.0, -0.4]]
 result = qv.quantize(x, qv.Scheme(f"int{bits}", calibration=qv.ManualRange(*ends)))
 
 
-def take():
-    message = moved("ruler")
-    if message:
-        st.session_state["ends"] = message["lo"], message["hi"]
-        st.session_state["told"] = st.session_state.get("told", 0) + 1
+def take(message):
+    st.session_state["ends"] = message["lo"], message["hi"]
+    st.session_state["told"] = st.session_state.get("told", 0) + 1
 
 
 show_ruler(

@@ -38,14 +38,14 @@ def matrix(rows, cols):
     return x, {}
 
 
-def zoomed():
+def zoomed(_):
     window = zoomed_window("panels_bridge")
     if window:
         st.session_state["view"] = st.session_state["view"].window(*window, (rows, cols))
         st.session_state["reads"] = st.session_state.get("reads", 0) + 1
 
 
-def clicked():
+def clicked(_):
     st.session_state["cell"] = clicked_cell("panels_bridge", (rows, cols)) or st.session_state.get("cell")
 
 

@@ -368,12 +368,12 @@ def show_controls(
     if answers:
         data["answers"] = vars(answers)
     component("quantviz_controls", _SCRIPT, isolated=False)(
-        key=key, data=pack(data, {}), on_chosen_change=errors.safely(lambda: _take(key))
+        key=key, data=pack(data, {}), on_chosen_change=_take
     )
 
 
-def _take(key: str) -> None:
-    for number, page, name, form in last_message(key, _SCRIPT, "chosen") or ():
+def _take(chosen: Iterable[tuple[int, str, str, str]]) -> None:
+    for number, page, name, form in chosen:
         take = st.session_state[_TAKES].get((page, name))
         if take is None or number <= taken():
             continue

@@ -11,10 +11,8 @@ import numpy.typing as npt
 
 from quantviz.browser.packing import pack
 from quantviz.figures.theme import THEMES
-from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.component import component
 from quantviz.ui.shell.words import language, theme, unbroken
-
-_SCRIPT = "dial_component"
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,10 @@ def show_dial(
         for name, numbers in plot.arrays.items()
     }
 
-    def let_go() -> None:
-        stop = last_message(key, _SCRIPT, "stop", lambda stop: stop < len(values))
-        if stop is not None and values[stop] != now:
+    def let_go(stop: int) -> None:
+        if values[stop] != now:
             take(values[stop])
 
-    component("quantviz_dial", _SCRIPT)(key=key, data=pack(header, arrays), on_stop_change=let_go)
+    component("quantviz_dial", "dial_component")(
+        key=key, data=pack(header, arrays), on_stop_change=(let_go, lambda stop: stop < len(values))
+    )

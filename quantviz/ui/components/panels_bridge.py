@@ -111,10 +111,10 @@ class PanelsPlace:
     #: The chart's container, or a place in it.
     area: Any
     #: Called before the page runs when a cell was clicked; `clicked_cell(bridge)` returns its place.
-    on_cell: Callable[[], None] | None = None
+    on_cell: Callable[[object], None] | None = None
     #: Called before the page runs when another part of the matrix is looked at; the next figure is to show
     #: what `zoomed_window(bridge)` returns. Without it a zoom stays in the browser.
-    on_window: Callable[[], None] | None = None
+    on_window: Callable[[object], None] | None = None
     #: The key of the first of several charts that are zoomed, pointed at and switched together.
     group: str | None = None
 
@@ -159,8 +159,8 @@ def chart_bridge(
             "first": first,
             "windows": place.on_window is not None,
         },
-        **({"on_cell_change": place.on_cell} if place.on_cell else {}),
-        **({"on_window_change": place.on_window} if place.on_window else {}),
+        on_cell_change=place.on_cell,
+        on_window_change=place.on_window,
     )
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.code_bits import as_html
 from quantviz.ui.components.component import clicked_mark, last_message
-from quantviz.ui.components.ruler import moved, show_ruler
+from quantviz.ui.components.ruler import show_ruler
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.formats.codes import format_name, value_words
 from quantviz.ui.formats.state import OWNER, FormatsState, can_be_one, unit_of
@@ -172,12 +173,11 @@ def show_format_ruler(state: FormatsState, fmt: NumberFormat, landing: RoundedNu
             key=_RULER,
             label=landing_words(fmt, landing, state.ties).replace("**", ""),
             handles=Handles(value=True),
-            on_moved=errors.safely(_take_number),
+            on_moved=_take_number,
             words={"value": say("formats.page.ruler_value")},
         )
 
 
-def _take_number() -> None:
-    message = moved(_RULER)
-    if message and message["kind"] == "value":
+def _take_number(message: Mapping[str, Any]) -> None:
+    if message["kind"] == "value":
         OWNER.change(x=message["value"], code=None)

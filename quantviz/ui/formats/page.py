@@ -11,7 +11,7 @@ from quantviz.schemes.formats import FORMATS, NumberFormat, entry_of
 from quantviz.text import templates
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.code_bits import as_html, role_name, term_title
-from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.component import component
 from quantviz.ui.components.controls import Control, show_controls, undo_controls
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.small_parts import error_beside, show_error_beside, show_page_errors
@@ -37,7 +37,6 @@ from quantviz.ui.formats.state import (
     ties_offered,
     unit_of,
 )
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, number, say
@@ -211,13 +210,6 @@ def show_terms() -> None:
         )
 
 
-def _row_clicked() -> None:
-    codes = FORMATS[OWNER.state.first].codes
-    code = last_message(BRIDGE, SCRIPT, "code", lambda code: code in codes)
-    if code is not None:
-        choose_code(code)
-
-
 def show_page() -> None:
     """Show choices, line, bits and facts; below, the gap and the table of codes."""
     _, actions = show_header(say("pages.formats"), say("formats.page.hint"))
@@ -272,5 +264,5 @@ def _listen(state: FormatsState, code: int) -> None:
             "widths": WIDTHS,
             "language": language(),
         },
-        on_code_change=errors.safely(_row_clicked),
+        on_code_change=(choose_code, lambda code: code in FORMATS[OWNER.state.first].codes),
     )

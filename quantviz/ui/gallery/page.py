@@ -15,14 +15,13 @@ from quantviz.figures.numbers import WRITING, number
 from quantviz.figures.theme import THEMES
 from quantviz.live.cells import color_scale
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.component import component
 from quantviz.ui.components.controls import Control, show_controls, undo_controls
 from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.components.small_parts import error_beside, show_button, show_error_beside, show_page_errors
 from quantviz.ui.gallery.both_ways import BugComparison, as_matrix, farthest, run_both_ways
 from quantviz.ui.gallery.program import given_words, mse_words, place_words, show_program
 from quantviz.ui.gallery.state import DRAG, OWNER, GalleryState, bug_of, case_of, own_seed
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import classroom, enlarge
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.shared_cache import shared_fact
@@ -61,25 +60,19 @@ def show_board(shown: BugComparison, *, telling: bool = True) -> None:
     rows = ROWS if telling else ROWS[1:]
     # A class opens the same bugs, and the message with all places of a handle takes longer than the rest.
     key = ("gallery board", shown.key, rows, language(), classroom().projector, enlarge())
+    down, across = as_matrix(shown.correct.x).shape
     component("quantviz_gallery", _SCRIPT)(
         key=_BOARD,
         data=shared_fact(key, lambda: _packed(shown, rows)),
-        on_at_change=errors.safely(lambda: _dragged(shown)),
-        on_cell_change=errors.safely(lambda: _clicked(shown)),
+        on_at_change=(
+            lambda at: OWNER.change(at=shown.frames[at].value),
+            lambda at: at < len(shown.frames),
+        ),
+        on_cell_change=(
+            lambda cell: OWNER.change(cell=(cell["row"], cell["col"])),
+            lambda cell: cell["row"] < down and cell["col"] < across,
+        ),
     )
-
-
-def _dragged(shown: BugComparison) -> None:
-    at = last_message(_BOARD, _SCRIPT, "at", lambda at: at < len(shown.frames))
-    if at is not None:
-        OWNER.change(at=shown.frames[at].value)
-
-
-def _clicked(shown: BugComparison) -> None:
-    rows, cols = as_matrix(shown.correct.x).shape
-    cell = last_message(_BOARD, _SCRIPT, "cell", lambda cell: cell["row"] < rows and cell["col"] < cols)
-    if cell:
-        OWNER.change(cell=(cell["row"], cell["col"]))
 
 
 # ---- data for the browser -------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -28,7 +28,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Builtin, write_source
 from quantviz.sources.landscape import landscape
 from quantviz.text import templates, text
-from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.component import component
 from quantviz.ui.components.drop_zone import show_anywhere
 from quantviz.ui.components.lesson_place import PLACE
 from quantviz.ui.components.page_header import show_language
@@ -257,7 +257,7 @@ def show_page() -> None:
         component(_PLAY, "home_component")(
             key=_PLAY,
             data=play_data(language(), theme(), st.session_state.get(_SUMS, ())),
-            on_go_change=errors.safely(_go(_PLAY, "home_component")),
+            on_go_change=_go,
         )
     # The page behind any of the doors then opens sooner.
     warm_up()
@@ -326,27 +326,20 @@ def _show_continue() -> None:
             "language": language(),
             "colors": {"muted": colours.muted, "handle": colours.accent},
         },
-        on_go_change=errors.safely(_go(_CONTINUE, "continue_component")),
+        on_go_change=_go,
     )
 
 
-def _go(key: str, script: str) -> Callable[[], None]:
-    """Return the callback for a request for a page by the component `key` of a `script`."""
-
-    def go_there() -> None:
-        message = last_message(key, script, "go")
-        if message is None:
-            return
-        wanted = message["parameters"]
-        if message["page"] == "lesson":
-            # The page reads its address again.
-            st.session_state.pop(PLACE, None)
-            turn_to(LESSONS, wanted)
-        elif message["page"] == "model":
-            turn_to(MODEL, wanted)
-        else:
-            if wanted is not None:
-                session.put_from_page(*LabState.read(wanted))
-            turn_to(LAB)
-
-    return go_there
+def _go(message: Mapping[str, Any]) -> None:
+    """Go to the page that a component asks for."""
+    wanted = message["parameters"]
+    if message["page"] == "lesson":
+        # The page reads its address again.
+        st.session_state.pop(PLACE, None)
+        turn_to(LESSONS, wanted)
+    elif message["page"] == "model":
+        turn_to(MODEL, wanted)
+    else:
+        if wanted is not None:
+            session.put_from_page(*LabState.read(wanted))
+        turn_to(LAB)

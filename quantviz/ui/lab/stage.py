@@ -29,7 +29,7 @@ from quantviz.ui.lab.numbers.tiles import WORDED_METRICS, baseline_tiles, metric
 from quantviz.ui.lab.picture.navigation import has_places, show_places
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.range import range_tab
-from quantviz.ui.shell import errors, session
+from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, locked, visible
 from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import language, say, say_error
@@ -63,7 +63,7 @@ def show_lab_ruler(
         hand.show_hand(
             HandRuler(study, state, PANELS_KEY, panels.stamp, label, curve, fixed, baseline, tab, taken()),
             key=_HAND_KEY,
-            on_release=errors.safely(_let_go),
+            on_release=_let_go,
             pays=pays,
         )
     elif has_program(state.scheme) and why.cause != "left_out":
@@ -101,7 +101,7 @@ def _show_far(ruler: HandRuler, why: Any) -> None:
         ruler,
         why,
         key=_HAND_KEY,
-        on_release=errors.safely(_let_go),
+        on_release=_let_go,
         figures=metric_texts(ruler.study.measured.metrics),
         tried=_tried(ruler.study, ruler.state, question) if question else None,
     )
@@ -119,11 +119,9 @@ def _tried(study: Study, state: LabState, question: Mapping[str, Any]) -> Mappin
         return None
 
 
-def _let_go() -> None:
+def _let_go(message: Mapping[str, Any]) -> None:
     """Take the hand's move: one step to undo."""
-    message = hand.released(_HAND_KEY)
-    if message is not None:
-        session.put(moved(session.state(), message, opened_files()))
+    session.put(moved(session.state(), message, opened_files()))
 
 
 #: The tabs whose tables stand beside their ruler.

@@ -23,10 +23,9 @@ from quantviz.lab.layer_state import LayerState
 from quantviz.live.hand_payload import program_of
 from quantviz.schemes.calibration import ManualRange
 from quantviz.text import templates
-from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.component import component
 from quantviz.ui.layers.picture import PICTURE
 from quantviz.ui.layers.state import OWNER
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
@@ -61,11 +60,6 @@ def show_hand(seen: SeenLayer, state: LayerState, selected: tuple[int, int, int]
         channel = message["channel"]
         return (channel is None or channel < shape[1]) and bool(message.get("output", 0) < shape[2])
 
-    def take() -> None:
-        message = last_message(_KEY, _SCRIPT, "release", fits)
-        if message is not None:
-            OWNER.put(moved_layer(OWNER.state, message))
-
     # A larger layer sends the same whatever is selected.
     header, arrays = _skyline(seen, state, (*selected[:2], selected[2] if small else None))
     if small or ceiling:
@@ -76,7 +70,7 @@ def show_hand(seen: SeenLayer, state: LayerState, selected: tuple[int, int, int]
         component("quantviz_layer_hand", _SCRIPT)(
             key=_KEY,
             data=pack({**header, "small": small}, arrays),
-            on_release_change=errors.safely(take),
+            on_release_change=(lambda message: OWNER.put(moved_layer(OWNER.state, message)), fits),
         )
     return small
 

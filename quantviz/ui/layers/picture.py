@@ -13,11 +13,10 @@ from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import SHOWN, LayerPart, LayerState
-from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.component import component
 from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.small_parts import show_button, term
 from quantviz.ui.layers.state import OWNER
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.words import language, say, theme
 
@@ -191,18 +190,13 @@ def _bridge(it: Multiplication) -> None:
     }
     edges = (picture.x.row_edges, picture.x.col_edges, picture.y.col_edges)
 
-    def take_height() -> None:
-        height = last_message(_BRIDGE, _SCRIPT, "height")
-        if height is not None:
-            st.session_state[_MEASURED] = int(height)
-
     component("quantviz_multiplication", _SCRIPT)(
         key=_BRIDGE,
         data=pack(header, {"held": it.held, **{f"edges.{axis}": each for axis, each in enumerate(edges)}}),
-        on_cell_change=errors.safely(lambda: _take_cell(it)),
-        on_lines_change=errors.safely(lambda: _take_lines(it)),
-        on_whole_change=errors.safely(lambda: it.owner.change(lines=None)),
-        on_height_change=errors.safely(take_height),
+        on_cell_change=(partial(_take_cell, it), partial(_is_within, it.shape)),
+        on_lines_change=partial(_take_lines, it),
+        on_whole_change=lambda _: it.owner.change(lines=None),
+        on_height_change=lambda height: st.session_state.update({_MEASURED: int(height)}),
     )
 
 
@@ -210,23 +204,18 @@ def _height() -> int:
     return int(st.session_state.get(_MEASURED, _HEIGHT))
 
 
-def _take_cell(it: Multiplication) -> None:
-    rows, products, columns = it.shape
-
-    def fits(cell: dict[str, Any]) -> bool:
-        channel = cell["channel"]
-        within: bool = channel is None or channel < products
-        return within and bool(cell["token"] < rows and cell["output"] < columns)
-
-    cell = last_message(_BRIDGE, _SCRIPT, "cell", fits)
-    if cell is not None:
-        it.owner.change(cell=(cell["token"], cell["output"]), channel=cell["channel"])
+def _is_within(shape: tuple[int, ...], cell: dict[str, Any]) -> bool:
+    rows, products, columns = shape
+    channel = cell["channel"]
+    within: bool = channel is None or channel < products
+    return within and bool(cell["token"] < rows and cell["output"] < columns)
 
 
-def _take_lines(it: Multiplication) -> None:
-    message = last_message(_BRIDGE, _SCRIPT, "lines")
-    if message is None:
-        return
+def _take_cell(it: Multiplication, cell: dict[str, Any]) -> None:
+    it.owner.change(cell=(cell["token"], cell["output"]), channel=cell["channel"])
+
+
+def _take_lines(it: Multiplication, message: dict[str, Any]) -> None:
     lines = LayerPart(*(tuple(message[name]) for name in ("tokens", "inputs", "outputs")))
     if lines.within(it.shape):
         it.owner.change(lines=None if lines == LayerPart.whole(it.shape) else lines)

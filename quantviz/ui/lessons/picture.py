@@ -241,7 +241,7 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
             _PANELS,
             st.container(key="lesson_bridge"),
             st.container(key=_PANELS),
-            on_cell=errors.safely(lambda: _clicked(now, state, pointing)),
+            on_cell=lambda _: _clicked(now, state, pointing),
         )
     if larger := _larger():
         lower, bars = height_on_wall(now, _width() / larger, data.shape, len(panels))

@@ -7,7 +7,7 @@ import html
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, cast
+from typing import Any
 
 import streamlit as st
 
@@ -33,13 +33,13 @@ from quantviz.teaching.lessons.model import ChoiceQuestion, DirectionQuestion, L
 from quantviz.text import languages, templates
 from quantviz.ui.components.classroom_signs import project
 from quantviz.ui.components.clipboard import app_for_all, copy_button, qr_image, show_code
-from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.component import component
 from quantviz.ui.components.controls import Control, choice_control, choose_among, show_controls
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.small_parts import show_button, show_page_errors
 from quantviz.ui.lessons.questions import lettered, option_texts, truth_told
-from quantviz.ui.shell import errors, session
+from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import written
 from quantviz.ui.shell.startup import run_queue
@@ -89,9 +89,7 @@ def find_room() -> None:
 
 
 def _show(data: dict[str, object]) -> None:
-    component("quantviz_desk", _SCRIPT)(
-        key=_KEY, data=data, on_found_change=errors.safely(_find), on_ended_change=errors.safely(_forget)
-    )
+    component("quantviz_desk", _SCRIPT)(key=_KEY, data=data, on_found_change=_find, on_ended_change=_forget)
 
 
 @lru_cache(maxsize=256)
@@ -129,11 +127,8 @@ def _lead(room: Room) -> None:
     st.session_state[_ROOM] = room.code, room.key
 
 
-def _find() -> None:
+def _find(found: Mapping[str, str]) -> None:
     """Take the room whose key the browser has: kept from before, or brought to a second device by a link."""
-    found = cast("dict[str, str] | None", last_message(_KEY, _SCRIPT, "found"))
-    if not found:
-        return
     try:
         _lead(rooms().lead(found["code"], found["key"]))
     except QuantVizError:
@@ -141,7 +136,7 @@ def _find() -> None:
         st.session_state[_LOST] = found["code"]
 
 
-def _forget() -> None:
+def _forget(_: object = None) -> None:
     st.session_state[_LOST] = (st.session_state.pop(_ROOM, None) or ("",))[0]
 
 

@@ -197,13 +197,13 @@ def linked_place(key: str, bridge: Any, panels: Any, group: str | None = None) -
     window of all panels.
     """
 
-    def clicked() -> None:
+    def clicked(_: object) -> None:
         now = session.state()
         cell = clicked_cell(place.bridge, now.view.matrix(now.source.shape))
         if cell:
             select(*cell)
 
-    def zoomed() -> None:
+    def zoomed(_: object) -> None:
         now = session.state()
         window = zoomed_window(place.bridge)
         if window:
