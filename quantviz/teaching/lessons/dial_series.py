@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from quantviz.lab.layer_sources import OwnLayer
@@ -18,7 +17,7 @@ from quantviz.lab.layer_state import AS_IT_IS, LayerState, SchemePair
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 
-Numbers: TypeAlias = npt.NDArray[np.float64]
+Numbers: TypeAlias = npt.NDArray[Any]
 #: A tensor and its scheme.
 Tensor: TypeAlias = tuple[Source, Scheme]
 
@@ -40,8 +39,12 @@ class Marks:
     dashed: bool = False
     #: Whether discs are rings.
     hollow: bool = False
-    #: The words at the places.
+    #: The words at the places; as many for each stop where they change.
     labels: tuple[str, ...] = ()
+    #: On which side of its place a word ends: "left", "center" or "right"; and how many pixels it is moved to
+    #: the right and down.
+    align: str = "center"
+    nudge: tuple[float, float] = (0.0, 0.0)
     #: Where bars begin.
     base: float = 0.0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from quantviz.figures.numbers import short_number
 from quantviz.teaching.lessons.dial_series import MarksPicture
@@ -44,30 +43,8 @@ def show_lesson_dial(now: Now, state: DialState, take: Callable[[str], None]) ->
 
 
 def _plot(picture: MarksPicture) -> Plot:
-    """Return a picture of marks as `marks.js` paints it, with the words of the session's language."""
+    """Return a picture of marks with the words of the session's language."""
+    words = say(f"lessons.dials.{picture.words}")
+    names = tuple((say(f"lessons.dials.{name}"), color) for name, color in picture.names)
     larger = enlarge_lesson() or 1.0
-    header: dict[str, Any] = {
-        "kind": "marks",
-        "caption": say(f"lessons.dials.{picture.words}"),
-        "alt": say(f"lessons.dials.{picture.words}"),
-        "names": [[say(f"lessons.dials.{name}"), color] for name, color in picture.names],
-        "frame": picture.frame,
-        "equal": picture.equal,
-        "larger": larger,
-        "height": larger * picture.height,
-        "marks": [
-            {
-                "draw": marks.draw,
-                "color": marks.color,
-                "size": larger * marks.size if marks.draw == "dots" else marks.size,
-                "dashed": marks.dashed,
-                "hollow": marks.hollow,
-                "labels": marks.labels,
-                "base": marks.base,
-                "count": marks.x.shape[-1],
-            }
-            for marks in picture.marks
-        ],
-    }
-    places = enumerate(picture.marks)
-    return Plot(header, {f"{axis}{at}": getattr(marks, axis) for at, marks in places for axis in ("x", "y")})
+    return Plot(words, words, picture.frame, picture.marks, names, picture.equal, larger, picture.height)
