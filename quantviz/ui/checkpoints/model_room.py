@@ -41,7 +41,6 @@ from quantviz.ui.checkpoints.model_state import (
 )
 from quantviz.ui.checkpoints.model_sums import show_field, show_predictors, sums_html
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState, change_model
-from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.controls import choice_control, choose_among, show_controls
 from quantviz.ui.components.small_parts import (
     legend_html,
@@ -51,7 +50,6 @@ from quantviz.ui.components.small_parts import (
     table_html,
     term,
 )
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import go_on, turn_to
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.runs import fragment
@@ -135,13 +133,11 @@ def _show_clickable(
 ) -> None:
     """Show a plot in which a click on the mark of an effect opens its layer."""
 
-    def open_clicked() -> None:
-        at = clicked_mark(key, lambda number: number in range(len(effects)))
-        if at is not None:
-            found = state_of_layer(model, effects[int(at)].name, OWNER.state.model)
-            turn_to(_LAYERS, found.written())
+    def open_clicked(at: float) -> None:
+        found = state_of_layer(model, effects[int(at)].name, OWNER.state.model)
+        turn_to(_LAYERS, found.written())
 
-    show_plot(figure, key, alt, on_select=errors.safely(open_clicked), selection_mode="points")
+    show_plot(figure, key, alt, take=open_clicked, fits=lambda number: number in range(len(effects)))
 
 
 def state_of_layer(model: str, name: str, state: ModelState) -> LayerState:

@@ -19,7 +19,6 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.cell import steps_html
-from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.controls import number_control, show_controls, switch
 from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.small_parts import legend_html, show_button, show_plot, table_html, term
@@ -27,7 +26,7 @@ from quantviz.ui.components.tensor_cache import loudness_of
 from quantviz.ui.layers.picture import select
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
 from quantviz.ui.layers.words import both_bits, decibels, pair_name, share_of, show_sentence, stacked_bar
-from quantviz.ui.shell import errors, session
+from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.words import language, number, plain, say, say_note, sentences, theme
 
@@ -147,11 +146,6 @@ def show_compare(state: LayerState) -> None:
     """Show the pairs as a table, and as dots beside the diagonal."""
     from quantviz.figures.layer_plots import PairPoint, pairs_figure
 
-    def take_dot() -> None:
-        at = clicked_mark(_DOTS, lambda at: isinstance(at, float) and 0 <= at < len(pairs))
-        if at is not None:
-            OWNER.change(pair=pairs[int(at)])
-
     pairs = []
     found = []
     for pair in pairs_compared(state):
@@ -171,8 +165,8 @@ def show_compare(state: LayerState) -> None:
         figure,
         _DOTS,
         say("layers.compare.alt"),
-        on_select=errors.safely(take_dot),
-        selection_mode="points",
+        take=lambda at: OWNER.change(pair=pairs[int(at)]),
+        fits=lambda at: at in range(len(pairs)),
     )
     _show_table(points, found, pairs)
 

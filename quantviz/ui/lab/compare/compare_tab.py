@@ -25,7 +25,6 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.classroom_signs import show_lock
-from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.controls import switch
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import TableColumn, is_phone, show_table
@@ -35,7 +34,7 @@ from quantviz.ui.components.tensor_cache import heavy_fact
 from quantviz.ui.lab.bars.engine_controls import group_of
 from quantviz.ui.lab.compare import compared_engines, compared_schemes, engine_comparison
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, is_pooled
-from quantviz.ui.shell import errors, session
+from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, noted, visible
 from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import language, number, plain, say, say_recipe, sentences, shape_text, theme
@@ -87,8 +86,8 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
         _PLOT,
         say("recipes.plot_alt"),
         config=RECIPE_PLOT_CONFIG,
-        on_select="ignore" if fixed else errors.safely(_take_dot),
-        selection_mode="points",
+        take=None if fixed else lambda form: session.change(scheme=Scheme.parse(form)),
+        fits=lambda form: isinstance(form, str) and form != "",
     )
     told = [] if fixed else [say("recipes.plot_how")]
     st.html(_legend(known))
@@ -159,13 +158,6 @@ def _puzzles(data: RecipePlotData, known: RateDistortion, state: LabState, bits:
 
 def _beyond_words(row: RecipeRow) -> str:
     return say("recipes.beyond_row", name=format_name(row.scheme.format), db=number(row.sqnr_db, 3))
-
-
-def _take_dot() -> None:
-    """Take the scheme whose dot was clicked; a second click on it only lets go of it."""
-    form = clicked_mark(_PLOT, lambda form: isinstance(form, str) and form != "")
-    if form is not None:
-        session.change(scheme=Scheme.parse(form))
 
 
 #: Whether the recipes are measured on all values of a large tensor.
