@@ -233,7 +233,7 @@ def test_formats_brought_to_one_are_laid_beside_each_other():
     assert min(told_values(values[1])) == pytest.approx(-8 / 7)
     assert "INT4 is divided by 7" in plain(body(at, "qv-small"))
     said = plain(body(at, 'class="qv-landings"'))
-    assert "In NF4, 0.5 lands on 0.440709829: error −0.0592902. Other neighbour: 0.562617004, 0.0626 away" in said
+    assert "lands on 0.440709829: error −0.0592902. Other neighbour: 0.562617004, 0.0626 away" in said
     assert "In INT4, 0.5 is a tie, exactly half-way between 0.428571429 and 0.571428571" in said
     assert address(opened(**address(at)))["n"] == "1"
 
