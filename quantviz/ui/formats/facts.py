@@ -18,7 +18,7 @@ from quantviz.ui.shell.words import language, number, say
 _ACROSS = 6
 #: A fact that a format does not have.
 _NONE = "–"
-#: What a fact mostly says again, as a template of the others: it is left out where it does.
+#: Facts that mostly repeat another, as templates of it: one that does in each format is left out.
 _AGAIN = {"lowest": "−{largest}", "smallest_positive": "{smallest_subnormal}"}
 
 
