@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from quantviz.browser.packing import pack
+from quantviz.figures.marks import Marks
 from quantviz.figures.theme import THEMES
-from quantviz.teaching.lessons.dial_series import Marks
 from quantviz.ui.components.component import component
 from quantviz.ui.shell.words import language, theme, unbroken
 

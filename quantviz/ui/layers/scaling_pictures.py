@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
+from quantviz.figures.marks import Marks
 from quantviz.figures.numbers import number, short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
-from quantviz.teaching.lessons.dial_series import Marks
 from quantviz.ui.components.controls import choose_among, switch
 from quantviz.ui.components.dial import Plot, show_dial
 from quantviz.ui.components.small_parts import show_button, show_plot
