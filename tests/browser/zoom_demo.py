@@ -17,7 +17,6 @@ from quantviz.streaming.frames import Patch
 from quantviz.streaming.overview import overview, pooled
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import View
-from quantviz.ui.components.minimap import minimap_size, show_minimap
 from quantviz.ui.components.panels_bridge import (
     PanelsPlace,
     bridge_width,
@@ -25,6 +24,7 @@ from quantviz.ui.components.panels_bridge import (
     show_panels,
     zoomed_window,
 )
+from quantviz.ui.lab.picture.navigation import minimap_size, show_minimap
 
 #: (row, column) and value of the outliers, as shares of rows and columns.
 PLANTED = {(0.7371, 0.1234): 61.0, (0.123, 0.9996): -57.0}

@@ -42,7 +42,7 @@ class Plot:
     captions: tuple[str, ...] = ()
 
     def header(self) -> dict[str, Any]:
-        """Return what `marks.js` paints, but for the places of marks."""
+        """Return the words, sizes and kinds that `marks.js` reads; places of marks are arrays beside them."""
         marks = [
             {
                 "draw": each.draw,
