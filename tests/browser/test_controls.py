@@ -10,11 +10,9 @@ from PIL import Image
 from quantviz.lab.state import opening
 from quantviz.schemes.calibration import Percentile
 from quantviz.sources.typed import Typed
-from tests.helpers import ROOT
 from tests.helpers.browser import choice_of, press, wait_idle
 from tests.helpers.picture import opened
 
-APP = ROOT / "app.py"
 #: A control by its key, and the choice in a list or a row; none for a button.
 CHOICES = (
     ("bits", "3"),
@@ -160,11 +158,6 @@ class HeldServer:
         for browser, message in self._held:
             browser.send(message)
         self._held.clear()
-
-
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(APP)
 
 
 def panels(page):

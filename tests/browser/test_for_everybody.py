@@ -110,11 +110,6 @@ LOOKS = sample_of(
 )
 
 
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(APP)
-
-
 def is_for_everybody(page, *where):
     assert violations(page) == [], where
     levels = page.evaluate(LEVELS)
@@ -143,7 +138,7 @@ def turned(page, theme):
 
 
 @pytest.mark.parametrize("width", SIZES)
-def test_every_page_is_for_everybody_and_stands_still(new_page, url, shot, width):
+def test_every_page_is_for_everybody_and_stands_still(new_page, url, width):
     page = new_page(width, SIZES[width], touch=width < 500)
     # What is on its way is pale for a moment.
     page.emulate_media(reduced_motion="reduce")
@@ -162,7 +157,6 @@ def test_every_page_is_for_everybody_and_stands_still(new_page, url, shot, width
                 if theme != colours:
                     turned(page, theme)
                     colours = theme
-                shot(page, f"{name}_{state}_{width}_{theme}")
                 is_for_everybody(page, name, state, width, theme)
             has_one_look(page, name)
 

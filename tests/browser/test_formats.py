@@ -5,12 +5,10 @@ import contextlib
 import pytest
 from playwright.sync_api import TimeoutError
 
-from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import wait_idle
 from tests.helpers.sample import sample_of
 
-APP = ROOT / "app.py"
 DRAWN = ".st-key-formats_line .js-plotly-plot .scatterlayer"
 
 
@@ -77,8 +75,7 @@ def bottom(page, name):
     return page.evaluate("(name) => document.querySelector(name).getBoundingClientRect().bottom", name)
 
 
-def what_is_on_the_first_screen_can_be_pressed(page, shot, language, theme):
-    shot(page, f"first_{language}_{theme}")
+def what_is_on_the_first_screen_can_be_pressed(page):
     # Line, facts and bits without scrolling.
     for part in (".st-key-formats_line", ".st-key-formats_code", ".qv-wide"):
         assert 0 < bottom(page, part) <= 625, part
@@ -93,9 +90,8 @@ def what_is_on_the_first_screen_can_be_pressed(page, shot, language, theme):
     page.wait_for_function("new URLSearchParams(location.search).get('x') === '3'")
 
 
-def the_chosen_row_is_in_view_on_a_phone(page, shot):
+def the_chosen_row_is_in_view_on_a_phone(page):
     page.wait_for_function("document.querySelector('.qv-codes').scrollTop > 0")
-    shot(page, "phone")
     seen = page.evaluate(
         """() => {
             const box = document.querySelector(".qv-codes").getBoundingClientRect();
@@ -133,7 +129,7 @@ BITS = """() => [...document.querySelectorAll("[class*=st-key-formats_bit_] butt
 }).join("")"""
 
 
-def a_hand_moves_the_number_on_the_ruler(page, shot):
+def a_hand_moves_the_number_on_the_ruler(page):
     width, height = page.viewport_size["width"], page.viewport_size["height"]
     dot = page.locator('.st-key-formats_ruler [data-handle="value"]')
     box = dot.bounding_box()
@@ -149,7 +145,6 @@ def a_hand_moves_the_number_on_the_ruler(page, shot):
     # The bits follow the hand, the address does not yet.
     page.wait_for_function(f"({BITS})() === '0110'")
     assert "x=2.5" in page.url
-    shot(page, f"held_{width}")
     page.keyboard.press("Escape")
     page.mouse.up()
     page.wait_for_function(f"({BITS})() === '0100'")
@@ -197,25 +192,25 @@ def a_format_of_more_than_8_bits_has_too_many_values_for_teeth(page):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("language", "theme"), sample_of([("en", "light"), ("zh", "dark")], 1))
-def test_pressing_and_dragging_on_a_laptop(new_page, serve, shot, language, theme):
-    page = opened(new_page(1366, 625, theme=theme), f"{serve(APP)}/formats?lang={language}")
-    what_is_on_the_first_screen_can_be_pressed(page, shot, language, theme)
+def test_pressing_and_dragging_on_a_laptop(new_page, url, language, theme):
+    page = opened(new_page(1366, 625, theme=theme), f"{url}/formats?lang={language}")
+    what_is_on_the_first_screen_can_be_pressed(page)
     gone(page, "a=float8_e4m3fn&b=none&x=2.3")
     the_axis_stays_while_the_number_is_well_in_sight(page)
     gone(page, "a=bfloat16&b=int4&x=2.3")
     a_format_of_more_than_8_bits_has_too_many_values_for_teeth(page)
     if 1366 in BY_HAND:
         gone(page, "a=float4_e2m1fn&b=none&x=2.5")
-        a_hand_moves_the_number_on_the_ruler(page, shot)
+        a_hand_moves_the_number_on_the_ruler(page)
 
 
 @pytest.mark.nightly
-def test_looking_and_dragging_on_a_phone(new_page, serve, shot):
+def test_looking_and_dragging_on_a_phone(new_page, url):
     page = opened(
         new_page(390, 844, touch=True),
-        f"{serve(APP)}/formats?a=float8_e4m3fn&b=float16&x=300&v=symlog&lang=en",
+        f"{url}/formats?a=float8_e4m3fn&b=float16&x=300&v=symlog&lang=en",
     )
-    the_chosen_row_is_in_view_on_a_phone(page, shot)
+    the_chosen_row_is_in_view_on_a_phone(page)
     if 390 in BY_HAND:
         gone(page, "a=float4_e2m1fn&b=none&x=2.5")
-        a_hand_moves_the_number_on_the_ruler(page, shot)
+        a_hand_moves_the_number_on_the_ruler(page)

@@ -48,11 +48,6 @@ DRAGS = {
 CHANGED = "([part, before]) => new URLSearchParams(location.search).get(part) !== before"
 
 
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(APP)
-
-
 def open_lab(page, url, state=FIRST):
     ready(opened(page, url, **{**state.written(), "lang": "en"}))
 
@@ -352,7 +347,7 @@ def test_a_visit_with_a_zero_point(url, new_page):
     an_impossible_place_keeps_the_last_possible_one_and_says_why(page)
 
 
-def a_link_on_a_cold_server_opens_what_it_names(page, cold, shot):
+def a_link_on_a_cold_server_opens_what_it_names(page, cold):
     """The very first visitor of a process comes by a link: no message, the right state."""
     link = {**opening("one_cell").replace(error_view="absolute").written(), "lang": "zh"}
     opened(page, cold, **link)
@@ -360,14 +355,13 @@ def a_link_on_a_cold_server_opens_what_it_names(page, cold, shot):
     assert address(page) == {**link, "h": "39.1"}
     assert "99.4" in page.inner_text(".st-key-numbers")
     assert page.evaluate("document.documentElement.lang") == "zh-CN"
-    shot(page, "cold_deep_link")
 
 
 @pytest.mark.nightly
-def test_a_link_opens_on_a_cold_server_and_a_drag_works_when_it_is_gone(new_page, tmp_path, shot):
+def test_a_link_opens_on_a_cold_server_and_a_drag_works_when_it_is_gone(new_page, tmp_path):
     first = new_page()
     with server(APP, tmp_path / "log") as cold:
-        a_link_on_a_cold_server_opens_what_it_names(first, cold, shot)
+        a_link_on_a_cold_server_opens_what_it_names(first, cold)
         # Its console says that the server is gone, which no other test allows.
         page = first.context.new_page()
         first.close()

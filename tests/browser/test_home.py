@@ -14,18 +14,12 @@ import quantviz as qv
 from quantviz.sources import Builtin
 from quantviz.text import text
 from quantviz.ui.home.play import TOYS
-from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import box, held, wait_idle
 from tests.helpers.sample import sample_of
 
 #: What is drawn on a canvas of the front door, as one string.
 DRAWN = "element => element.toDataURL()"
-
-
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(ROOT / "app.py")
 
 
 def opened(page, url, query="lang=en", still=True):
@@ -262,9 +256,8 @@ def who_returns_goes_on_where_they_were(page, url):
     page.wait_for_url("**/lab?*s=uint2*")
 
 
-def all_of_it_is_seen_at_once(page, shot, language):
+def all_of_it_is_seen_at_once(page):
     width, height = page.viewport_size["width"], page.viewport_size["height"]
-    shot(page, f"{width}_{language}")
     parts = page.locator(".st-key-home_doors, .st-key-home_play")
     assert all(box(part).bottom <= height for part in parts.all())
     assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= width
@@ -292,9 +285,9 @@ def another_language_keeps_what_was_chosen(page):
     assert drawn(page) == before
 
 
-def test_what_one_plays_with(new_page, url, shot):
+def test_what_one_plays_with(new_page, url):
     page = opened(new_page(), url)
-    all_of_it_is_seen_at_once(page, shot, "en")
+    all_of_it_is_seen_at_once(page)
     nothing_moves_for_who_wants_it_still(page)
     the_bits_change_picture_label_and_numbers_as_the_reference_says(page)
     holding_shows_the_original_by_pointer_and_by_key(page)
@@ -328,7 +321,7 @@ def test_a_phone_that_opens_it(new_page, url, language):
 @pytest.mark.parametrize(
     ("size", "language"), sample_of([((390, 844), "en"), ((390, 844), "zh"), ((1366, 625), "zh")], 1)
 )
-def test_all_of_it_is_seen_at_once(new_page, url, shot, size, language):
+def test_all_of_it_is_seen_at_once(new_page, url, size, language):
     page = new_page(*size, theme="dark" if language == "zh" else "light")
     opened(page, url, f"lang={language}")
-    all_of_it_is_seen_at_once(page, shot, language)
+    all_of_it_is_seen_at_once(page)

@@ -1,6 +1,4 @@
-"""The Lab in Chromium, as a student, a teacher and an engineer open it. Screenshots go to
-tests/browser/shots with QUANTVIZ_SHOTS=1.
-"""
+"""The Lab in Chromium, as a student, a teacher and an engineer open it."""
 
 import io
 import itertools
@@ -19,19 +17,10 @@ from quantviz.lab.state import opening
 from quantviz.sources import Builtin, write_source
 from quantviz.sources.typed import Typed
 from quantviz.ui.shell import streamlit_private
-from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, box, click_until, resize, wait_idle
 from tests.helpers.picture import address, drawn, opened
 from tests.helpers.sample import sample_of
-
-APP = ROOT / "app.py"
-
-
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(APP)
-
 
 #: Whether a part of the link has a value.
 IS_IN_LINK = "([name, value]) => new URLSearchParams(location.search).get(name) === value"
@@ -116,7 +105,7 @@ def saved(page, button):
 
 
 @pytest.mark.parametrize("language", sample_of(["en", "zh"], 1))
-def test_a_visit_of_the_first_example(new_page, url, shot, language):
+def test_a_visit_of_the_first_example(new_page, url, language):
     page, asked, received = new_page(1024, 700), [], []
     page.on("request", lambda request: asked.append(request.url))
     page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(frame)))
@@ -124,7 +113,7 @@ def test_a_visit_of_the_first_example(new_page, url, shot, language):
     measured.send("Performance.enable", {"timeDomain": "threadTicks"})
     opened(page, url, **{**opening().replace(baseline=qv.Scheme("int8")).written(), "lang": language})
     styles_take_little_of_what_opening_the_lab_takes(measured)
-    numbers_beside_the_open_sidebar_keep_their_words(page, shot, language)
+    numbers_beside_the_open_sidebar_keep_their_words(page)
     if language == "zh":
         switch_to(page, "en", "English")
     resize(page, 1366, 625)
@@ -133,7 +122,7 @@ def test_a_visit_of_the_first_example(new_page, url, shot, language):
     a_saved_picture_is_named_and_titled_and_holds_the_values(page)
     copying_the_link_copies_the_address(page)
     a_change_of_the_scheme_sends_little(page, received)
-    a_scheme_change_repaints_the_panels(page, shot)
+    a_scheme_change_repaints_the_panels(page)
     undo_and_redo_by_the_keyboard_but_not_in_a_text(page)
     outside = [each for each in asked if each.startswith("http") and "127.0.0.1" not in each]
     assert outside == [], "something was asked of another machine"
@@ -148,9 +137,8 @@ def styles_take_little_of_what_opening_the_lab_takes(measured):
     measured.detach()
 
 
-def numbers_beside_the_open_sidebar_keep_their_words(page, shot, language):
+def numbers_beside_the_open_sidebar_keep_their_words(page):
     page.wait_for_selector("[data-testid=stSidebar][data-collapsed=false]")
-    shot(page, language)
     cut = """() => [...document.querySelectorAll(".qv-numbers, .qv-numbers *:not(.qv-meaning)")]
         .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1)
         .filter((each) => getComputedStyle(each).overflow !== "visible")
@@ -214,7 +202,7 @@ def a_change_of_the_scheme_sends_little(page, received):
         assert 4_000 < sum(map(len, received)) < 120_000
 
 
-def a_scheme_change_repaints_the_panels(page, shot):
+def a_scheme_change_repaints_the_panels(page):
     choose_bits(page, 8)
     expect(page.locator(".st-key-panels")).to_contain_text("int8")
     errors_that_are_small_beside_the_colours_are_printed_too(page)
@@ -222,7 +210,6 @@ def a_scheme_change_repaints_the_panels(page, shot):
     wait_address(page, "s", "int8,symmetric,per_channel(axis=1),min_max,course")
     r = qv.quantize(Builtin("loud_column").tensor(), qv.Scheme("int8", granularity=qv.PerChannel(1)))
     expect(page.locator(".st-key-numbers")).to_contain_text(f"{qv.metrics(r)['mse']:.4g}")
-    shot(page, "int8_per_column")
     # The help of a control answers where its label is, stays under the pointer, and leads to the lessons.
     page.locator("[data-field=recipe] .qv-name-of").hover()
     link = page.locator("[data-field=recipe] .qv-meaning a[href*='term=bit']")
@@ -278,25 +265,24 @@ KINDS = {
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", sample_of(KINDS, 1))
-def test_a_visit_in_two_languages(new_page, url, shot, kind):
+def test_a_visit_in_two_languages(new_page, url, kind):
     page = opened(new_page(language="zh-CN"), url, **KINDS[kind])
-    the_language_of_the_browser_is_switched_in_place(page, shot)
+    the_language_of_the_browser_is_switched_in_place(page)
     after_a_language_switch_everything_still_works(page)
 
 
 @pytest.mark.nightly
-def test_a_visit_of_what_is_compared(new_page, url, shot):
+def test_a_visit_of_what_is_compared(new_page, url):
     page = opened(new_page(), url, t="normal(rows=64,cols=128)", lang="en")
-    a_recipe_is_loaded_by_a_click(page, shot)
-    the_caption_of_the_engines_compared_lies_on_nothing(page, shot)
+    a_recipe_is_loaded_by_a_click(page)
+    the_caption_of_the_engines_compared_lies_on_nothing(page)
 
 
-def the_language_of_the_browser_is_switched_in_place(page, shot):
+def the_language_of_the_browser_is_switched_in_place(page):
     expect(page.locator(".st-key-numbers")).to_contain_text("归零")
     switch_to(page, "en", "English")
     expect(page.locator(".st-key-numbers")).to_contain_text("Rounded to zero")
     assert page.evaluate("document.documentElement.lang") == "en"
-    shot(page, "english")
 
 
 def after_a_language_switch_everything_still_works(page):
@@ -314,11 +300,10 @@ def after_a_language_switch_everything_still_works(page):
     assert page.locator("[data-testid=stException], [data-testid=stAlert]").count() == 0
 
 
-def a_recipe_is_loaded_by_a_click(page, shot):
+def a_recipe_is_loaded_by_a_click(page):
     page.locator("[data-field=stage_tab] label", has_text="Compare").click()
     table = page.locator(".st-key-recipe_table canvas").first
     table.wait_for()
-    shot(page, "recipes")
     table.scroll_into_view_if_needed()
     wait_idle(page)
     table.element_handle().wait_for_element_state("stable")
@@ -327,7 +312,7 @@ def a_recipe_is_loaded_by_a_click(page, shot):
     click_until(page, lines.left + 120, fifth, IS_IN_LINK, ["s", str(qv.RECIPES["int8_g128"])])
 
 
-def the_caption_of_the_engines_compared_lies_on_nothing(page, shot):
+def the_caption_of_the_engines_compared_lies_on_nothing(page):
     page.set_viewport_size({"width": 1366, "height": 900})
     form = "int4,symmetric,per_tensor,min_max,course"
     go(page, f"/lab?{urlencode({'t': 'normal(rows=256,cols=256)', 's': form, 'm': 'all', 'lang': 'en'})}")
@@ -335,7 +320,6 @@ def the_caption_of_the_engines_compared_lies_on_nothing(page, shot):
     page.wait_for_selector(".st-key-compare .qv-compare table")
     parts = page.locator(".st-key-compare :is(table, [data-testid=stCaptionContainer])")
     expect(parts.nth(1)).to_be_visible()
-    shot(page, "compare_caption")
     boxes = [box(parts.nth(i)) for i in range(parts.count())]
     for one, other in itertools.combinations(boxes, 2):
         beside = one.right <= other.left or other.right <= one.left
@@ -349,11 +333,11 @@ EXACT = qv.Scheme("int8", calibration=qv.Given(0.1))
 
 
 @pytest.mark.nightly
-def test_a_visit_with_numbers_of_one_s_own(new_page, url, tmp_path, shot):
+def test_a_visit_with_numbers_of_one_s_own(new_page, url, tmp_path):
     page = opened(new_page(), url, t="builtin(name=course_3x3)", s=str(EXACT), lang="en")
     typed_cells_are_edited_in_place(page)
     an_error_of_the_last_bit_is_printed_as_none_and_told_on_the_card(page)
-    an_upload_is_quantized(page, tmp_path / "model.safetensors", shot)
+    an_upload_is_quantized(page, tmp_path / "model.safetensors")
 
 
 def typed_cells_are_edited_in_place(page):
@@ -392,7 +376,7 @@ def an_error_of_the_last_bit_is_printed_as_none_and_told_on_the_card(page):
     assert f"{float(error[0, 0]):.5e}"[:6].replace("-", "−") in page.inner_text(".qv-card")
 
 
-def an_upload_is_quantized(page, file, shot):
+def an_upload_is_quantized(page, file):
     from safetensors.torch import save_file
 
     weights = {
@@ -407,21 +391,20 @@ def an_upload_is_quantized(page, file, shot):
     assert "24 × 40" in page.inner_text("[data-testid=stSidebar]")
     r = qv.quantize(weights["layer.0.weight"], EXACT)
     assert f"{qv.metrics(r)['mse']:.4g}" in page.inner_text(".st-key-numbers")
-    shot(page, "upload")
 
 
 # ---- a visit of a large tensor --------------------------------------------------------------------
 
 
 @pytest.mark.nightly
-def test_a_visit_of_a_large_tensor(new_page, url, shot):
+def test_a_visit_of_a_large_tensor(new_page, url):
     tensor = "one_outlier(rows=300,cols=260,row=200,col=31)"
     page = opened(new_page(1366, 1100), url, t=tensor, b=str(qv.RECIPES["int4_per_row"]), lang="en")
-    it_is_drawn_as_images_and_still_exact(page, shot)
+    it_is_drawn_as_images_and_still_exact(page)
     the_whole_of_it_is_saved_while_a_window_is_seen(page)
 
 
-def it_is_drawn_as_images_and_still_exact(page, shot):
+def it_is_drawn_as_images_and_still_exact(page):
     """Its own panels, and the schemes compared side by side: zoom, cross-hair and mark are one for all."""
     # What comes above the panels moves them: a place that is taken before that is another cell's.
     wait_idle(page)
@@ -429,7 +412,6 @@ def it_is_drawn_as_images_and_still_exact(page, shot):
     page.mouse.click(*cell_at(page, 0, 200, 31))
     wait_address(page, "c", "200.31")
     expect(page.locator(".qv-sentence")).to_contain_text("100")
-    shot(page, "large")
 
     page.locator("[data-field=stage_tab] label", has_text="Compare").click()
     page.wait_for_selector(".st-key-beside .qv-overlay .qv-mark")
@@ -441,7 +423,6 @@ def it_is_drawn_as_images_and_still_exact(page, shot):
     assert "ahead by" not in page.locator("body").inner_text()
     page.mouse.move(*cell_at(page, 2, 200, 31, "beside"))
     page.wait_for_function("document.body.innerText.includes('ahead by')")
-    shot(page, "beside")
     # A box drawn in the map is the window of all, read anew.
     page.mouse.down()
     page.mouse.move(*cell_at(page, 2, 240, 91, "beside"), steps=4)
@@ -509,11 +490,11 @@ def choices_in_a_closed_popover_show_the_state_after_later_runs(page):
 
 
 @pytest.mark.nightly
-def test_a_visit_on_a_phone(new_page, url, shot):
+def test_a_visit_on_a_phone(new_page, url):
     page = opened(new_page(390, 844, touch=True), url, lang="en")
     a_phone_saves_the_panel_it_shows(page)
     resize(page, 390, 664)
-    its_bar_opens_all_settings_and_a_number_explains_itself(page, shot)
+    its_bar_opens_all_settings_and_a_number_explains_itself(page)
     a_closed_bridge_leaves_no_switch(page)
 
 
@@ -539,12 +520,11 @@ def a_closed_bridge_leaves_no_switch(page):
     assert left == [1, 0]
 
 
-def its_bar_opens_all_settings_and_a_number_explains_itself(page, shot):
+def its_bar_opens_all_settings_and_a_number_explains_itself(page):
     assert page.locator("[data-field=mode]:visible, .st-key-cell_inputs:visible").count() == 0
     settings = page.locator("[data-field=settings] button")
     settings.tap()
     page.wait_for_selector("[data-field=mode]:visible")
-    shot(page, "all_settings")
     page.locator("[data-field=mode] label", has_text="asymmetric").tap()
     wait_address(page, "s", "int4,asymmetric,per_tensor,min_max,course")
     page.locator("[data-field=cell_row] input").fill("5")
@@ -603,12 +583,11 @@ RULER_GROWS = """() => {
 @pytest.mark.parametrize(
     ("size", "theme", "language"), sample_of(itertools.product(SIZES, ["light", "dark"], ["en", "zh"]), 1)
 )
-def test_every_size_theme_and_language(new_page, url, shot, size, theme, language):
+def test_every_size_theme_and_language(new_page, url, size, theme, language):
     width, height = size
     page = new_page(width, height, theme, touch=width < 500)
     opened(page, url, **{**opening().written(), "lang": language})
     wait_idle(page, LOOKS_AFTER_A_RESIZE)
-    shot(page, f"{width}_{theme}_{language}")
     sideways = "main => main.scrollWidth - main.clientWidth"
     assert page.locator("[data-testid=stMain]").evaluate(sideways) <= 0
     wide = ("title", "scheme", "numbers", "panels", "stage")

@@ -5,10 +5,8 @@ import torch
 from playwright.sync_api import expect
 from safetensors.torch import save_file
 
-from tests.helpers import ROOT
 from tests.helpers.browser import box, fingers, mouse, wait_idle
 
-APP = ROOT / "app.py"
 DRAWN = ".st-key-layers_picture .qv-lights .qv-mark"
 PART = """(at) => {
     const plot = document.querySelector(".st-key-layers_picture .js-plotly-plot");
@@ -124,9 +122,9 @@ def wait_for_parameter(page, name, value):
 
 
 @pytest.mark.parametrize(("width", "more"), [(1366, "&lang=en"), (390, "&lang=zh")])
-def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, serve, width, more):
+def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, url, width, more):
     page = new_page(width, 625 if width > 640 else 844, touch=width < 640)
-    opened(page, serve(APP), more)
+    opened(page, url, more)
     page.mouse.move(*place(page, Y, 2, 3))
     # A band in X for its token, one in Wᵀ for its channel; in Y both and the cell itself.
     page.wait_for_function(
@@ -175,9 +173,9 @@ SEEN = """() => {
 FIRST = "builtin(name=minilm_1_intermediate)"
 
 
-def test_the_first_screen_says_which_channel_is_to_blame_and_the_hand_lowers_its_ceiling(new_page, serve):
+def test_the_first_screen_says_which_channel_is_to_blame_and_the_hand_lowers_its_ceiling(new_page, url):
     page = new_page(1366, 768)
-    page.goto(f"{serve(APP)}/layers?lang=en&e=error&l={FIRST}")
+    page.goto(f"{url}/layers?lang=en&e=error&l={FIRST}")
     page.wait_for_selector(DRAWN, state="attached")
     page.wait_for_function(SETTLED)
     wait_idle(page)
@@ -215,9 +213,9 @@ def test_the_first_screen_says_which_channel_is_to_blame_and_the_hand_lowers_its
         *(pytest.param(more, marks=pytest.mark.nightly) for more in ("", "&g=onednn_avx2")),
     ],
 )
-def test_steps_in_integers_follow_the_hand_as_the_server_writes_them(new_page, serve, more):
+def test_steps_in_integers_follow_the_hand_as_the_server_writes_them(new_page, url, more):
     page = new_page(1366, 625)
-    opened(page, serve(APP), f"&lang=en&w=int8_per_row&a=int8_per_tensor&t=integer&c=2.1{more}")
+    opened(page, url, f"&lang=en&w=int8_per_row&a=int8_per_tensor&t=integer&c=2.1{more}")
     table = page.locator(".qv-integers tbody")
     moves = ((".qv-knob input >> nth=-1", "l", "changed"), (".qv-ceiling", "a", "manual_range"))
     for knob, parameter, word in moves:
@@ -246,10 +244,10 @@ def test_steps_in_integers_follow_the_hand_as_the_server_writes_them(new_page, s
         assert answered in (None, answer.inner_text())
 
 
-def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, serve):
+def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, url):
     page = new_page(1366, 625)
     page.add_init_script(COUNT)
-    opened(page, serve(APP), "&lang=en&e=x")
+    opened(page, url, "&lang=en&e=x")
     page.evaluate("window.drawnAgain = 0")
     rows = "document.querySelector('.st-key-layers_picture .js-plotly-plot')?._fullData?.[2]?.z?.length"
     page.mouse.move(*place(page, Y, 0.9, 0.9))
@@ -268,9 +266,9 @@ def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, serve
 
 
 @pytest.mark.nightly
-def test_long_work_of_a_method_shows_its_share_and_is_cancelled_while_another_page_answers(new_page, serve):
+def test_long_work_of_a_method_shows_its_share_and_is_cancelled_while_another_page_answers(new_page, url):
     page, other = new_page(1366, 900), new_page(1366, 900)
-    layers = f"{serve(APP)}/layers?lang=en&l=builtin"
+    layers = f"{url}/layers?lang=en&l=builtin"
     other.goto(f"{layers}(name=loud_input)")
     other.locator(".st-key-layers_tabs").wait_for()
     page.goto(f"{layers}(name=minilm_0_output)&w=int4_per_row&m=adaround(steps=3000)")
@@ -290,13 +288,13 @@ def test_long_work_of_a_method_shows_its_share_and_is_cancelled_while_another_pa
 
 @pytest.mark.nightly
 def test_an_uploaded_layer_opens_from_the_popover_and_comes_back_by_the_browsers_buttons(
-    new_page, serve, tmp_path
+    new_page, url, tmp_path
 ):
     numbers = torch.arange(24.0).reshape(6, 4)
     file = tmp_path / "own.safetensors"
     save_file({"a_bias": numbers[0].clone(), "weight": numbers, "inputs": numbers - 9}, file)
     page = new_page(1366, 625, theme="dark")
-    opened(page, serve(APP), "&lang=en")
+    opened(page, url, "&lang=en")
     page.locator(".st-key-layers_more button:visible").click()
     for name in ("weight", "inputs"):
         page.locator(f"[data-field=layers_own_{name}]").get_by_text("from a file", exact=True).click()

@@ -40,11 +40,6 @@ HIGHEST = [
 ]
 
 
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(ROOT / "app.py")
-
-
 def at(lesson, step, **params):
     """The address of a step."""
     return f"/lessons?{urlencode({'l': lesson, 'p': step, **params})}"
@@ -100,7 +95,7 @@ ANSWER_IS = """place => [...document.querySelectorAll(".st-key-cell_answer input
 
 
 @pytest.mark.nightly
-def test_a_cell_is_answered_by_a_click_on_a_cold_server(new_page, tmp_path, shot):
+def test_a_cell_is_answered_by_a_click_on_a_cold_server(new_page, tmp_path):
     """Two first visitors of a process at once, as in a class: neither is told that the page was not found."""
     with server(ROOT / "app.py", tmp_path / "log") as cold:
         pages, sent = [new_page(), new_page()], []
@@ -117,7 +112,6 @@ def test_a_cell_is_answered_by_a_click_on_a_cold_server(new_page, tmp_path, shot
             answered_by_click(page, *largest_value())
             page.locator("[data-field=commit] button").click()
             page.wait_for_function("document.querySelector('.qv-rule')")
-        shot(pages[0], "cell_answered")
         drawn(pages[0])
         pages[0].mouse.move(*cell_at(pages[0], 1, 1))
         pages[0].wait_for_function("document.querySelector('.qv-card').innerText.includes('error')")
@@ -183,9 +177,8 @@ def the_address_is_the_step_and_the_lab_opens_from_it(page):
     page.wait_for_function(f"{IN_LAB} && document.querySelector('.st-key-title h1')")
 
 
-def a_step_has_room(page, shot, theme, language):
+def a_step_has_room(page):
     width, height = page.viewport_size["width"], page.viewport_size["height"]
-    shot(page, f"{width}_{theme}_{language}")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     if width > 600:  # words, picture and the buttons to answer with are in sight together
         assert box(page, ".st-key-lesson_commit").bottom <= height
@@ -231,7 +224,7 @@ def a_step_is_on_one_screen(page):
     assert min(digits_of_the_picture(page), default=28) >= 27.9
 
 
-def a_projector_shows_the_picture_and_the_question(page, shot):
+def a_projector_shows_the_picture_and_the_question(page):
     """The question above in 40 pixels, its picture, answers along the bottom: all of it at once."""
     assert page.locator("[data-testid=stSidebar]:visible").count() == 0
     page.wait_for_function(f"Math.max(...({CUT_OFF})()) <= 1")
@@ -243,7 +236,6 @@ def a_projector_shows_the_picture_and_the_question(page, shot):
     )
     assert picture >= 0.45, "the picture is what is looked at"
     assert size >= 40
-    shot(page, "projector")
 
 
 def the_room_votes(page):
@@ -300,7 +292,7 @@ NOTE_OPEN = """
 
 
 @pytest.mark.nightly
-def test_a_reload_and_another_link_keep_what_was_answered_until_it_is_cleared(new_page, url, shot):
+def test_a_reload_and_another_link_keep_what_was_answered_until_it_is_cleared(new_page, url):
     page = opened(new_page(), url, "range_to_grid", 3, lang="en", k="withheld")
     question = page.locator(".st-key-lesson_question")
     commit_number(page, "-128+184/3.5788")
@@ -314,7 +306,6 @@ def test_a_reload_and_another_link_keep_what_was_answered_until_it_is_cleared(ne
     assert page.evaluate("window.qvOpen") == 0
     assert "step 3 of" in page.inner_text(".qv-place")
     expect(question).to_contain_text("Kept on this phone")
-    shot(page, "reloaded")
     # Nobody else's browser knows of it.
     other = opened(new_page(), url, "range_to_grid", 3, lang="en")
     assert other.locator(".st-key-lesson_move_first").is_visible()
@@ -326,7 +317,6 @@ def test_a_reload_and_another_link_keep_what_was_answered_until_it_is_cleared(ne
     assert len(kept(page)) == 1
     page.get_by_role("button", name="My progress (1)").click()
     page.get_by_text("0 of 1 answers right").wait_for()
-    shot(page, "progress")
     answers_are_cleared_for_the_next_learner(page)
 
 
@@ -414,7 +404,7 @@ def the_keyboard_stays_where_the_reader_is(page):
         wait_idle(page)
 
 
-def a_printed_step_is_its_words_its_picture_and_its_question(page, shot, width, theme):
+def a_printed_step_is_its_words_its_picture_and_its_question(page, theme):
     words = page.inner_text(".st-key-lesson_words")
     # What a printer does: its own event, its own style, and a page as wide as A4 less its margins.
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
@@ -434,7 +424,6 @@ def a_printed_step_is_its_words_its_picture_and_its_question(page, shot, width, 
         (".st-key-lesson_words p", "color", "rgb(0, 0, 0)"),
     ):
         expect(page.locator(part).first).to_have_css(style, value)
-    shot(page, f"printed_{width}")
 
 
 def all_of_a_card_opens_its_lesson(page):
@@ -473,13 +462,12 @@ def dragged_by_keys(page, handle, key, times):
     wait_idle(page)
 
 
-def a_zero_point_is_dragged_wrongly_then_right(page, shot):
+def a_zero_point_is_dragged_wrongly_then_right(page):
     question = page.locator(".st-key-lesson_question")
     for presses, told in ((3, "One more try."), (6, "Right: zero point −5")):
         dragged_by_keys(page, "zero", "ArrowRight", presses)
         page.locator("[data-field=commit] button").click()
         expect(question).to_contain_text(told)
-        shot(page, f"after_{presses}")
     page.wait_for_function(f"{KEPT}?.[1]")
     assert [(each["question"], each["tried"]) for each in kept(page)] == [
         ("zero_point", 0),
@@ -487,7 +475,7 @@ def a_zero_point_is_dragged_wrongly_then_right(page, shot):
     ]
 
 
-def an_order_is_chosen_and_committed_by_one_press_each(page, shot):
+def an_order_is_chosen_and_committed_by_one_press_each(page):
     """An open list lay over the button that commits, and what closed it swallowed the press."""
     gone(page, "asymmetric", 3, until="[data-handle=lo]")
     dragged_by_keys(page, "lo", "ArrowRight", 2)
@@ -498,7 +486,6 @@ def an_order_is_chosen_and_committed_by_one_press_each(page, shot):
         wait_idle(page)
     # They are told in the order in which they were chosen.
     expect(question).to_contain_text(" < ".join(chosen))
-    shot(page, f"order_{page.viewport_size['width']}")
     page.locator("[data-field=commit] button").click()
     page.get_by_text("One more try.").wait_for()
 
@@ -541,26 +528,25 @@ def a_range_that_was_dragged_too_far_can_be_dragged_back(page):
     assert places[1] > places[0] >= places[2]
 
 
-def a_term_is_explained_where_it_is_touched(page, shot):
+def a_term_is_explained_where_it_is_touched(page):
     page.locator(".st-key-lesson_words .qv-term").first.tap()
     page.locator(".st-key-lesson_words .qv-meaning").first.wait_for(state="visible")
     meaning = box(page, ".st-key-lesson_words .qv-meaning")
     assert 0 <= meaning.left < meaning.right <= 390
-    shot(page, "term")
 
 
 @pytest.mark.parametrize(
     ("width", "height", "theme", "language"),
     sample_of([(1366, 625, "dark", "en"), (1920, 1000, "light", "zh")], 1),
 )
-def test_a_step_on_a_wide_screen(new_page, url, shot, width, height, theme, language):
+def test_a_step_on_a_wide_screen(new_page, url, width, height, theme, language):
     page = opened(new_page(width, height, theme), url, "symmetric", 1, lang=language)
-    a_step_has_room(page, shot, theme, language)
+    a_step_has_room(page)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("width", "theme"), sample_of([(1920, "dark"), (390, "light")], 1))
-def test_from_a_step_to_the_lab_and_back_and_on_paper(new_page, url, shot, width, theme):
+def test_from_a_step_to_the_lab_and_back_and_on_paper(new_page, url, width, theme):
     page = opened(new_page(theme=theme), url, "symmetric", 1, lang="en", k="shown")
     the_address_is_the_step_and_the_lab_opens_from_it(page)
     page.wait_for_selector(".st-key-panels .hm image")
@@ -569,14 +555,14 @@ def test_from_a_step_to_the_lab_and_back_and_on_paper(new_page, url, shot, width
         back_to_step(page, step)
     resize(page, width, 900)
     drawn(page)
-    a_printed_step_is_its_words_its_picture_and_its_question(page, shot, width, theme)
+    a_printed_step_is_its_words_its_picture_and_its_question(page, theme)
 
 
 @pytest.mark.parametrize("theme", sample_of(["light", "dark"], 1))
-def test_steps_that_are_dragged(new_page, url, shot, theme):
+def test_steps_that_are_dragged(new_page, url, theme):
     page = opened(new_page(1366, 625, theme), url, "range_to_grid", 4, lang="en")
-    a_zero_point_is_dragged_wrongly_then_right(page, shot)
-    an_order_is_chosen_and_committed_by_one_press_each(page, shot)
+    a_zero_point_is_dragged_wrongly_then_right(page)
+    an_order_is_chosen_and_committed_by_one_press_each(page)
     a_range_that_was_dragged_too_far_can_be_dragged_back(page)
     # In a visit that has answered none of them.
     new = opened(new_page(1366, 625, theme), url, "symmetric", 1, lang="en")
@@ -594,7 +580,7 @@ def a_drag_is_asked_above_its_ruler_and_nothing_moves_when_it_ends(page):
     assert box(page, ".qv-ruler").height == pytest.approx(foot, abs=1)
 
 
-def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
+def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page):
     """Drags were blind to the end: “a quarter of what it is now” stood beside “?”."""
     gone(page, "rounding_against_clipping", 3, until="[data-handle=mark]", lang="zh")
     a_pixel_is_worth_what_a_drag_is_judged_by(page, "rounding_against_clipping", 3)
@@ -612,7 +598,6 @@ def a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot):
         page.touchscreen.tap(mark.left + 0.7 * mark.width, (mark.top + mark.bottom) / 2)
         page.locator("[data-handle=hi]").wait_for()
         wait_idle(page)
-    shot(page, "marked")
     assert page.locator(".st-key-lesson_tiles b").first.inner_text() == "0.02586"
     # The curve is as high as dots and comb, and one sees it with the question.
     ruler = box(page, ".qv-ruler")
@@ -736,18 +721,18 @@ def the_way_on_is_in_reach_and_stays_where_it_is(page):
 
 
 @pytest.mark.nightly
-def test_steps_on_a_phone(new_page, url, shot):
+def test_steps_on_a_phone(new_page, url):
     page = opened(new_page(390, 844, touch=True), url, "symmetric", 1, lang="zh")
     a_drag_is_asked_above_its_ruler_and_nothing_moves_when_it_ends(page)
-    a_step_has_room(page, shot, "light", "zh")
-    a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page, shot)
+    a_step_has_room(page)
+    a_drag_is_predicted_by_one_tap_and_then_made_with_its_numbers(page)
     a_question_comes_where_it_has_its_room(page)
     a_ruler_and_what_speaks_of_it_are_seen_at_once(page)
     rows_to_choose_from_are_as_high_as_a_finger(page)
     the_way_on_is_in_reach_and_stays_where_it_is(page)
     gone(page, "range_to_grid", 3, until=".st-key-lesson_words .qv-term")
     drawn(page)
-    a_term_is_explained_where_it_is_touched(page, shot)
+    a_term_is_explained_where_it_is_touched(page)
 
 
 #: The most that a step may move by itself while it is loaded, also where its parts come one by one.
@@ -806,21 +791,21 @@ def a_wall_has_room_for_what_was_committed(page):
 @pytest.mark.parametrize(
     ("room", "theme"), sample_of(itertools.product(["projector", "projector.shown"], ["light", "dark"]), 1)
 )
-def test_a_projector(new_page, url, shot, room, theme):
+def test_a_projector(new_page, url, room, theme):
     page = new_page(1280, 720, theme)
     page.add_init_script(KEEP_WRITTEN)
     opened(page, url, "range_to_grid", 7, lang="en", k="projector")
-    a_projector_shows_the_picture_and_the_question(page, shot)
+    a_projector_shows_the_picture_and_the_question(page)
     a_step_is_on_one_screen(page)
     for lesson, step in [*sample_of(HIGHEST, 2), *sample_of(EVERY_STEP, 2), ("range_to_grid", 3)]:
         gone(page, lesson, step, until=".st-key-lesson_picture :is(.main-svg, canvas)", k=room)
         a_step_is_on_one_screen(page)
         assert violations(page) == [], (lesson, step)
     gone(page, "rounding_against_clipping", 4, until=".st-key-lesson_picture canvas", k="projector")
-    a_projector_shows_the_picture_and_the_question(page, shot)
+    a_projector_shows_the_picture_and_the_question(page)
     the_room_votes(page)
     a_wall_has_room_for_what_was_committed(page)
     gone(page, "rounding_against_clipping", 4, until=".st-key-lesson_picture canvas", k="projector")
     for size in ((1920, 1080), (1280, 720)):
         resize(page, *size)
-        a_projector_shows_the_picture_and_the_question(page, shot)
+        a_projector_shows_the_picture_and_the_question(page)

@@ -14,7 +14,6 @@ from quantviz.live.hand_words import ruler_settings
 from tests.helpers.browser import TWO_FRAMES, box, fingers, held, mouse, violations, wait_idle
 from tests.helpers.sample import sample_of
 
-APP = Path(__file__).parent / "app_demo.py"
 DEMO = (Path(__file__).parent / "ruler_demo.js").read_text(encoding="utf-8")
 EVERY = {"range": True, "zero": True, "tooth": True, "value": True, "bits": True, "group": True}
 RANDOM = random.Random(3)
@@ -650,9 +649,9 @@ def test_a_closed_ruler_leaves_nothing(ruler):
 # ---- in a page of Streamlit ---------------------------------------------------------------------
 
 
-def test_a_release_reaches_the_server_once(serve, new_page):
+def test_a_release_reaches_the_server_once(demos, new_page):
     page = new_page()
-    page.goto(f"{serve(APP)}/?demo=ruler")
+    page.goto(f"{demos}/?demo=ruler")
     wait_idle(page)
     assert page.locator("canvas[role=img]").get_attribute("aria-label") == "Six values."
     upper = page.locator("[data-handle=hi]")

@@ -51,7 +51,7 @@ def opened_offline(new_page, file):
 
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_page_of_a_quantized_onnx_model_shows_numpys_numbers_offline(new_page, tmp_path, shot):
+def test_the_page_of_a_quantized_onnx_model_shows_numpys_numbers_offline(new_page, tmp_path):
     folder = write_onnx_pair(tmp_path)
     files = [folder / f"{name}.safetensors" for name in ("float", "int8")]
     for file in files:
@@ -106,12 +106,11 @@ def test_the_page_of_a_quantized_onnx_model_shows_numpys_numbers_offline(new_pag
         for width in (390, 820, 1366, 1920):
             page.set_viewport_size({"width": width, "height": 844 if width == 390 else 625})
             assert not page.evaluate(WIDE), (theme, width)
-            shot(page, f"{theme}_{width}")
 
 
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_page_of_minilms_own_weights_shows_numpys_numbers_offline(new_page, tmp_path, shot):
+def test_the_page_of_minilms_own_weights_shows_numpys_numbers_offline(new_page, tmp_path):
     runs = ("int8", "int4")
     folder = write_minilm_runs(tmp_path, runs)
     files = [str(folder / f"{name}.safetensors") for name in ("float", *runs)]
@@ -143,4 +142,3 @@ def test_the_page_of_minilms_own_weights_shows_numpys_numbers_offline(new_page, 
         for width in (390, 1366):
             page.set_viewport_size({"width": width, "height": 625})
             assert not page.evaluate(WIDE), (theme, width)
-            shot(page, f"minilm_{theme}_{width}")

@@ -51,11 +51,6 @@ def test_every_page_is_one_of_these():
     assert not missing, f"add {missing} to PAGES of tests/helpers/pages.py, with the name of each tab"
 
 
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(APP)
-
-
 def opened(page, url, name, language):
     page.goto(f"{url}{address(name, language)}")
     return shown(page)
@@ -116,7 +111,7 @@ def test_the_tab_of_each_page_after_an_address_that_is_not_found(new_page, url, 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("visitors", sample_of(itertools.permutations(("en", "zh")), 1), ids="-".join)
-def test_a_wrong_address_says_so_and_leads_home(new_page, tmp_path, shot, visitors):
+def test_a_wrong_address_says_so_and_leads_home(new_page, tmp_path, visitors):
     # The first visitor of a process, whom Streamlit tells it in another way, and the second.
     with server(APP, tmp_path / "log") as cold:
         for language in visitors:
@@ -125,7 +120,6 @@ def test_a_wrong_address_says_so_and_leads_home(new_page, tmp_path, shot, visito
             said = page.inner_text("[data-testid=stMain]")
             assert text("missing.title", language) in said
             assert "/nonexistent" in said
-        shot(page, f"missing_{language}")
         page.locator(".st-key-missing_home button").click()
         titled(page, text("pages.home", language))
         page.wait_for_selector(".qv-play")
@@ -172,23 +166,21 @@ def visited(page, url, places):
 
 
 @pytest.mark.nightly
-def test_there_is_room_for_the_text_at_every_width_under_each_page_s_own_title(new_page, url, shot):
+def test_there_is_room_for_the_text_at_every_width_under_each_page_s_own_title(new_page, url):
     page = new_page(1024, 900)
     for name, language in visited(page, url, sample_of(itertools.product(PAGES, languages()), 2)):
         has_one_look(page, name)
         # 683 is a laptop's 1366 at 200 %.
         for width in (1024, 820, 768, 683, 641, 600):
             resize(page, width, 900)
-            shot(page, f"{name}_{width}_{language}")
             has_room(page, 120, name, language, width)
         resize(page, 1024, 900)
 
 
 @pytest.mark.nightly
-def test_there_is_room_for_larger_letters_on_a_phone(new_page, url, shot):
+def test_there_is_room_for_larger_letters_on_a_phone(new_page, url):
     page = new_page(390, 844, touch=True)
     page.add_init_script(LARGER)
     for name, language in visited(page, url, sample_of(itertools.product(PAGES, languages()), 2)):
         wait_idle(page, LOOKS_AFTER_A_RESIZE)
-        shot(page, f"{name}_large_{language}")
         has_room(page, 560, name, language)

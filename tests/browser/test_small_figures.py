@@ -80,7 +80,7 @@ def figures(r, language):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("language", sample_of(languages(), 1))
-def test_the_plots_have_room_on_a_phone(new_page, shot, language):
+def test_the_plots_have_room_on_a_phone(new_page, language):
     from plotly.offline import get_plotlyjs
 
     page = new_page(width=1100, height=300)
@@ -95,4 +95,3 @@ def test_the_plots_have_room_on_a_phone(new_page, shot, language):
             )
             assert page.locator("#plot text").count() > 6
             assert crowded(page, "#plot .svg-container") == [], (name, kind)
-    shot(page, f"recipe_plot_{language}")

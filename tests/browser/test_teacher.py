@@ -25,11 +25,6 @@ LEAST_TEXT = 20
 LEAST_TITLE, LEAST_NUMBER = 19, 14
 
 
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(APP)
-
-
 def opened(page, address):
     page.goto(address)
     page.wait_for_selector("[data-testid=stMain] [data-testid=stVerticalBlock]")
@@ -58,14 +53,13 @@ TEXTS = """() => [".annotation-text", ":is(.xtick, .ytick) text"].map((texts) =>
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("language", "theme"), sample_of([("en", "light"), ("zh", "dark")], 1))
-def test_the_projector_is_read_from_the_back(new_page, url, shot, language, theme):
+def test_the_projector_is_read_from_the_back(new_page, url, language, theme):
     page = new_page(1280, 720, theme=theme)
     page.add_init_script(KEEP_WRITTEN)
     opened(page, f"{url}/lab?k=projector&lang={language}")
     drawn(page)
     chart = "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta"
     page.wait_for_function(f"{chart}.enlarged > 1.4")
-    shot(page, f"projector_{language}_{theme}")
     assert page.locator("[data-testid=stSidebar]:visible").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     size, words = page.evaluate(SMALLEST)
@@ -88,7 +82,7 @@ def test_the_projector_is_read_from_the_back(new_page, url, shot, language, them
 
 
 @pytest.mark.nightly
-def test_the_lab_s_address_comes_back_with_its_page(new_page, url, shot):
+def test_the_lab_s_address_comes_back_with_its_page(new_page, url):
     page = opened(new_page(theme="dark"), f"{url}/lab?lang=en&k=no-below")
     drawn(page)
     page.locator("[data-field=bits] label", has_text="8").click()
@@ -104,13 +98,12 @@ def test_the_lab_s_address_comes_back_with_its_page(new_page, url, shot):
     drawn(page)
     page.wait_for_function("new URLSearchParams(location.search).get('s')?.startsWith('int8')")
     assert page.url == before
-    a_dark_lab_is_printed_whole_in_black_on_white(page, shot)
+    a_dark_lab_is_printed_whole_in_black_on_white(page)
 
 
-def a_dark_lab_is_printed_whole_in_black_on_white(page, shot):
+def a_dark_lab_is_printed_whole_in_black_on_white(page):
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print", color_scheme="dark")
-    shot(page, "printed")
     width, ruler = page.evaluate(
         """() => {
             const { width, zoom } = document.querySelector(".st-key-panels .stPlotlyChart").style;
@@ -140,7 +133,7 @@ def own_address():
     return None if name.startswith("127.") else name
 
 
-def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, shot):
+def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path):
     host = own_address()
     if host is None:
         pytest.skip("this machine has no address of its own in a network")
@@ -162,7 +155,6 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         page.wait_for_function(link_shown, arg=link)
         wait_idle(page)
         unfold.click()
-        shot(page, "teacher")
         what_is_hidden_is_struck_out_and_what_is_locked_has_a_lock(page)
         the_code_fills_the_screen(page)
         a_printed_page_is_what_is_handed_out(page, link)
@@ -222,30 +214,28 @@ def a_printed_page_is_what_is_handed_out(page, link):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("theme", sample_of(["light", "dark"], 1))
-def test_a_phone_in_class(new_page, url, shot, theme):
+def test_a_phone_in_class(new_page, url, theme):
     """Large letters, a lost connection and paper, on a page of the Lab."""
     page = new_page(390, 844, theme=theme)
     page.add_init_script(KEEP_WRITTEN)
     line = Line(page)
     opened(page, f"{url}/lab?lang=en")
     page.wait_for_selector(".st-key-hand canvas, .qv-ruler canvas", state="attached")
-    a_hand_goes_on_when_the_connection_is_back(page, line, shot)
+    a_hand_goes_on_when_the_connection_is_back(page, line)
     before = written_digits(page, awaited=True)
     page.add_style_tag(content="html { font-size: 30px !important }")
     # Twice the letters, twice the digits.
     page.locator(".qv-ruler[style*='scale(2)']").wait_for()
     wait_idle(page)
     assert min(written_digits(page, awaited=True)) >= 1.99 * min(before)
-    shot(page, f"large_letters_{theme}")
 
 
-def a_hand_goes_on_when_the_connection_is_back(page, line, shot):
+def a_hand_goes_on_when_the_connection_is_back(page, line):
     lost = page.locator(".qv-connection-lost:not(:empty)")
     assert lost.count() == 0
     line.lose()
     lost.wait_for()
     assert lost.inner_text() == catalogue("en")["app.connection_lost"]
-    shot(page, "connection_lost")
     # Streamlit's own word for it is there, and not seen.
     status = page.locator("[data-testid=stStatusWidget]")
     status.wait_for(state="attached")

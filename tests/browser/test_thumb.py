@@ -12,7 +12,6 @@ from quantviz.teaching.lessons.finger import AXES, NEAR, axis_of
 from quantviz.teaching.lessons.formulas import SOLUTION, quantities
 from quantviz.teaching.lessons.model import HERE, DragQuestion
 from quantviz.text import text
-from tests.helpers import ROOT
 from tests.helpers.browser import TWO_FRAMES, box, fingers, wait_idle
 from tests.helpers.lessons import judged_around
 
@@ -160,7 +159,7 @@ def a_thumb_answers(page, url, name, i, step, question):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", [name for name in DRAGS if DRAGS[name]])
-def test_a_thumb_answers_every_drag(new_page, serve, name):
+def test_a_thumb_answers_every_drag(new_page, url, name):
     page = new_page(390, 844, touch=True)
     for i, step, question in DRAGS[name]:
-        a_thumb_answers(page, serve(ROOT / "app.py"), name, i, step, question)
+        a_thumb_answers(page, url, name, i, step, question)
