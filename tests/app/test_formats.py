@@ -180,32 +180,6 @@ def test_codes_that_are_no_numbers_are_in_the_address():
     assert "c" not in address(healthy(at))
 
 
-@pytest.mark.parametrize(
-    "name",
-    sample_of(
-        [
-            "float16",
-            "float8_e4m3fnuz",
-            "float8_e5m2",
-            "float8_e8m0fnu",
-            "fp4",
-            "int8",
-            "uint16",
-            "ternary",
-            "int1",
-        ],
-        4,
-    ),
-)
-@pytest.mark.parametrize("code", ["first", "last"])
-def test_the_ends_of_a_format_come_back_with_the_link(name, code):
-    fmt = FORMATS[name]
-    wanted = fmt.code_min if code == "first" else fmt.code_max
-    at = opened(a=name, c=f"{wanted % (1 << fmt.bits):x}", lang="en")
-    assert selected(at) == [wanted]
-    assert selected(opened(**address(at))) == [wanted]
-
-
 def test_the_overlay_and_the_view():
     at = opened(a="float8_e4m3fn", b="float8_e5m2", x="300", lang="en")
     said = plain(body(at, 'class="qv-landings"'))
@@ -336,26 +310,6 @@ def test_a_number_stays_as_it_was_typed_until_it_is_another():
     assert address(healthy(at))["x"] == "0.3333333333333333"
     at.button(key="formats_bit_sign_3").click().run()
     assert controls(at)["x"]["value"] == address(healthy(at))["x"]
-
-
-@pytest.mark.parametrize("language", languages())
-def test_a_bad_address_is_named(language):
-    at = opened(a="float9", b="nf5", x="<b>two</b>", v="polar", t="odd", c="zz", lang=language)
-    for got in ("float9", "nf5", "two", "polar", "odd", "zz"):
-        assert any(got in each.value for each in at.warning)
-    assert address(at)["a"] == "float4_e2m1fn"
-    choose(at, ("x", "1"))
-    assert len(healthy(at).warning) == 0
-
-
-def test_the_language_and_another_page_keep_the_state():
-    at = opened(a="nf4", b="fp4", x="0.25", lang="en")
-    choose(at, ("language_choice", "zh"))
-    assert address(healthy(at)) == {"a": "nf4", "b": "fp4", "x": "0.25", "lang": "zh"}
-    assert catalogue("zh")["formats.nf4.help"] == controls(at)["first"]["help"]
-    at.switch_page("pages/learn/teacher.py").run()
-    at.switch_page(PAGE).run()
-    assert address(healthy(at))["a"] == "nf4"
 
 
 @pytest.mark.parametrize("language", languages())

@@ -165,20 +165,6 @@ def test_the_error_has_four_views(view):
     assert (view == "absolute") == bool(np.nanmin(shown) >= 0)
 
 
-def test_the_language_switches_everything_and_stays_in_the_link():
-    at = act(opened(), language_choice="zh")
-    for each in (at, opened(**address(at))):
-        assert address(each)["lang"] == "zh"
-        assert numbers(each)[2].label == "归零"
-
-
-def test_what_a_link_cannot_have_is_named_and_the_rest_kept():
-    at = opened(s="int9,symmetric,per_tensor,min_max,course", r="fit", lang="en")
-    assert any("int9" in warning.value for warning in at.warning)
-    assert address(at)["r"] == "fit"
-    assert len(panels(at)) == 4
-
-
 def test_recipes_are_this_tensors_own():
     at = opened(t="normal(rows=64,cols=128)")
     assert not at.dataframe

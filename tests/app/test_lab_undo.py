@@ -5,7 +5,7 @@ import pytest
 
 from quantviz.ui.components import tensor_cache
 from tests.helpers.controls import controls
-from tests.helpers.session import act, address, healthy, opened, panels, upload
+from tests.helpers.session import act, address, healthy, opened, panels, upload, went
 
 
 @pytest.mark.nightly
@@ -45,28 +45,6 @@ def test_undo_and_redo_keep_the_cell_that_is_looked_at():
         assert address(at)["c"] == "6.3"
     # What moves by itself is part of its step.
     assert address(act(at, "undo", scenario="one_cell"))["c"] == "6.3"
-
-
-def went(at, shown):
-    """The browser's own button went to an address, which its script marks."""
-    at.query_params.clear()
-    at.query_params.update({**shown, "went": "1"})
-    return healthy(at.run())
-
-
-def test_the_browsers_back_and_forward_undo_and_redo():
-    """The address moved back, and the page wrote the present state over it."""
-    at = opened(lang="en")
-    first = address(at)
-    second = address(act(at, bits=8))
-    assert second != first
-    assert address(went(at, first)) == first
-    assert controls(at)["undo"]["disabled"]
-    assert address(went(at, second)) == second
-    assert controls(at)["redo"]["disabled"]
-    # An older address that is not marked is one that the browser has not been told anew yet.
-    at.query_params.update(first)
-    assert address(healthy(at.run())) == second
 
 
 def test_back_to_where_one_looked_moves_the_cell_alone():

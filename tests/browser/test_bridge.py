@@ -227,18 +227,6 @@ def test_a_pointer_and_keys_in_a_small_matrix(open_demo):
     laid_out_anew(page, 700, 1200)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("by", "block"), sample_of([("group", "4, 1"), ("row", "4"), ("tensor", "the whole tensor")], 1)
-)
-def test_a_pointer_in_a_large_matrix(open_demo, by, block):
-    page = open_demo(f"n=256&by={by}", width=1920, height=900)
-    the_arrangement_follows_the_width(page, "row")
-    the_card_tells_the_cell_in_each_panel(page, block)
-    clicks_tell_the_exact_cell_in_each_panel(page, 256)
-    zoom_is_one_for_all_panels_kept_over_a_data_change_and_dropped_with_the_tensor(page, 256)
-
-
 def test_what_is_drawn_while_the_data_and_the_zoom_change(open_demo):
     page = open_demo("n=32", width=760, height=900)
     the_arrangement_follows_the_width(page, "grid")

@@ -351,15 +351,3 @@ def try_controls(page, server, choices):
         the_server_agrees(page, at_once)
         apart = [np.abs(now - then).max() for now, then in zip(panels(page), pixels, strict=True)]
         assert max(apart) <= NEAR, (key, apart)
-
-
-@pytest.mark.nightly
-def test_a_finger_s_choices_reach_the_server(url, new_page):
-    """A click that is repeated after a touch is none for the page's buttons: each tap was lost."""
-    page = opened(new_page(390, 844, touch=True), url, **{**opening().written(), "lang": "en"})
-    page.locator("[data-field=settings] button").tap()
-    page.locator("[data-field=mode] label", has_text="asymmetric").tap()
-    page.wait_for_function("location.search.includes('asymmetric')")
-    # It stands in the middle of its slider.
-    page.locator("[data-field=bits] input").tap()
-    page.wait_for_function("location.search.includes('int5')")

@@ -10,19 +10,16 @@ from quantviz.browser import read_script
 from quantviz.teaching.lessons import all_steps, lessons
 from quantviz.teaching.lessons.finger import AXES, axis_of
 from quantviz.teaching.lessons.model import HERE
-from tests.helpers import ROOT
 from tests.helpers.addresses import go
 from tests.helpers.browser import (
     NOTE_SHIFTS,
     box,
     resize,
-    server,
     shifts,
     unmoved,
     violations,
     wait_idle,
 )
-from tests.helpers.picture import KEEP_WRITTEN, written_digits
 from tests.helpers.sample import sample_of
 
 PANELS = ".st-key-lesson_panels"
@@ -95,27 +92,19 @@ ANSWER_IS = """place => [...document.querySelectorAll(".st-key-cell_answer input
 
 
 @pytest.mark.nightly
-def test_a_cell_is_answered_by_a_click_on_a_cold_server(new_page, tmp_path):
-    """Two first visitors of a process at once, as in a class: neither is told that the page was not found."""
-    with server(ROOT / "app.py", tmp_path / "log") as cold:
-        pages, sent = [new_page(), new_page()], []
-        pages[1].on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
-        for page in pages:
-            page.goto(cold + at("per_group", 1, lang="en"), wait_until="commit")
-        for page in pages:
-            drawn(page)
-            page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")
-            dragged_by_keys(page, "group", "ArrowLeft", 1)
-        hovering_tells_only_what_is_open(pages[0])
-        what_is_left_says_nothing_at_the_address_gone_back_to(pages[1], sent)
-        for page in pages:
-            answered_by_click(page, *largest_value())
-            page.locator("[data-field=commit] button").click()
-            page.wait_for_function("document.querySelector('.qv-rule')")
-        drawn(pages[0])
-        pages[0].mouse.move(*cell_at(pages[0], 1, 1))
-        pages[0].wait_for_function("document.querySelector('.qv-card').innerText.includes('error')")
-        assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
+def test_a_cell_is_answered_by_a_click(new_page, url):
+    page, sent = new_page(), []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    opened(page, url, "per_group", 1, lang="en")
+    dragged_by_keys(page, "group", "ArrowLeft", 1)
+    hovering_tells_only_what_is_open(page)
+    what_is_left_says_nothing_at_the_address_gone_back_to(page, sent)
+    answered_by_click(page, *largest_value())
+    page.locator("[data-field=commit] button").click()
+    page.wait_for_function("document.querySelector('.qv-rule')")
+    drawn(page)
+    page.mouse.move(*cell_at(page, 1, 1))
+    page.wait_for_function("document.querySelector('.qv-card').innerText.includes('error')")
 
 
 def hovering_tells_only_what_is_open(page):
@@ -193,19 +182,6 @@ def a_step_has_room(page):
         assert menu.bottom <= box(page, ".st-key-lesson_contents").top <= menu.bottom + 40
 
 
-def digits_of_the_picture(page):
-    """The sizes in pixels of the digits in a lesson's cells and at their edges, on its ruler and its plot."""
-    return page.evaluate(
-        """() => {
-            return [...document.querySelectorAll(".st-key-lesson_picture svg text")]
-                // A panel's title may be smaller than its digits, rather than lack words.
-                .filter((text) => text.getBoundingClientRect().width && !text.closest(".annotation"))
-                .filter((text) => /\\d/.test(text.textContent))
-                .map((text) => parseFloat(getComputedStyle(text).fontSize));
-        }"""
-    ) + written_digits(page)
-
-
 #: By how many pixels the page, or a part of a projected step, is higher or wider than its place.
 CUT_OFF = """() => {
     const parts = [...document.querySelectorAll("[data-testid=stMain], .st-key-lesson_step > div > div")];
@@ -220,8 +196,6 @@ def a_step_is_on_one_screen(page):
     for button in page.locator(":is([data-field=commit], .st-key-lesson_next) button:visible").all():
         place = button.bounding_box()
         assert place["y"] + place["height"] <= 720
-    # A canvas has whole pixels, so its scale is not quite what was asked for. Some dials show no digit.
-    assert min(digits_of_the_picture(page), default=28) >= 27.9
 
 
 def a_projector_shows_the_picture_and_the_question(page):
@@ -339,42 +313,37 @@ def two_pages_of_a_browser_lose_nothing_of_each_other(one, url):
     two.get_by_role("button", name="My progress (2)").wait_for()
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    "broken",
-    sample_of(
-        [
-            "Object.defineProperty(window, 'localStorage', "
-            "{ get() { throw new DOMException('no', 'SecurityError'); } })",
-            "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }",
-        ],
-        1,
+#: A browser that keeps nothing, one that is full, and what another program has left: what is said, and how
+#: many answers are kept then.
+BROKEN = [
+    (
+        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('no'); } })",
+        "does not let the page keep your answers",
+        0,
     ),
-)
-def test_a_browser_that_keeps_nothing_says_so_and_the_lesson_works(new_page, url, broken):
+    (
+        "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }",
+        "does not let the page keep your answers",
+        0,
+    ),
+    *(
+        (f"localStorage['quantviz.teaching.lessons.v1'] ??= {stored}", "These answers", 1)
+        for stored in ("'{'", "'null'", "'x'.repeat(300_000)")
+    ),
+]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("broken", "said", "count"), sample_of(BROKEN, 2))
+def test_a_browser_that_cannot_keep_answers_says_so_and_the_lesson_works(new_page, url, broken, said, count):
     page = new_page()
     page.add_init_script(broken)
     opened(page, url, "range_to_grid", 3, lang="en")
-    commit_number(page, "3.58")
-    page.get_by_text("does not let the page keep your answers").first.wait_for()
-    expect(page.locator(".st-key-lesson_question")).to_contain_text("Right")
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    "stored",
-    sample_of(["{", "null", '{"quantviz": "lessons", "version": 9, "answers": []}', "x" * 300_000], 1),
-)
-def test_what_another_program_left_in_the_browser_stops_nothing(new_page, url, stored):
-    page = new_page()
-    page.goto(f"{url}/_stcore/health")
-    page.evaluate("stored => localStorage.setItem('quantviz.teaching.lessons.v1', stored)", stored)
-    opened(page, url, "range_to_grid", 3, lang="en")
-    page.get_by_text("These answers").wait_for()
+    page.get_by_text(said).first.wait_for()
     drawn(page)  # the page that says so comes after the first, and takes the place of all its fields
     commit_number(page, "3.58")
-    page.wait_for_function("localStorage.getItem('quantviz.teaching.lessons.v1').includes('3.58')")
-    assert len(kept(page)) == 1
+    expect(page.locator(".st-key-lesson_question")).to_contain_text("Right")
+    assert count == 0 or len(kept(page)) == count
 
 
 def answers_are_cleared_for_the_next_learner(page):
@@ -793,7 +762,6 @@ def a_wall_has_room_for_what_was_committed(page):
 )
 def test_a_projector(new_page, url, room, theme):
     page = new_page(1280, 720, theme)
-    page.add_init_script(KEEP_WRITTEN)
     opened(page, url, "range_to_grid", 7, lang="en", k="projector")
     a_projector_shows_the_picture_and_the_question(page)
     a_step_is_on_one_screen(page)

@@ -1,6 +1,5 @@
 """The page that `quantviz runs` writes of a model and its quantized one: from the file, offline."""
 
-import math
 import re
 
 import numpy as np
@@ -13,7 +12,6 @@ from quantviz.cli import quantviz
 from quantviz.figures.numbers import number
 from quantviz.figures.raster import coloured
 from quantviz.figures.theme import THEMES, one_sided
-from tests.helpers.minilm_runs import numpys_numbers, write_minilm_runs
 from tests.helpers.onnx_pair import drawn, write_onnx_pair
 
 #: Width × height of each panel's picture, and the colours of its pixels as numbers.
@@ -105,40 +103,4 @@ def test_the_page_of_a_quantized_onnx_model_shows_numpys_numbers_offline(new_pag
         assert len(np.unique(drawn_pixels[0].reshape(-1, 3), axis=0)) > 10
         for width in (390, 820, 1366, 1920):
             page.set_viewport_size({"width": width, "height": 844 if width == 390 else 625})
-            assert not page.evaluate(WIDE), (theme, width)
-
-
-@pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_page_of_minilms_own_weights_shows_numpys_numbers_offline(new_page, tmp_path):
-    runs = ("int8", "int4")
-    folder = write_minilm_runs(tmp_path, runs)
-    files = [str(folder / f"{name}.safetensors") for name in ("float", *runs)]
-    done = CliRunner().invoke(quantviz, ["runs", *files, "-o", str(folder / "report.html")])
-    assert done.exit_code == 0, done.output
-    page = opened_offline(new_page, folder / "report.html")
-
-    # After the operation and the shape come three numbers of each run.
-    rows = {row[0]: row[3:] for row in page.evaluate(ROWS)}
-    for at, run in enumerate(runs):
-        expected = numpys_numbers(folder, run)
-        assert rows.keys() == expected.keys()
-        for name, (sqnr, cosine, far) in expected.items():
-            cells = rows[name][3 * at : 3 * at + 3]
-            if math.isinf(sqnr):
-                assert cells[0] == "="
-            else:
-                assert [float(cell) for cell in cells] == [
-                    pytest.approx(sqnr, abs=0.051),
-                    pytest.approx(cosine, abs=5.1e-6),
-                    pytest.approx(far, rel=5.1e-3),
-                ], name
-        worst = min(expected, key=lambda name: expected[name][0])
-        assert page.get_by_role("heading", name=f"{run}: the worst tensor, {worst}").is_visible()
-    page.wait_for_function(DRAWN)
-    assert [each["shown"] > 50 for each in page.evaluate(PICTURES)] == [True] * 8
-    for theme in ("light", "dark"):
-        page.emulate_media(color_scheme=theme)
-        for width in (390, 1366):
-            page.set_viewport_size({"width": width, "height": 625})
             assert not page.evaluate(WIDE), (theme, width)
