@@ -123,28 +123,6 @@ def test_a_choice_of_another_tensor_changes_nothing(folder, key, stale):
 # ---- what axes are called -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "matrix", "english", "chinese"),
-    [
-        ("linear", False, "row, column", "每一行, 每一列"),
-        ("stft", False, "axis 0, axis 1, axis 2", "轴 0 的每一个, 轴 1 的每一个, 轴 2 的每一个"),
-        ("stft", True, "row, column", "每一行, 每一列"),
-        (
-            "stem",
-            False,
-            "output channel (axis 0), input channel (axis 1), axis 2, axis 3",
-            "每个输出通道（轴 0）, 每个输入通道（轴 1）, 轴 2 的每一个, 轴 3 的每一个",
-        ),
-        ("stem", True, "output channel (axis 0), column", "每个输出通道（轴 0）, 每一列"),
-    ],
-)
-def test_the_strip_calls_axes_by_the_rule(folder, name, matrix, english, chinese):
-    for language, words in (("en", english), ("zh", chinese)):
-        offered = controls(opened(t=form(source(name, matrix=matrix)), lang=language))["granularity"]
-        axes = [word for key, word, *_ in offered["choices"] if key.startswith(("row", "column", "axis"))]
-        assert ", ".join(axes) == words
-
-
 @pytest.mark.parametrize("matrix", [False, True])
 def test_one_word_is_one_axis(folder, matrix):
     """The strip, the recipe, the sentence of the scheme and the number below the SQNR mean the same axis by

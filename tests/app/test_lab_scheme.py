@@ -135,19 +135,6 @@ def test_each_recipe_sets_everything_and_is_recognized(monkeypatch):
     assert address(at)["s"] == "int4,symmetric,per_tensor,min_max,course"
 
 
-@pytest.mark.nightly
-def test_each_format_can_be_chosen():
-    at = opened(t="normal(rows=2,cols=8)", s="int4,asymmetric,per_channel,min_max,course")
-    for name, fmt in qv.FORMATS.items():
-        if fmt.family != "integer":
-            mode = "asymmetric" if fmt.kind == "integer" else "symmetric"
-            assert address(healthy(act(at, format=name)))["s"].startswith(f"{name},{mode},per_channel")
-    for sign, bits in itertools.product(("signed", "unsigned"), (1, 2, 16)):
-        act(at, format=f"integer_{sign}", bits=bits)
-        fmt = qv.FORMATS[qv.Scheme.parse(address(healthy(at))["s"]).format]
-        assert (fmt.family, fmt.bits, fmt.signed) == ("integer", bits, sign == "signed")
-
-
 def with_rules(at):
     """The list of rules opened: AppTest knows no popovers, and each run closes it again."""
     at.session_state["rules"] = True

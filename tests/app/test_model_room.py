@@ -145,16 +145,6 @@ def test_salient_channels_have_their_cost():
     assert "scaled × 4: largest inputs" in table
 
 
-def test_a_state_is_its_address():
-    for form in offered_chains()[1:]:
-        places = ("rel_out", "mix", 3, 1, "carries", "rel_out")
-        state = ModelState(2, "g32", form, "int8_token", "int4", "model.layers.0.fc2", *places)
-        link = CheckpointsState("model:character", model=state).written()
-        assert len(link) == 13
-        assert CheckpointsState.read(link) == (CheckpointsState("model:character", model=state), ())
-    assert ModelState().written() == {}
-
-
 def test_the_states_that_the_lessons_lead_to_are_addresses_of_their_pages():
     for page, parameters in STATES.values():
         if page == PAGE:

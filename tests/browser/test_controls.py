@@ -10,8 +10,8 @@ from PIL import Image
 from quantviz.lab.state import opening
 from quantviz.schemes.calibration import Percentile
 from quantviz.sources.typed import Typed
-from tests.helpers.browser import choice_of, press, wait_idle
-from tests.helpers.picture import opened
+from tests.helpers.browser import TWO_FRAMES, choice_of, press, wait_idle
+from tests.helpers.picture import middle, opened
 
 #: A control by its key, and the choice in a list or a row; none for a button.
 CHOICES = (
@@ -55,11 +55,6 @@ SHOWN = """() => {
         frames: [...document.querySelectorAll(".qv-mark")].map((each) => each.outerHTML),
     };
 }"""
-CELL = """([row, col]) => {
-    const { gd } = window.__quantviz.bridges.get("panels"), { xaxis, yaxis } = gd._fullLayout;
-    const { left, top } = gd.getBoundingClientRect();
-    return [left + xaxis._offset + xaxis.l2p(col), top + yaxis._offset + yaxis.l2p(row)];
-}"""
 #: The panels on the screen with all pixels that they have a share in.
 PANELS = """() => {
     const { gd } = window.__quantviz.bridges.get("panels"), { left, top } = gd.getBoundingClientRect();
@@ -92,7 +87,6 @@ NOTE_TABS = """() => {
 WITH_NAN = Typed((*np.linspace(-1, 1, 62).round(3), np.nan, np.inf), (8, 8))
 #: How far two pixels of one colour may lie apart: plotly rounds its colours in another way.
 NEAR = 4
-TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 #: Whether a hand is found by its chart: while it waits for its sentence, with nothing to show; then; and once
 #: it was taken off the page. And the errors meanwhile.
 WAITING_FOR_ITS_SENTENCE = """async () => {
@@ -181,7 +175,7 @@ def choose(page, server, key, words):
 
 def select(page, server, row, col):
     """What is shown right after a click on a cell, while the server is silent."""
-    x, y = page.evaluate(CELL, [row, col])
+    x, y = middle(page, 0, row, col)
     with server.silent():
         page.mouse.click(x, y)
         page.mouse.move(2, 2)

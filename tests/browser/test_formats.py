@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import TimeoutError
 
 from tests.helpers.addresses import go
-from tests.helpers.browser import wait_idle
+from tests.helpers.browser import wait_idle, wait_link
 from tests.helpers.sample import sample_of
 
 DRAWN = ".st-key-formats_line .js-plotly-plot .scatterlayer"
@@ -85,9 +85,9 @@ def what_is_on_the_first_screen_can_be_pressed(page):
         press(page, value, row)
     # A row of the table, and a bit.
     page.locator('.qv-codes tr[data-code="13"]').click()
-    page.wait_for_function("new URLSearchParams(location.search).get('x') === '-3'")
+    wait_link(page, "x", "-3")
     page.locator(".st-key-formats_bit_sign_3 button:visible").first.click()
-    page.wait_for_function("new URLSearchParams(location.search).get('x') === '3'")
+    wait_link(page, "x", "3")
 
 
 def the_chosen_row_is_in_view_on_a_phone(page):
@@ -152,17 +152,17 @@ def a_hand_moves_the_number_on_the_ruler(page):
     page.mouse.down()
     page.mouse.move(x + 1.4 * step, y, steps=3)
     page.mouse.up()
-    page.wait_for_function("new URLSearchParams(location.search).get('x').startsWith('3.9')")
+    wait_link(page, "x", "3.9", within=True)
     page.wait_for_function("document.querySelector('.qv-reading').innerText.endsWith('= 4')")
     wait_idle(page)
     assert page.evaluate(BITS) == "0110"
     # Keys go on from there, and the focus stays when the page has answered.
     dot.press("End")
-    page.wait_for_function("new URLSearchParams(location.search).get('x') === '8'")
+    wait_link(page, "x", "8")
     wait_idle(page)
     assert page.evaluate(BITS) == "0111"
     dot.press("Home")
-    page.wait_for_function("new URLSearchParams(location.search).get('x') === '-8'")
+    wait_link(page, "x", "-8")
     wait_idle(page)
     assert page.evaluate(BITS) == "1111"
     focused = "document.activeElement.closest('.st-key-formats_ruler') !== null"
@@ -177,7 +177,7 @@ def the_axis_stays_while_the_number_is_well_in_sight(page):
 
     first = ends()
     dot.press("Shift+ArrowRight")
-    page.wait_for_function("new URLSearchParams(location.search).get('x') === '2.4'")
+    wait_link(page, "x", "2.4")
     wait_idle(page)
     assert ends() == first
     dot.press("End")

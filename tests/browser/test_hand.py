@@ -21,6 +21,7 @@ from tests.helpers.browser import (
     held,
     mouse,
     wait_idle,
+    wait_link,
 )
 from tests.helpers.picture import RANGES, address, drawn, middle, opened
 from tests.helpers.sample import sample_of
@@ -53,13 +54,6 @@ def ready(page):
     drawn(page)
     page.wait_for_selector("[data-handle]")
     wait_idle(page)
-
-
-def wait_link(page, part, begins):
-    page.wait_for_function(
-        "([part, begins]) => new URLSearchParams(location.search).get(part).includes(begins)",
-        arg=[part, begins],
-    )
 
 
 def drag_end(page, dx, handle="hi"):
@@ -183,7 +177,7 @@ def the_panels_under_the_hand_are_those_that_the_server_then_draws(page):
     during = page.evaluate(CELLS)
     assert during != before
     next(drags, None)
-    wait_link(page, "s", "manual_range")
+    wait_link(page, "s", "manual_range", within=True)
     expect(page.locator("canvas.qv-painting")).to_have_count(0)
     wait_idle(page)
     assert page.evaluate("window.__quantviz.bridges.get('panels').live") is None
@@ -197,7 +191,7 @@ def the_selected_cell_is_dragged_in_xs_panel(page):
     page.mouse.move(x, y - 20, steps=4)
     page.wait_for_selector("canvas.qv-painting")
     page.mouse.up()
-    wait_link(page, "t", "edited")
+    wait_link(page, "t", "edited", within=True)
     ((cell, value),) = LabState.read(address(page))[0].source.edits
     assert cell == (2, 3)
     assert value > -1.35
@@ -247,7 +241,7 @@ def a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page):
 
 def a_range_dragged_over_several_blocks_says_that_it_sets_all(page):
     page.locator("[data-field=granularity] label:has([value=column])").click()
-    wait_link(page, "s", "per_channel(axis=1)")
+    wait_link(page, "s", "per_channel(axis=1)", within=True)
     wait_idle(page)
     drags = drag_end(page, -60)
     expect(page.locator(".qv-hand-status")).to_have_text("sets all 8 blocks")
@@ -342,7 +336,7 @@ def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_p
     during = figures(page)
     assert during != before
     next(drags, None)
-    wait_link(page, "s", "manual_range")
+    wait_link(page, "s", "manual_range", within=True)
     wait_idle(page)
     state, _ = LabState.read(address(page))
     m = qv.metrics(qv.quantize(source.tensor(), state.scheme))
@@ -383,10 +377,8 @@ ONE_DATA = """() => {
 def go_to(page, state):
     """The open page at another state of the Lab, as by Back and Forward."""
     go(page, f"/lab?{urlencode({**state.written(), 'lang': 'en'})}")
-    page.wait_for_function("!new URLSearchParams(location.search).has('went')")
-    page.wait_for_function(
-        "form => new URLSearchParams(location.search).get('s') === form", arg=str(state.scheme)
-    )
+    wait_link(page, "went", None)
+    wait_link(page, "s", str(state.scheme))
     ready(page)
     page.wait_for_function(ONE_DATA)
 
@@ -423,4 +415,4 @@ def test_the_bits_in_a_phones_bar_follow_the_finger(url, new_page):
     # All four teeth are in view, that of −2 too, beyond all values; the one of 0 has no handle.
     expect(page.locator("[data-handle^='tooth']")).to_have_count(3)
     slider.evaluate("(input) => input.dispatchEvent(new Event('change'))")
-    wait_link(page, "s", "int2,")
+    wait_link(page, "s", "int2,", within=True)

@@ -16,30 +16,22 @@ from quantviz.lab.state import opening
 from quantviz.sources import Builtin
 from quantviz.ui.shell import streamlit_private
 from tests.helpers.addresses import go
-from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, box, click_until, resize, wait_idle
-from tests.helpers.picture import address, drawn, opened
+from tests.helpers.browser import (
+    IN_ADDRESS,
+    LOOKS_AFTER_A_RESIZE,
+    box,
+    click_until,
+    resize,
+    wait_idle,
+    wait_link,
+)
+from tests.helpers.picture import address, drawn, middle, opened
 from tests.helpers.sample import sample_of
-
-#: Whether a part of the link has a value.
-IS_IN_LINK = "([name, value]) => new URLSearchParams(location.search).get(name) === value"
 
 
 def wait_address(page, name, value):
-    page.wait_for_function(IS_IN_LINK, arg=[name, value])
+    wait_link(page, name, value)
     wait_idle(page)
-
-
-#: Where the middle of a cell is on the screen.
-CELL = """([panel, row, col, chart]) => {
-    const gd = document.querySelector(`.st-key-${chart} .js-plotly-plot`), n = panel ? panel + 1 : "";
-    const x = gd._fullLayout["xaxis" + n], y = gd._fullLayout["yaxis" + n];
-    const box = gd.getBoundingClientRect();
-    return [box.left + x._offset + x.l2p(col), box.top + y._offset + y.l2p(row)];
-}"""
-
-
-def cell_at(page, panel, row, col, chart="panels"):
-    return page.evaluate(CELL, [panel, row, col, chart])
 
 
 def ranges(page, chart="panels"):
@@ -146,7 +138,7 @@ def numbers_beside_the_open_sidebar_keep_their_words(page):
 
 def a_click_on_a_cell_and_arrow_keys_choose_it(page):
     """The bridge's own tests click in all panels."""
-    page.mouse.click(*cell_at(page, 3, 5, 2))
+    page.mouse.click(*middle(page, 3, 5, 2))
     wait_address(page, "c", "5.2")
     expect(page.locator(".qv-sentence")).to_contain_text("(5, 2)")
     why = qv.explain(qv.quantize(Builtin("loud_column").tensor(), qv.Scheme("int4")), (5, 2))
@@ -238,7 +230,7 @@ def undo_and_redo_by_the_keyboard_but_not_in_a_text(page):
     # The browser's own buttons do the same, an action at a time.
     page.go_back()
     wait_address(page, "s", before)
-    page.wait_for_function("!new URLSearchParams(location.search).has('went')")
+    wait_link(page, "went", None)
     page.go_forward()
     wait_address(page, "s", after)
     # Icons have names for those who hear them.
@@ -269,7 +261,7 @@ def a_recipe_is_loaded_by_a_click(page):
     table.element_handle().wait_for_element_state("stable")
     lines = box(page, ".st-key-recipe_table canvas")
     fifth = lines.top + 29 * 4 + 50
-    click_until(page, lines.left + 120, fifth, IS_IN_LINK, ["s", str(qv.RECIPES["int8_g128"])])
+    click_until(page, lines.left + 120, fifth, IN_ADDRESS, ["s", str(qv.RECIPES["int8_g128"])])
 
 
 def the_caption_of_the_engines_compared_lies_on_nothing(page):
@@ -334,7 +326,7 @@ def it_is_drawn_as_images_and_still_exact(page):
     # What comes above the panels moves them: a place that is taken before that is another cell's.
     wait_idle(page)
     # A pixel stands for four cells, and shows the one of largest magnitude.
-    page.mouse.click(*cell_at(page, 0, 200, 31))
+    page.mouse.click(*middle(page, 0, 200, 31))
     wait_address(page, "c", "200.31")
     expect(page.locator(".qv-sentence")).to_contain_text("100")
 
@@ -342,15 +334,15 @@ def it_is_drawn_as_images_and_still_exact(page):
     page.wait_for_selector(".st-key-beside .qv-overlay .qv-mark")
     wait_idle(page)
     for chart, panel in (("beside", 2), ("panels", 0)):
-        page.mouse.move(*cell_at(page, panel, 100, 100, chart))
+        page.mouse.move(*middle(page, panel, 100, 100, chart))
         expect(page.locator(".st-key-panels .qv-cross")).to_have_count(4)
         expect(page.locator(".st-key-beside .qv-cross")).to_have_count(3)
     assert "ahead by" not in page.locator("body").inner_text()
-    page.mouse.move(*cell_at(page, 2, 200, 31, "beside"))
+    page.mouse.move(*middle(page, 2, 200, 31, "beside"))
     page.wait_for_function("document.body.innerText.includes('ahead by')")
     # A box drawn in the map is the window of all, read anew.
     page.mouse.down()
-    page.mouse.move(*cell_at(page, 2, 240, 91, "beside"), steps=4)
+    page.mouse.move(*middle(page, 2, 240, 91, "beside"), steps=4)
     page.mouse.up()
     page.wait_for_function(
         """() => ["panels", "beside"].every(chart => {
@@ -360,7 +352,7 @@ def it_is_drawn_as_images_and_still_exact(page):
     )
     wait_idle(page)
     assert ranges(page) == pytest.approx(ranges(page, "beside"))
-    page.mouse.click(*cell_at(page, 0, 210, 50, "beside"))
+    page.mouse.click(*middle(page, 0, 210, 50, "beside"))
     wait_address(page, "c", "210.50")
 
 

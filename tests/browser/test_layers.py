@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.browser import box, fingers, mouse, wait_idle
+from tests.helpers.browser import box, fingers, mouse, wait_idle, wait_link
 
 DRAWN = ".st-key-layers_picture .qv-lights .qv-mark"
 PART = """(at) => {
@@ -66,7 +66,7 @@ def move_by_hand(page, *, touch):
         page.keyboard.press("ArrowDown")
     page.locator(".qv-painting").wait_for(state="attached")
     assert page.evaluate(HAND + "return hand.shown.yHat[0]; }") != before
-    page.wait_for_function("new URLSearchParams(location.search).get('a').includes('manual_range')")
+    wait_link(page, "a", "manual_range", within=True)
     wait_for_answer(page)
     # The answer to the last of the presses: it would be a step after the drag.
     wait_idle(page)
@@ -80,19 +80,19 @@ def move_by_hand(page, *, touch):
     page.wait_for_function(HAND + "return hand.moving && hand.choice.message.kind === 'weight'; }")
     live = page.locator(numbers).all_inner_texts()
     drag("end", x + 20, y)
-    page.wait_for_function("new URLSearchParams(location.search).get('l').startsWith('changed')")
+    wait_link(page, "l", "changed", within=True)
     wait_for_answer(page)
     assert page.locator(numbers).all_inner_texts() == live
     # Each is a step that can be undone, by keys as well. An undo during the answer to another can be lost.
     wait_idle(page)
     page.keyboard.press("Control+z")
-    wait_for_parameter(page, "l", "builtin(name=loud_input)")
+    wait_link(page, "l", "builtin(name=loud_input)")
     wait_idle(page)
     page.keyboard.press("Control+y")
-    page.wait_for_function("new URLSearchParams(location.search).get('l').startsWith('changed')")
+    wait_link(page, "l", "changed", within=True)
     wait_idle(page)
     page.locator("[data-field=undo] button").click()
-    wait_for_parameter(page, "l", "builtin(name=loud_input)")
+    wait_link(page, "l", "builtin(name=loud_input)")
 
 
 def move_a_dial(page, drag):
@@ -109,14 +109,8 @@ def move_a_dial(page, drag):
     expect(words).not_to_have_text(before)
     live = words.inner_text()
     drag("end", places[-1], track.top + 22)
-    wait_for_parameter(page, "m", "smoothquant(alpha=0.8)")
+    wait_link(page, "m", "smoothquant(alpha=0.8)")
     assert words.inner_text() == live
-
-
-def wait_for_parameter(page, name, value):
-    page.wait_for_function(
-        "([name, value]) => new URLSearchParams(location.search).get(name) === value", arg=[name, value]
-    )
 
 
 @pytest.mark.parametrize(("width", "more"), [(1366, "&lang=en"), (390, "&lang=zh")])
@@ -129,19 +123,19 @@ def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, 
         "document.querySelectorAll('.st-key-layers_picture .qv-lights rect[fill-opacity]').length === 4"
     )
     page.mouse.click(*place(page, Y, 2, 3))
-    wait_for_parameter(page, "c", "2.3")
+    wait_link(page, "c", "2.3")
     page.wait_for_function("document.querySelector('[data-field=layers_token] input').value === '2'")
     # A cell of X chooses the token and the channel of a product.
     page.wait_for_selector(DRAWN, state="attached")
     wait_idle(page)
     page.mouse.click(*place(page, X, 0, 1))
-    wait_for_parameter(page, "j", "1")
-    wait_for_parameter(page, "c", "0.3")
+    wait_link(page, "j", "1")
+    wait_link(page, "c", "0.3")
     # So does a line of the table of products.
     page.wait_for_selector(".qv-products tr.qv-selected[data-channel='1']")
     wait_idle(page)
     page.locator(".qv-products tr[data-channel='3'] button").first.click()
-    wait_for_parameter(page, "j", "3")
+    wait_link(page, "j", "3")
     move_by_hand(page, touch=width < 640)
     # The picture ends where a laptop's screen does.
     if width > 640:
@@ -178,7 +172,7 @@ def test_the_first_screen_says_which_channel_is_to_blame_and_the_hand_lowers_its
     shown = "[data-qv-layer=rel_out] b, .qv-skyline p b"
     live = page.locator(shown).all_inner_texts()
     drag("end", towers.left + 300, y + 30)
-    page.wait_for_function("new URLSearchParams(location.search).get('a').includes('manual_range')")
+    wait_link(page, "a", "manual_range", within=True)
     wait_for_answer(page)
     assert page.locator(shown).all_inner_texts() == live
 
@@ -207,10 +201,7 @@ def test_steps_in_integers_follow_the_hand_as_the_server_writes_them(new_page, u
         answered = None if answer.get_attribute("data-qv-waits") is not None else answer.inner_text()
         # With kernels whose pairs may saturate it waits for the server, which may have answered by now.
         assert answered or "onednn" in more
-        page.wait_for_function(
-            "([name, word]) => new URLSearchParams(location.search).get(name).includes(word)",
-            arg=[parameter, word],
-        )
+        wait_link(page, parameter, word, within=True)
         # A table of the server, not the one that the hand wrote into.
         page.wait_for_function("!document.querySelector('.qv-integers tbody').dataset.byHand")
         wait_for_answer(page)
@@ -232,10 +223,10 @@ def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, url):
     page.mouse.move(*place(page, Y, 2.1, 2.1), steps=4)
     page.mouse.move(*place(page, Y, 3.1, 3.1), steps=4)
     page.mouse.up()
-    wait_for_parameter(page, "v", "1.4_0.4_1.4")
+    wait_link(page, "v", "1.4_0.4_1.4")
     page.wait_for_function(f"{rows} === 3")
     page.mouse.dblclick(*place(page, Y, 1, 1))
-    wait_for_parameter(page, "v", None)
+    wait_link(page, "v", None)
     page.wait_for_function(f"{rows} === 4")
     wait_idle(page)
     # Each of the two charts was drawn once, although Streamlit hands each to plotly twice.
@@ -260,4 +251,4 @@ def test_long_work_of_a_method_shows_its_share_and_is_cancelled_while_another_pa
     working.get_by_role("button", name="Cancel").click()
     page.locator(".st-key-layers_tab_cell").wait_for()
     assert working.count() == 0
-    wait_for_parameter(page, "m", None)
+    wait_link(page, "m", None)

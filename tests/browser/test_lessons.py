@@ -19,7 +19,9 @@ from tests.helpers.browser import (
     unmoved,
     violations,
     wait_idle,
+    wait_link,
 )
+from tests.helpers.picture import middle
 from tests.helpers.sample import sample_of
 
 PANELS = ".st-key-lesson_panels"
@@ -63,18 +65,6 @@ def drawn(page):
     wait_idle(page)
 
 
-#: Where the middle of a cell of x's panel is on the screen.
-CELL = """([panels, row, col]) => {
-    const gd = document.querySelector(panels + " .js-plotly-plot"), box = gd.getBoundingClientRect();
-    const { xaxis: x, yaxis: y } = gd._fullLayout;
-    return [box.left + x._offset + x.l2p(col), box.top + y._offset + y.l2p(row)];
-}"""
-
-
-def cell_at(page, row, col):
-    return page.evaluate(CELL, [PANELS, row, col])
-
-
 def largest_value():
     """Row and column of the value that the first step of the lesson on groups asks for."""
     x = lessons()["per_group"].steps[0].scenes()[HERE].result.x
@@ -82,7 +72,7 @@ def largest_value():
 
 
 def answered_by_click(page, row, col):
-    page.mouse.click(*cell_at(page, row, col))
+    page.mouse.click(*middle(page, 0, row, col, "lesson_panels"))
     page.wait_for_function(ANSWER_IS, arg=f"{row},{col}")
 
 
@@ -103,12 +93,12 @@ def test_a_cell_is_answered_by_a_click(new_page, url):
     page.locator("[data-field=commit] button").click()
     page.wait_for_function("document.querySelector('.qv-rule')")
     drawn(page)
-    page.mouse.move(*cell_at(page, 1, 1))
+    page.mouse.move(*middle(page, 0, 1, 1, "lesson_panels"))
     page.wait_for_function("document.querySelector('.qv-card').innerText.includes('error')")
 
 
 def hovering_tells_only_what_is_open(page):
-    page.mouse.move(*cell_at(page, 0, 0))
+    page.mouse.move(*middle(page, 0, 0, 0, "lesson_panels"))
     page.wait_for_function("document.querySelector('.qv-card').style.visibility === 'visible'")
     before = page.inner_text(".qv-card")
     assert "error" not in before
@@ -122,7 +112,7 @@ def what_is_left_says_nothing_at_the_address_gone_back_to(page, sent):
     wait_idle(page)
     shown, before = page.url, len(sent)
     page.evaluate("history.replaceState(history.state, '', '/lab')")
-    page.mouse.click(*cell_at(page, 0, 0))
+    page.mouse.click(*middle(page, 0, 0, 0, "lesson_panels"))
     page.wait_for_timeout(300)
     assert len(sent) == before
     page.evaluate("address => history.replaceState(history.state, '', address)", shown)
@@ -142,7 +132,7 @@ IN_LAB = "location.pathname.endsWith('/lab') && new URLSearchParams(location.sea
 
 def the_address_is_the_step_and_the_lab_opens_from_it(page):
     page.locator(".st-key-lesson_next button").click()
-    page.wait_for_function("new URLSearchParams(location.search).get('p') === '2'")
+    wait_link(page, "p", "2")
     drawn(page)
     page.get_by_role("button", name="Open in the Lab").click()
     page.wait_for_function(IN_LAB)
