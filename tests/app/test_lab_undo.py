@@ -1,40 +1,9 @@
 """Undo and redo in the Lab."""
 
-import numpy as np
 import pytest
 
-from quantviz.ui.components import tensor_cache
 from tests.helpers.controls import controls
-from tests.helpers.session import act, address, healthy, opened, panels, upload, went
-
-
-@pytest.mark.nightly
-def test_undo_finds_uploads_again(monkeypatch):
-    at = opened()
-
-    def bring(*sides):
-        for side in sides:
-            upload(at, f"{side}.npy", np.full((side, side), 0.5, dtype=np.float32))
-            assert panels(healthy(at))[0].shape == (side, side)
-
-    def go(button, *sides):
-        for side in sides:
-            act(at, button)
-            assert panels(healthy(at))[0].shape == (side, side)
-
-    bring(3, 4)
-    go("undo", 3, 8)
-    go("redo", 3, 4)
-    bring(5)
-    go("undo", 4, 3)
-    go("redo", 4, 5)
-    # Where there is no room for so many, undo reaches back as far as there are tensors: to the one that was
-    # open.
-    monkeypatch.setattr(tensor_cache, "UPLOAD_BYTES", 1)
-    bring(6)
-    go("undo", 5)
-    assert controls(at)["undo"]["disabled"]
-    go("redo", 6)
+from tests.helpers.session import act, address, healthy, opened, went
 
 
 def test_undo_and_redo_keep_the_cell_that_is_looked_at():

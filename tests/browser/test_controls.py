@@ -261,56 +261,39 @@ def a_number_that_is_typed_is_shown_at_once(page, server, key, number):
     the_server_agrees(page, at_once | {"scheme": page.evaluate(SHOWN)["scheme"]})
 
 
+#: The range in words, and its two numbers in their fields.
+TOLD_RANGE = """[document.querySelector(".st-key-range_expander summary").innerText, ...["lo", "hi"].map(
+    (name) => document.querySelector(`[data-field=range_${name}] input`)?.value ?? "")]"""
+
+
 def a_range_is_told_while_a_hand_moves_it(page, server):
-    """The server's answer changes nothing; where the hand gives up the old range is told again."""
-    told = "document.querySelector('.st-key-range_expander summary').innerText"
-    before = page.evaluate(told)
-    box = page.locator("[data-handle=hi]").bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + 12
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x - 50, y)
-    page.wait_for_function(f"{told} !== {before!r}")
-    page.keyboard.press("Escape")
-    page.wait_for_function(f"{told} === {before!r}")
-    page.mouse.up()
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x - 50, y)
-    with server.silent():
-        page.mouse.up()
-        page.evaluate(TWO_FRAMES)
-        at_once = page.evaluate(told)
-    assert at_once != before
-    assert "−" in at_once
-    page.wait_for_function("location.search.includes('manual_range')")
-    wait_idle(page)
-    assert page.evaluate(told) == at_once
-    the_fields_of_the_range_follow_a_hand(page, server)
-
-
-def the_fields_of_the_range_follow_a_hand(page, server):
-    shown = "['lo', 'hi'].map((name) => document.querySelector(`[data-field=range_${name}] input`).value)"
-    before = page.evaluate(shown)
-    hand = page.locator("[data-handle=hi]").bounding_box()
-    x, y = hand["x"] + hand["width"] / 2, hand["y"] + 12
-    for ends in ("Escape", None):
-        page.mouse.move(x, y)
-        page.mouse.down()
-        page.mouse.move(x - 20, y)
-        page.evaluate(TWO_FRAMES)
-        at_once = page.evaluate(shown)
-        assert float(at_once[1]) < float(before[1])
-        if ends:
-            page.keyboard.press(ends)
-            page.wait_for_function(f"String({shown}) === '{','.join(before)}'")
+    """In words, and in the fields of a range that was set before: the server's answer changes nothing; where
+    the hand gives up the old one is told again.
+    """
+    for way in (-50, -20):
+        before = page.evaluate(TOLD_RANGE)
+        hand = page.locator("[data-handle=hi]").bounding_box()
+        x, y = hand["x"] + hand["width"] / 2, hand["y"] + 12
+        for key in ("Escape", None):
+            page.mouse.move(x, y)
+            page.mouse.down()
+            page.mouse.move(x + way, y)
+            page.wait_for_function(f"before => String({TOLD_RANGE}) !== before", arg=",".join(before))
+            if key:
+                page.keyboard.press(key)
+                page.wait_for_function(f"before => String({TOLD_RANGE}) === before", arg=",".join(before))
+                page.mouse.up()
+        form = page.evaluate("window.__quantviz.hands.get('panels').data.scheme")
+        with server.silent():
             page.mouse.up()
-    known = page.evaluate("window.__quantviz.hands.get('panels').data.scheme")
-    with server.silent():
-        page.mouse.up()
-    page.wait_for_function("known => window.__quantviz.hands.get('panels').data.scheme !== known", arg=known)
-    wait_idle(page)
-    assert page.evaluate(shown) == at_once
+            page.evaluate(TWO_FRAMES)
+            at_once = page.evaluate(TOLD_RANGE)
+        assert "−" in at_once[0]
+        assert way == -50 or float(at_once[2]) < float(before[2])
+        page.wait_for_function("form => window.__quantviz.hands.get('panels').data.scheme !== form", arg=form)
+        wait_idle(page)
+        assert page.evaluate(TOLD_RANGE)[0] == at_once[0]
+        assert way == -50 or page.evaluate(TOLD_RANGE) == at_once
 
 
 def a_tab_is_shown_whole(page, tab, key=None):

@@ -516,20 +516,6 @@ def test_nothing_glides_for(ruler, why):
     assert not page.evaluate("demo.ruler.motion.runs")
 
 
-def test_teeth_glide_from_a_ruler_to_the_one_in_its_place(ruler):
-    page = ruler(curve=False)
-    page.evaluate(
-        """() => {
-          const { settings, host } = demo.ruler;
-          demo.ruler.close();
-          demo.ruler = new Ruler(host, settings, {});
-          demo.state.bits = 3;
-          demo.ruler.show(demo.picture(), true);
-        }"""
-    )
-    assert page.evaluate("demo.ruler.motion.runs")
-
-
 def test_what_is_clipped_piles_up_at_the_end_tooth(ruler):
     page = ruler(symmetric=False, lo=-1, hi=1, curve=False)
     clipped, values = page.evaluate(
