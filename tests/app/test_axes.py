@@ -13,10 +13,8 @@ import safetensors.torch
 import torch
 
 import quantviz as qv
-from quantviz.lab.state import LabState
 from quantviz.sources import AsMatrix, LocalTensor
 from quantviz.sources.local import FOLDER
-from quantviz.sources.typed import Typed
 from tests.helpers.code import parsed
 from tests.helpers.controls import choose, controls, words_of
 from tests.helpers.sample import sample_of
@@ -187,13 +185,3 @@ def test_an_upload_opens_as_a_matrix():
     assert (type(state(at).source), state(at).source.shape) == (AsMatrix, (2, 12))
     assert state(act(at, seen_as="axes")).source.shape == (2, 3, 2, 2)
     assert state(act(at, "undo")).source.shape == (2, 12)
-
-
-def test_a_matrix_of_a_typed_tensor_is_in_the_link():
-    typed = f"typed.{Typed(tuple(range(24)), (2, 3, 4)).to_payload()}"
-    found, problems = LabState.read({"v": "1", "t": f"as_matrix({typed})"})
-    assert (found.source.shape, problems) == ((2, 12), ())
-    for bad in (f"as_matrix({typed}))", "normal)", "", ")", typed):
-        found, problems = LabState.read({"v": "1", "t": f"as_matrix({bad}"})
-        assert problems, bad
-        assert not isinstance(found.source, AsMatrix), bad
