@@ -165,24 +165,12 @@ def a_printed_page_is_what_is_handed_out(page, link):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("theme", sample_of(["light", "dark"], 1))
-def test_a_phone_in_class(new_page, url, theme):
-    """Large letters, a lost connection and paper, on a page of the Lab."""
-    page = new_page(390, 844, theme=theme)
-    page.add_init_script(KEEP_WRITTEN)
+def test_a_phone_in_class(new_page, url):
+    """A lost connection is told, and what a hand does meanwhile is heard once it is back."""
+    page = new_page(390, 844)
     line = Line(page)
     opened(page, f"{url}/lab?lang=en")
     page.wait_for_selector(".st-key-hand canvas, .qv-ruler canvas", state="attached")
-    a_hand_goes_on_when_the_connection_is_back(page, line)
-    before = written_digits(page, awaited=True)
-    page.add_style_tag(content="html { font-size: 30px !important }")
-    # Twice the letters, twice the digits.
-    page.locator(".qv-ruler[style*='scale(2)']").wait_for()
-    wait_idle(page)
-    assert min(written_digits(page, awaited=True)) >= 1.99 * min(before)
-
-
-def a_hand_goes_on_when_the_connection_is_back(page, line):
     lost = page.locator(".qv-connection-lost:not(:empty)")
     assert lost.count() == 0
     line.lose()
