@@ -155,7 +155,7 @@ def test_a_convolutions_weight_opens_as_a_matrix_and_others_as_they_are(folder):
     for name, shape in SHAPES.items():
         act(at, folder_tensor=name)
         assert state(at).source == source(name, matrix=len(shape) == 4)
-        assert state(opened(**address(at))) == state(at)
+    assert state(opened(**address(at))) == state(at)
     # What engines group fits the matrix and not its kernels.
     assert state(act(at, recipe="q4_0")).scheme == qv.RECIPES["q4_0"]
     assert all(qv.RECIPES[name].problems(SHAPES["wide"]) for name in ("q4_0", "nvfp4", "int4_g32"))
