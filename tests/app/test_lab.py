@@ -85,24 +85,6 @@ def test_an_examples_name_and_claim_are_told_only_of_what_began_as_it():
     assert name not in at.session_state["tab_title"]
 
 
-def test_each_control_changes_the_scheme_and_the_address():
-    at = opened()
-    for chosen, scheme in (
-        ({"bits": 8}, "int8,symmetric,per_tensor"),
-        ({"mode": "asymmetric", "format": "integer_unsigned"}, "uint8,asymmetric,per_tensor"),
-        ({"granularity": "column"}, "uint8,asymmetric,per_channel(axis=1)"),
-        ({"granularity": "group"}, "uint8,asymmetric,per_group("),
-        ({"group_size": 2, "group_axis": 0}, "uint8,asymmetric,per_group(size=2,axis=0)"),
-        ({"granularity": "block"}, "uint8,asymmetric,per_block("),
-        ({"block_rows": 8}, "uint8,asymmetric,per_block(rows=8,cols=4)"),
-        ({"granularity": "flat"}, "uint8,asymmetric,flat("),
-        ({"flat_size": 16, "flat_strided": True}, "uint8,asymmetric,flat(size=16,strided=true)"),
-    ):
-        act(at, **chosen)
-        assert address(at)["s"].startswith(scheme), address(at)["s"]
-    assert np.array_equal(panels(healthy(at))[1], result(at).q.numpy())
-
-
 def test_each_range_starts_from_the_one_in_force():
     at = opened()
     before = panels(at)[1]

@@ -150,20 +150,6 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("button", "large"),
-    [("group", qv.PerGroup(128, -1)), ("block", qv.PerBlock(128, 128)), ("flat", qv.Flat(64))],
-)
-def test_blocks_of_a_layer_begin_as_large_as_they_usually_are(monkeypatch, button, large):
-    def begun():
-        at = act(opened(t="normal(rows=256,cols=384)", s=SCHEME), granularity=button)
-        return state(at).scheme.granularity
-
-    assert begun() != large
-    monkeypatch.setattr("quantviz.lab.state.MOST_WHOLE", 1000)
-    assert begun() == large
-
-
-@pytest.mark.parametrize(
     ("granularity", "shape", "block", "words"),
     [
         (qv.PerGroup(16, axis=1), (4096, 11008), (3999, 687), "row 3999, columns 10992–11007"),
