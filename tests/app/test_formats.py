@@ -138,17 +138,6 @@ def test_quick_choices_count_once_each_in_their_order():
     assert address(at) == said
 
 
-def test_codes_that_are_no_numbers_are_in_the_address():
-    at = opened(a="float8_e4m3fn", x="448", lang="en")
-    at.button(key="formats_bit_mantissa_0").click().run()
-    assert selected(healthy(at)) == [0x7F]
-    assert address(at)["c"] == "7f"
-    assert "NaN" in body(at, 'class="qv-reading"')
-    assert selected(opened(**address(at))) == [0x7F]
-    choose(at, ("x", "1"))
-    assert "c" not in address(healthy(at))
-
-
 def test_the_overlay_and_the_view():
     at = opened(a="float8_e4m3fn", b="float8_e5m2", x="300", lang="en")
     said = plain(body(at, 'class="qv-landings"'))
@@ -195,27 +184,6 @@ def test_the_facts_of_formats_brought_to_one_are_in_the_same_unit():
     )
     at = opened(a="float8_e4m3fn", b="none", x="0.3", n="1", lang="en")
     assert "after 1 the next would be 1.07143" in plain(body(at, "qv-end"))
-
-
-def test_the_number_keeps_its_place_when_the_formats_are_brought_to_one():
-    at = opened(a="int4", b="nf4", x="3", lang="en")
-    assert selected(at) == [3]
-    choose(at, ("to_one", "1"))
-    assert float(address(healthy(at))["x"]) == 3 / 7
-    assert selected(at) == [3]
-    # A bit of the code: it is the code of the format itself.
-    at.button(key="formats_bit_integer_2").click().run()
-    assert selected(healthy(at)) == [7]
-    assert address(at)["x"] == "1"
-    choose(at, ("to_one", ""))
-    assert address(healthy(at))["x"] == "7"
-    assert selected(at) == [7]
-
-
-def test_formats_of_16_bits_are_not_brought_to_one():
-    at = opened(a="float16", b="int4", x="3", n="1", lang="en")
-    assert controls(at)["to_one"]["disabled"]
-    assert selected(at) == [land(3.0, FORMATS["float16"]).code]
 
 
 def test_beyond_the_ends_it_is_held_and_said():

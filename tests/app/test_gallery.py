@@ -132,23 +132,6 @@ def test_a_bug_is_dragged_into_view(bug, language):
     assert drawn(at, "broken")[1].any()
 
 
-def test_a_seed_is_kept_in_the_link_and_dropped_with_the_bug():
-    at = opened(bug="int8_difference_wraps", case="random", lang="en")
-    before = drawn(at, "correct")[0][0]
-    choose(at, ("seed", 7))
-    assert address(healthy(at)) == {
-        "bug": "int8_difference_wraps",
-        "case": "random",
-        "seed": "7",
-        "lang": "en",
-    }
-    seeded = drawn(at, "correct")[0][0]
-    assert not np.array_equal(seeded, before)
-    assert np.array_equal(drawn(opened(**address(at)), "correct")[0][0], seeded)
-    choose(at, ("bug", "error_sign"))
-    assert address(healthy(at)) == {"bug": "error_sign", "at": "0.01", "lang": "en"}
-
-
 def test_the_program_is_followed_at_the_farthest_cell():
     page = read(opened(bug="int8_difference_wraps", lang="en"))
     assert "x_hat = 730.08" in page
