@@ -104,6 +104,17 @@ def test_a_bad_class_setting_is_said(page):
     assert [("damaged" in each.value) for each in opened(page, k="no-q.nonsense").warning] == [True]
 
 
+@pytest.mark.parametrize(
+    ("room", "asked"),
+    [({}, {"t": "upload"}), ({"k": "lock-scheme"}, {"s": INT4.replace("int4", "int8")})],
+    ids=["what cannot be had", "what a teacher has locked"],
+)
+def test_back_changes_nothing_of(room, asked):
+    at = opened(lang="en", **room)
+    shown = address(at)
+    assert address(went(at, {**shown, **asked})) == shown
+
+
 #: Pages whose title begins with their name.
 NAMED = {
     "lab": None,

@@ -120,14 +120,6 @@ def test_an_array_without_a_dtype_asks_for_it_and_its_link_says_it(folder):
     assert value_of(again, "folder_read_as") == "float8_e4m3fn"
 
 
-def test_an_index_opens_although_its_first_shard_is_gone(folder):
-    safetensors.torch.save_file({"b": torch.full((2, 2), 3.0)}, folder / "two.safetensors")
-    (folder / "one.safetensors").symlink_to("gone")
-    index = {"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}
-    (folder / "m.safetensors.index.json").write_text(json.dumps(index))
-    assert shown(at_file("m.safetensors.index.json")).name == "b"
-
-
 @pytest.fixture
 def shapes(tmp_path, monkeypatch):
     tensors = {
@@ -167,16 +159,3 @@ def test_a_tensor_without_axes_or_values_is_refused_in_one_sentence(shapes, form
     assert REFUSED[name] in error.value.replace("\\", "")
     assert "our side" not in error.value
     assert at.session_state["lab_state"].now == before
-
-
-def test_a_scheme_comes_back_with_a_tensor_that_it_fits(shapes):
-    at = under(act(at_file("m.safetensors"), folder_tensor="fc"), Q4_0)
-    act(at, folder_tensor="b3")
-    fitted = healthy(at).session_state["lab_state"].now.scheme
-    assert not fitted.problems((2, 5, 6))
-    assert fitted.granularity.axis == -1
-    said = "A tensor of 2 × 5 × 6 cannot have one scale for each group of 32"
-    assert said in told(at, "caption")
-    act(at, folder_tensor="fc")
-    assert str(healthy(at).session_state["lab_state"].now.scheme) == Q4_0
-    assert "cannot have" not in told(at, "caption")

@@ -62,11 +62,6 @@ def test_jumps_find_the_worst(at, x):
     assert state(jump(at, "worst_block")).cell[0] == 271
 
 
-def test_looking_around_is_no_step_to_undo(at):
-    jump(act(at, bits=8), "largest_value")
-    assert state(act(at, "undo")).scheme.format == "int4"
-
-
 def test_the_window_by_numbers_and_in_the_link(at):
     for name, value in (("height", 20), ("width", 30), ("top", 299)):
         choose(at, (f"view_{name}", value))
