@@ -6,10 +6,11 @@ import itertools
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 from quantviz.text import languages, text
 from tests.helpers.addresses import go
-from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, resize, server, wait_idle
+from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, box, resize, server, violations, wait_idle
 from tests.helpers.pages import APP, PAGES, address, shown
 from tests.helpers.sample import sample_of
 
@@ -183,3 +184,38 @@ def test_there_is_room_for_larger_letters_on_a_phone(new_page, url):
     for name, language in visited(page, url, sample_of(itertools.product(PAGES, languages()), 2)):
         wait_idle(page, LOOKS_AFTER_A_RESIZE)
         has_room(page, 560, name, language)
+
+
+#: Pages on paper.
+PRINTED = {
+    "lab": "lab?lang=en",
+    "lesson": "lessons?l=symmetric&p=1&lang=en&k=shown",
+    "model": "checkpoints?f=model:character_twin&bits=6&lang=en",
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "theme"), sample_of(itertools.product(PRINTED, ("light", "dark")), 4))
+def test_a_page_is_printed_whole_in_black_on_white(new_page, url, name, theme):
+    page = new_page(theme=theme)
+    page.goto(f"{url}/{PRINTED[name]}")
+    page.locator(".stPlotlyChart .main-svg").first.wait_for()
+    wait_idle(page)
+    # What a printer does: its own event, its own style, and a page as wide as A4 less its margins.
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print", color_scheme=theme)
+    assert violations(page) == []
+    page.set_viewport_size({"width": 703, "height": 1000})
+    for gone in ("[data-testid=stSidebar]", "[data-testid=stHeader]", "[data-testid=stButton]"):
+        assert page.locator(f"{gone}:visible").count() == 0, gone
+    for each in page.locator("[data-testid=stMain] :is(h1, .stPlotlyChart, .qv-rule):visible").all():
+        place = box(each)
+        assert 0 <= place.left < place.right <= 703, each
+    # White in the negative is black on paper.
+    negative = "invert(1) hue-rotate(180deg)" if theme == "dark" else "none"
+    for part, style, value in (
+        ("[data-testid=stMain]", "overflow", "visible"),
+        ("[data-testid=stApp]", "background-color", "rgb(255, 255, 255)"),
+        (".stPlotlyChart", "filter", negative),
+    ):
+        expect(page.locator(part).first).to_have_css(style, value)

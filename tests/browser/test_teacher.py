@@ -53,30 +53,6 @@ def test_the_projector_is_read_from_the_back(new_page, url, language, theme):
     page.wait_for_selector("[data-testid=stSidebar]:visible")
 
 
-@pytest.mark.nightly
-def test_a_dark_lab_is_printed_whole_in_black_on_white(new_page, url):
-    page = opened(new_page(theme="dark"), f"{url}/lab?lang=en")
-    drawn(page)
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    page.emulate_media(media="print", color_scheme="dark")
-    width, ruler = page.evaluate(
-        """() => {
-            const { width, zoom } = document.querySelector(".st-key-panels .stPlotlyChart").style;
-            const block = getComputedStyle(document.querySelector("[data-testid=stMainBlockContainer]"));
-            const printed = getComputedStyle(document.documentElement).getPropertyValue("--qv-printed");
-            const edge = parseFloat(block.paddingLeft) + parseFloat(block.paddingRight);
-            return [parseFloat(width) * zoom + edge, printed];
-        }"""
-    )
-    # A page is as wide as A4 less its margins.
-    assert width <= 703, "the last column is cut off"
-    negative = "invert(1) hue-rotate(180deg)"
-    assert ruler == negative
-    expect(page.locator(".st-key-panels .stPlotlyChart")).to_have_css("filter", negative)
-    # White in the negative is black on paper.
-    expect(page.locator(".st-key-panels .annotation-text").first).to_have_css("fill", "rgb(255, 255, 255)")
-
-
 def own_address():
     """This machine's address in its network; none where it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
