@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 import quantviz as qv
-from quantviz.lab.controls import CONTROLS, granularities
+from quantviz.lab.controls import CONTROLS, calibrations, granularities, with_calibration
 from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES
 
@@ -81,3 +81,27 @@ def test_blocks_of_a_layer_begin_as_large_as_they_usually_are(monkeypatch, butto
     assert chosen(state, "granularity", button).scheme.granularity != large
     monkeypatch.setattr("quantviz.lab.state.MOST_WHOLE", 1000)
     assert chosen(state, "granularity", button).scheme.granularity == large
+
+
+#: What int4 under the notebooks' convention is refused with.
+REFUSED = {
+    "symmetric": {"hqq"},
+    "asymmetric": {"abs_mean", "mse_modelopt", "entropy_tensorrt", "percentile_modelopt", "octav", "hqq"},
+}
+
+
+@pytest.mark.parametrize("mode", qv.MODES)
+@pytest.mark.parametrize("tensor", ["normal(rows=6,cols=16)", "builtin(name=course_3x3)"])
+def test_every_calibration_is_chosen_and_its_link_opens_it_again(tensor, mode):
+    state, refused = state_of(f"int4,{mode},per_tensor,min_max,course", tensor), set()
+    for name in calibrations(state):
+        try:
+            known = {"lo": -1.0, "hi": 2.0, "scale": 0.5, "zero_point": 0}
+            now = state.with_scheme(with_calibration(state, name, known))
+            qv.quantize(now.source.tensor(), now.scheme)
+        except qv.QuantVizError:
+            refused.add(name)
+            continue
+        assert (now.scheme.calibration.id, now.scheme.mode) == (name, mode)
+        assert LabState.read(now.written()) == (now, ())
+    assert refused == REFUSED[mode]
