@@ -27,8 +27,8 @@ PAGES = {
     "lab": Page(None, {"t": "builtin(name=picture)", "s": INT4}, ("bits", "8"), {"s": INT9}, ("int9",)),
     "layers": Page(
         "pages/explore/layers.py",
-        {"l": "builtin(name=loud_input)", "w": "int4_per_row", "a": "none"},
-        ("layers_weights", "int8_per_row"),
+        {"l": "builtin(name=loud_input)", "w": "int4_per_row", "a": "int8_per_row"},
+        ("layers_inputs", "none"),
         {"l": "builtin(name=nothing)", "w": "int9"},
         ("the layer", "the scheme of the weights"),
     ),
