@@ -107,8 +107,7 @@ def test_a_scale_by_hand_has_the_zero_point_that_the_engine_has():
     assert address(healthy(at))["s"].startswith("nf4,symmetric,flat(size=32),given(scale=")
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_what_is_stored_is_told_for_every_recipe(language):
+def test_what_is_stored_is_told_for_every_recipe():
     """The tile's parts add up to its number."""
     state, _ = LabState.read({"t": "normal(rows=4,cols=256)", "c": "0.0"})
     x = torch.randn(4, 256, generator=torch.Generator().manual_seed(0))

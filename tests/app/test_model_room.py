@@ -39,7 +39,6 @@ def test_the_page_says_what_a_run_gives():
         assert each in said
     fitting = fitting_chains(scheme_of_bits(3), None)
     assert len(words_of(at, "models_method")) == len(fitting) < len(offered_chains())
-    assert address(healthy(act(at, "models_save")))["method"] == "gptq"
     act(at, models_part="depth", models_bits=16)
     assert {"bits": "16", "part": "depth"}.items() <= address(healthy(at)).items()
 
@@ -78,6 +77,7 @@ def test_the_adder_shows_its_sums_and_what_a_method_or_a_layer_costs():
     said = bodies(healthy(act(at, "models_save")), "qv-sums")[0]
     assert right not in said
     assert f"Rounding to nearest: {found.right}" in said
+    assert address(at)["method"] == "gptq"
     name = "model.layers.1.fc2"
     healthy(act(at, models_method="nearest", models_only=name))
     alone = qv.run("adder", ModelSchemes(own={name: LayerSchemes(scheme_of_bits(3))})).sums
