@@ -32,7 +32,7 @@ from quantviz.ui.components.controls import show_undo
 from quantviz.ui.components.drop_zone import show_drop_zone
 from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.lab.dropped_files import RUNS, DroppedFiles, dropped_files, dropped_kind
+from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, DroppedFiles, dropped_files, dropped_kind
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.long_work import read_file
@@ -55,8 +55,9 @@ def show_page() -> None:
     with actions:
         show_undo(OWNER)
         show_copy_link()
-    # The menu has it once something of one's own is open.
-    with st.sidebar if OWNER.state.chosen not in ("", EXAMPLE) or dropped_kind() else nullcontext():
+    # The menu has it once something of one's own is open: no link carries dropped files.
+    nothing = OWNER.state.chosen in ("", EXAMPLE, MODEL, CAPTURE, RUNS)
+    with nullcontext() if nothing and not dropped_kind() else st.sidebar:
         show_drop_zone()
     choices = st.container(
         key="checkpoints_choices", horizontal=True, vertical_alignment="bottom", gap="small"
