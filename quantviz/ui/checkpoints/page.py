@@ -46,6 +46,8 @@ _BETWEEN_LOOKS = 1.0
 #: Height of the report on dropped runs in pixels; it scrolls.
 _HEIGHT = 900
 _REPORT = "checkpoints_runs_report"
+#: Choices with which nothing of one's own is open, where nothing was dropped: no link carries dropped files.
+_NOTHING_OWN = ("", EXAMPLE, MODEL, CAPTURE, RUNS)
 
 
 def show_page() -> None:
@@ -55,9 +57,8 @@ def show_page() -> None:
     with actions:
         show_undo(OWNER)
         show_copy_link()
-    # The menu has it once something of one's own is open: no link carries dropped files.
-    nothing = OWNER.state.chosen in ("", EXAMPLE, MODEL, CAPTURE, RUNS)
-    with nullcontext() if nothing and not dropped_kind() else st.sidebar:
+    # The menu has it once something of one's own is open.
+    with st.sidebar if dropped_kind() or OWNER.state.chosen not in _NOTHING_OWN else nullcontext():
         show_drop_zone()
     choices = st.container(
         key="checkpoints_choices", horizontal=True, vertical_alignment="bottom", gap="small"
