@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -37,6 +36,7 @@ from quantviz.live.hand_payload import (
     small_payload,
 )
 from quantviz.live.hand_words import Looks
+from quantviz.live.plotly_script import heatmap_script
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
@@ -272,8 +272,7 @@ def _text_of(data: bytes) -> Markup:
 
 @cache
 def _plotly() -> str:
-    script = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
-    return str(_text_of(script))
+    return str(_text_of(heatmap_script().encode()))
 
 
 @cache
