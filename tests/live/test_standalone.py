@@ -9,7 +9,7 @@ import quantviz as qv
 from quantviz.analysis.study import Study
 from quantviz.lab.state import opening
 from quantviz.live.hand_words import Looks
-from quantviz.live.plotly_script import heatmap_script
+from quantviz.live.page_file import heatmap_script
 from quantviz.live.standalone import LivePage
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.formulas import HERE

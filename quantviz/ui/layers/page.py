@@ -28,6 +28,7 @@ from quantviz.ui.layers.integer_tab import show_integer
 from quantviz.ui.layers.method_tab import show_method, show_method_choice
 from quantviz.ui.layers.own_layer import refuse_large
 from quantviz.ui.layers.picture import settled, show_picture
+from quantviz.ui.layers.saved_page import offer_page
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
 from quantviz.ui.layers.words import show_finding, show_numbers, show_remedy
 from quantviz.ui.shell.imports import warm_up
@@ -81,6 +82,8 @@ def show_page() -> None:
         OWNER.amend(state)
         with finding:
             show_finding(seen, look)
+        with actions:
+            offer_page(seen, state)
         _show_layer(state, seen)
     except QuantVizError as problem:
         st.error(say_error(problem))
