@@ -17,7 +17,7 @@ from quantviz.live.standalone import LivePage
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.ui.components.lesson_place import LessonPlace
-from quantviz.ui.layers.saved_page import page_of as page_of_layer
+from quantviz.ui.layers.hand import page_of as page_of_layer
 from quantviz.ui.layers.state import seen_layer
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.saved_page import page_of

@@ -1,4 +1,6 @@
-"""How loud the input channels are, under a hand: see `quantviz.live.layer_payload`."""
+"""How loud the input channels are, under a hand, and the layer as a file that works without a server: see
+`quantviz.live`.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +11,25 @@ import streamlit as st
 from quantviz.browser.packing import pack
 from quantviz.errors import QuantVizError
 from quantviz.lab.layer_moves import moved_layer
-from quantviz.lab.layer_state import LayerState
+from quantviz.lab.layer_state import LayerPart, LayerState
 from quantviz.live.hand_words import Looks
 from quantviz.live.layer_payload import LayerHand
 from quantviz.ui.components.component import component, last_message
-from quantviz.ui.layers.picture import PICTURE
+from quantviz.ui.layers.picture import PICTURE, multiplication_of
 from quantviz.ui.layers.state import OWNER
 from quantviz.ui.shell import errors
-from quantviz.ui.shell.words import language, theme
+from quantviz.ui.shell.words import language, say, say_error, shape_text, theme
 
 if TYPE_CHECKING:
     from quantviz.layers.integer_result import IntegerResult
+    from quantviz.live.layer_page import LayerPage
     from quantviz.ui.layers.state import SeenLayer
 
 _KEY = "layers_hand"
 _SCRIPT = "layer_hand_component"
 
 
-def hand_of(seen: SeenLayer, state: LayerState) -> LayerHand:
+def _hand_of(seen: SeenLayer, state: LayerState) -> LayerHand:
     """Return the layer as a hand moves it."""
     return LayerHand(seen.result, seen.channels, state, lambda: seen.unchanged, Looks(language(), theme()))
 
@@ -51,7 +54,7 @@ def show_hand(seen: SeenLayer, state: LayerState, selected: tuple[int, int, int]
         if message is not None:
             OWNER.put(moved_layer(OWNER.state, message))
 
-    hand = hand_of(seen, state)
+    hand = _hand_of(seen, state)
     integers = _integers(seen, state) if hand.small else None
     with st.container(key="layers_knobs" if hand.small else "layers_skyline"):
         component("quantviz_layer_hand", _SCRIPT)(
@@ -72,3 +75,31 @@ def _integers(seen: SeenLayer, state: LayerState) -> IntegerResult | None:
         return None
     # The server alone has each token's own multiplier.
     return None if layer.inputs.scale.dim() else layer
+
+
+def offer_page(seen: SeenLayer, state: LayerState) -> None:
+    """Show a button that saves the layer as a page."""
+    page = page_of(seen, state)
+    st.download_button(
+        say("below.page"),
+        page.html,
+        "layer.html",
+        key="layer_to_page",
+        on_click="ignore",
+        disabled=page.problem is not None,
+        help=say("layers.hand.page_help") if page.problem is None else say_error(page.problem),
+    )
+
+
+def page_of(seen: SeenLayer, state: LayerState) -> LayerPage:
+    """Return the whole layer under the state's schemes, with its selected output, as a page."""
+    from quantviz.live.layer_page import LayerPage
+
+    cell = state.cell or seen.worst
+    channel = int(seen.products(cell).channels[0]) if state.channel is None else state.channel
+    hand = _hand_of(seen, state)
+    whole = seen.picture(LayerPart.whole(seen.result.shape), state.shown)
+    selected = (*cell, channel)
+    picture = multiplication_of(seen, state, whole, selected, hand=hand.small)
+    title = f"{state.source.title(language())} · {shape_text(seen.result.shape)}"
+    return LayerPage(hand, picture, title, selected)

@@ -23,12 +23,11 @@ from quantviz.ui.layers.cell_tab import show_cell
 from quantviz.ui.layers.channels_tab import show_channels
 from quantviz.ui.layers.choices import show_choices
 from quantviz.ui.layers.compare_tab import show_compare
-from quantviz.ui.layers.hand import show_hand
+from quantviz.ui.layers.hand import offer_page, show_hand
 from quantviz.ui.layers.integer_tab import show_integer
 from quantviz.ui.layers.method_tab import show_method, show_method_choice
 from quantviz.ui.layers.own_layer import refuse_large
 from quantviz.ui.layers.picture import settled, show_picture
-from quantviz.ui.layers.saved_page import offer_page
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
 from quantviz.ui.layers.words import show_finding, show_numbers, show_remedy
 from quantviz.ui.shell.imports import warm_up
