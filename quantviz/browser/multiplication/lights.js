@@ -34,7 +34,7 @@ export function drawLights(overlay, gd, { pixels, edges, selected, heldRows, lou
     else markLine(overlay, part, rowAxis === 0 ? row : -1, colAxis === 2 ? col : -1, all, colors);
     // The input and the weight that a hand can drag.
     if (hand && part.name !== "y")
-      markHandle(overlay, boxOf(part, [row, row + 1], [col, col + 1], 7), colors);
+      markDragged(overlay, boxOf(part, [row, row + 1], [col, col + 1], 7), colors);
   }
 }
 
@@ -77,7 +77,7 @@ function markLine(overlay, part, row, col, all, colors) {
   if (col >= 0) add(overlay, boxOf(part, all.rows, [col, col + 1], 4), { ...line, class: "qv-line" });
 }
 
-function markHandle(overlay, box, colors) {
+function markDragged(overlay, box, colors) {
   add(overlay, box, { fill: "none", rx: 2, class: "qv-handle", stroke: colors.held, "stroke-width": 2.5 });
 }
 

@@ -30,6 +30,7 @@ from quantviz.lab.attention_state import (
     AttentionState,
 )
 from quantviz.lab.layer_state import AS_IT_IS
+from quantviz.live.layer_payload import Multiplication
 from quantviz.ui.components.cell import steps_html
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import Control, choose_among, number_control, show_controls, show_undo
@@ -45,7 +46,7 @@ from quantviz.ui.layers.attention_state import (
     seen_attention,
     ways_found,
 )
-from quantviz.ui.layers.picture import Multiplication, show_multiplication
+from quantviz.ui.layers.picture import show_multiplication
 from quantviz.ui.layers.words import number_html, percent, scheme_name
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
@@ -370,7 +371,7 @@ def _show_picture(state: AttentionState, view: AttentionView) -> None:
     largest = ColourEnds(*(part.largest for part in (picture.x, picture.w, picture.y)))
     ends = ColourEnds(*state.held) if state.shown == "error" and state.held else largest
     selected = (*view.cell.place, state.channel)
-    show_multiplication(Multiplication(OWNER, picture, ends, view.shape, selected))
+    show_multiplication(OWNER, Multiplication(picture, ends, view.shape, selected))
 
 
 def _show_numbers(view: AttentionView) -> None:

@@ -39,7 +39,7 @@ from quantviz.ui.components.controls import (
 )
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.small_parts import show_page_errors
-from quantviz.ui.layers.hand import show_hand
+from quantviz.ui.layers.hand import offer_page, show_hand
 from quantviz.ui.layers.integer_tab import show_integer
 from quantviz.ui.layers.method_tab import show_method, show_method_choice
 from quantviz.ui.layers.own_layer import MORE, refuse_large, show_own_layer
@@ -197,6 +197,8 @@ def show_page() -> None:
         OWNER.amend(state)
         with finding:
             show_finding(seen, look)
+        with actions:
+            offer_page(seen, state)
         _show_layer(state, seen)
     except QuantVizError as problem:
         st.error(say_error(problem))
