@@ -27,6 +27,7 @@ COPIED = (
     ".ci",
     ".github",
     ".streamlit",
+    ".pre-commit-hooks.yaml",
     "LICENSE",
     "README.md",
     "app.py",
@@ -99,6 +100,7 @@ IN_THE_END = (
 )
 SLOWLY_IN_THE_END = (
     "tests/app/test_calibrations.py",
+    "tests/lab/test_controls.py",
     "tests/test_engines.py",
     "tests/test_imports.py",
     "tests/test_documents.py",
