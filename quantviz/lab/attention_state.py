@@ -11,7 +11,7 @@ from quantviz.lab.typed_numbers import read_number
 
 #: Heads from a file that was dropped; a link does not carry it.
 DROPPED = "upload"
-#: Built-in heads, in the order in which they are offered.
+#: Built-in heads, in the order in which they are offered, and a model with a layer.
 BUILT_IN = ("loud_mean", "loud_channel", "character_twin")
 #: The group of KIVI (arXiv 2402.02750): 32 tokens of a channel at two bits.
 KIVI = "uint2,asymmetric,per_group(size=32,axis=0),min_max,hqq"
@@ -32,6 +32,12 @@ _MOST_BASE = 1e9
 _BASE = codec(lambda form: min(max(read_number(form), 1.0), _MOST_BASE), lambda base: f"{base:g}")
 
 
+def _known_heads() -> tuple[str, ...]:
+    from quantviz.models.character_model import MODELS
+
+    return (*BUILT_IN, *MODELS, DROPPED)
+
+
 def _among(choices: tuple[str, ...]) -> Codec:
     return one_of(lambda: choices)
 
@@ -46,8 +52,10 @@ class AttentionState(PageState):
 
     page = "attention"
 
-    #: Built-in heads, or `DROPPED`; and of several in a file the name of those that are shown.
-    heads: str = field(BUILT_IN[0], link="f", codec=_among((*BUILT_IN, DROPPED)), always=True)
+    #: Built-in heads, a model that runs with one of its layers, or `DROPPED`; and of several in a file the
+    #: name of those that are shown.
+    heads: str = field(BUILT_IN[0], link="f", codec=one_of(_known_heads), always=True)
+    layer: int = field(1, link="i", codec=_NUMBER)
     name: str = field("", link="n", codec=codec())
     #: Schemes, each a recipe's id, a scheme's text form, or `AS_IT_IS`.
     keys: str = field("int4_per_row", link="k", codec=SCHEME)
