@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import onnxruntime
@@ -425,10 +426,13 @@ def test_the_steps_of_each_operator_lead_to_its_code():
         codes = [draw.integers(-128, 128, 19) for _ in of_terms]
         for arithmetic in arithmetics:
             outputs = qv.QParams(0.25, -3) if "litert" in arithmetic else qv.QParams(1 / 64, -40)
-            given = (operator, codes, of_terms, outputs)
-            found = qv.integer_operator(*given, arithmetic=arithmetic).flatten()
+            given, how = (operator, codes, of_terms, outputs), {"arithmetic": arithmetic}
+            if arithmetic == "litert_16":
+                given = (operator, [90 * codes[0]], [qv.QParams(2.0**-12)], qv.QParams(2.0**-15))
+                how["number_format"] = "int16"
+            found = qv.integer_operator(*given, **how).flatten()
             for at in (0, 17) if len(found) > 1 else (0,):
-                steps = qv.explain_operator(*given, at=at, arithmetic=arithmetic)
+                steps = qv.explain_operator(*given, at=at, **how)
                 assert (steps[-1].name, steps[-1].output) == ("q", int(found[at])), arithmetic
         assert len(found) == (1 if operator == "average" else 19)
 
@@ -461,6 +465,22 @@ def test_what_is_no_sum_or_average_is_refused():
         (
             "scales_differ",
             lambda: qv.integer_operator("concat", [[1]], [one], qv.QParams(1.0, 3), arithmetic="litert"),
+        ),
+        *(
+            (
+                "operator_of_16_bits",
+                partial(
+                    *(qv.integer_operator, "tanh", [[1]], [x], y),
+                    number_format=kind,
+                    arithmetic="litert_16",
+                ),
+            )
+            for x, y, kind in (
+                (one, one, "int16"),
+                (qv.QParams(4.0), qv.QParams(2.0**-15), "int16"),
+                (qv.QParams(1.0, 1), qv.QParams(2.0**-15), "int16"),
+                (one, qv.QParams(2.0**-15), "int8"),
+            )
         ),
         ("index_out_of_range", lambda: qv.explain_operator("softmax", [[1, 2]], [one], one, at=2)),
     ):

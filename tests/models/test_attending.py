@@ -71,7 +71,7 @@ def test_a_mean_taken_out_helps_what_the_scores_error_does_not_show():
     plain, centred = (qv.attention(q, k, keys="q4_0", options=each) for each in (None, CENTRED))
     assert (plain.kl, centred.kl) == pytest.approx((0.106, 0.0050), rel=0.03)
     assert (plain.layer_error, centred.layer_error) == pytest.approx((0.00742, 0.00737), rel=0.03)
-    as_layers = [qv.layer(each, q, "q4_0", None) for each in (k, k - k.mean(0))]
+    as_layers = [qv.layer(each, q, "q4_0", None) for each in (k, k - k.mean(0, dtype=np.float64))]
     errors = [each.cells(slice(None), slice(None)) for each in as_layers]
     by_hand = [(each.error.square().sum() / each.y.square().sum()).item() for each in errors]
     assert [plain.layer_error, centred.layer_error] == pytest.approx(by_hand, rel=1e-4)

@@ -4,6 +4,7 @@ channels.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -112,9 +113,9 @@ def state_of_head(model: str, state: ModelState) -> AttentionState:
     """Return the state of the page of attention with the head of a state, and its keys' and values' schemes,
     if they have any.
     """
-    named = {"keys": CACHES[state.cache][0], "values": CACHES[state.cache][1]}
-    schemes = {part: scheme for part, scheme in named.items() if scheme is not None}
-    return AttentionState(heads=model, layer=state.layer, head=state.head, **schemes)
+    seen = AttentionState(heads=model, layer=state.layer, head=state.head)
+    keys, values = CACHES[state.cache]
+    return dataclasses.replace(seen, keys=keys or seen.keys, values=values or seen.values)
 
 
 def _costs_of_keys(model: str) -> Iterator[str]:
