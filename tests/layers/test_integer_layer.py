@@ -11,7 +11,9 @@ import torch
 from onnx import TensorProto, helper
 
 import quantviz as qv
+from quantviz.layers.built_in import BuiltInLayer
 from quantviz.layers.integer_engines import ACTIVATIONS
+from quantviz.layers.integers_of_layer import added_input, integers_of
 from quantviz.quantization.integer_operators import OPERATORS
 from quantviz.quantization.requantizing import as_int32, factor_and_exponent, rounded_away
 from quantviz.quantization.value_to_code import fma
@@ -417,6 +419,25 @@ def test_the_steps_of_a_sum_lead_to_its_code():
         steps = qv.explain_operator("add", [[-114], [-122]], [of_a, of_b], of_sum, arithmetic=arithmetic)
         assert qv.add_codes([-114], of_a, [-122], of_b, of_sum, arithmetic=arithmetic).tolist() == [code]
         assert (steps[-1].name, steps[-1].output) == ("q", code)
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "litert_ruy"])
+def test_an_output_is_added_to_an_input_of_another_scale(engine):
+    layer = BuiltInLayer("minilm_1_attention_output").open().result("int8_per_row", "int8_per_tensor")
+    integers = integers_of(layer, engine=engine)
+    found = added_input(layer, integers, 7, 31)
+    # The scale of the sum, by hand: from the used tokens' values, with 0 in the range.
+    x_hat = layer.inputs.quantized(slice(None))[:, :256]
+    total = (integers.y + x_hat)[~layer.held_back]
+    width = total.max().clamp(min=0) - total.min().clamp(max=0)
+    assert float(found.params.scale) == pytest.approx(float(width) / 255, rel=1e-6)
+    x = (layer.inputs.study.qparams, layer.inputs.codes(slice(None)).to(torch.int32))
+    sums = qv.add_codes(
+        integers.q, integers.outputs, x[1][:, :256].contiguous(), x[0], found.params, arithmetic=engine
+    )
+    assert found.q == int(sums[7, 31])
+    assert float(found.params.scale) not in (float(integers.outputs.scale), float(integers.inputs.scale))
+    assert added_input(layer, integers_of(layer, engine="fbgemm"), 7, 31) is None
 
 
 def test_the_steps_of_each_operator_lead_to_its_code():
