@@ -12,6 +12,7 @@ from functools import cache
 
 import torch
 
+from quantviz.quantization.code_functions import CLAMP
 from quantviz.quantization.operations import NamedTensors, Operation, Operations, run_operations
 from quantviz.quantization.requantizing import FACTOR, rounded_away, scaled_twice
 
@@ -131,5 +132,5 @@ SOFTMAX_16: Operations = (
     ),
     Operation("table_inverse", "inverse = line(inverses, x)", lambda v: _looked_up("inverse", v["x"])),
     Operation("table_share", "q = (y * inverse + 2**(30 - zeros)) >> (31 - zeros)", _shares),
-    Operation("table_softmax_clamp", "q = clamp(q, 0, 2**15 - 1)", lambda v: v["q"].clamp(0, 2**15 - 1)),
+    CLAMP,
 )
