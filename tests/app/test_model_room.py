@@ -21,7 +21,7 @@ from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.lessons.page import STATES
 from tests.helpers import session
 from tests.helpers.controls import words_of
-from tests.helpers.session import act, address, bodies, chart, healthy, spec, told
+from tests.helpers.session import act, address, bodies, chart, healthy, spec
 
 PAGE = "pages/explore/checkpoints.py"
 
@@ -54,8 +54,8 @@ def test_the_head_that_is_looked_at_opens_on_the_page_of_attention():
     heads = heads_of_model("character_twin", 2)
     found = qv.attention(heads.q, heads.k, heads.v, keys, values, mask=heads.mask)
     assert short_number(found.kl) in bodies(at, "qv-large")[0]
-    at = session.opened("pages/explore/attention.py", f="adder", i="9", lang="en")
-    assert "layers 0 to 3: got 9" in told(at, "error")
+    with pytest.raises(qv.QuantVizError, match="layers 0 to 1: got 9"):
+        heads_of_model("adder", 9)
 
 
 def test_the_address_has_the_choices_before_the_run_is_done(monkeypatch):

@@ -69,9 +69,9 @@ def show_attention(chosen: str, state: ModelState) -> None:
             for field, count in counts.items()
         )
         show_controls("models_place", None, *controls, look="qv-beside")
+        st.markdown(plain(sentences(*_costs_of_keys(model), why)))
         opens = state_of_head(model, state).written()
         show_button(say("models.open_head"), "models_open_head", turn_to, _ATTENTION, opens, type="tertiary")
-        st.markdown(plain(sentences(*_costs_of_keys(model), why)))
         pictures = st.columns([3, 3, 2, 2], gap="small", vertical_alignment="bottom")
     for column, part in zip(pictures[:2], ("keys", "values"), strict=True):
         with column:
