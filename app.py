@@ -15,7 +15,7 @@ from quantviz.public_calls import inside
 from quantviz.sources.limits import Limits
 from quantviz.streaming.compiling import without_compiling
 from quantviz.ui.components.classroom_signs import follow_letters, show_room
-from quantviz.ui.components.drop_zone import WITH_DOOR, brought, show_anywhere
+from quantviz.ui.components.drop_zone import BROUGHT, WITH_DOOR, show_anywhere
 from quantviz.ui.components.in_room import begin, shown
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import dropped, errors, run_facts, tab
@@ -111,10 +111,11 @@ def show_page() -> None:
     if page is not home:  # it has it among its doors
         with unseen if page.url_path in WITH_DOOR else st.sidebar:
             show_anywhere()
-    if (files := brought()) is not None:
+    if (files := st.session_state.get(BROUGHT)) is not None:
         from quantviz.ui.drop.taking import take_brought
 
         errors.safely(take_brought)(files)
+        del st.session_state[BROUGHT]  # not before: where another message ends this run, the next opens them
     go_on()
     forget_ended_sessions(forget_unused)
     with run_queue().take(), error_boundary(), without_compiling(), inside(), importing(AHEAD):

@@ -51,6 +51,9 @@ FORGOTTEN = {
         "run python -m quantviz.teaching.lessons.thumbnails"
     ),
     f"{LESSONS}/test_plan.py::test_a_lesson_takes_about_ten_minutes[step_size]": "only those of SHORT",
+    f"{LESSONS}/test_outlines.py::test_every_lesson_of_course_2_after_the_formats_is_in_the_table": (
+        "add a row for ['step_size']"
+    ),
     "tests/test_imports.py::test_every_arrow_between_folders_is_an_allowed_one": (
         "add 'ui/glossary' to ALLOWED"
     ),
@@ -253,7 +256,7 @@ def add_alone(copy):
     layouts = "quantviz/sources/layouts/__init__.py"
     copy.changed(layouts, "    gptq,\n", "    gpt_fast,\n    gptq,\n")
     copy.listed(layouts, "LAYOUTS", listed, beside="Layout('gptq', gptq.FORMS)")
-    (lesson,) = blocks("Add a lesson", "markdown")
+    lesson, _ = blocks("Add a lesson", "markdown")
     copy.write("quantviz/teaching/lessons/en/23_step_size.md", lesson)
     copy.write("quantviz/teaching/lessons/zh/23_step_size.md", in_chinese(lesson))
     thin, _, state, shown, listed, *_ = blocks("Add a page", "python")
@@ -281,6 +284,12 @@ def follow_the_steps(copy):
     copy.listed("tests/evaluation/test_metric_formulas.py", "NAMES", '"relative_error"')
     copy.listed(f"{LESSONS}/test_lessons.py", "ORDER", '"step_size"')
     copy.changed(f"{LESSONS}/test_plan.py", 'SHORT = ("fewer_bits",)', 'SHORT = ("fewer_bits", "step_size")')
+    _, row = blocks("Add a lesson", "markdown")
+    copy.changed(
+        "quantviz/teaching/lessons/OUTLINES.md",
+        "| Qualcomm | granularity |",
+        f"{row}| Qualcomm | granularity |",
+    )
     add_picture(copy)
     *_, sample = blocks("Add a layout", "python")
     copy.listed("tests/sources/test_layouts.py", "SAMPLES", sample)

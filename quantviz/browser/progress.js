@@ -14,8 +14,8 @@ const WORDS_TO_COME =
 const PICTURE_TO_COME =
   ":is(.st-key-lesson_picture, .st-key-lesson_below) [data-testid=stSkeleton], " +
   ".st-key-lesson_panels:not([data-qv-arranged])";
-// It is there before its script is.
-const RULER = ".st-key-lesson_hand";
+// They are there before their scripts are.
+const MOVED = ":is(.st-key-lesson_hand, .st-key-lesson_dial)";
 
 const now = (window.__quantvizProgress ??= { session: null, known: null, sent: 0 });
 
@@ -50,7 +50,7 @@ function uncover(until) {
   if (dataset.qvProgress === "ready") return;
   const waits = performance.now() < until;
   const isToCome =
-    document.querySelector(PICTURE_TO_COME) || document.querySelector(RULER)?.offsetHeight === 0;
+    document.querySelector(PICTURE_TO_COME) || document.querySelector(MOVED)?.offsetHeight === 0;
   if (!waits || !document.querySelector(WORDS_TO_COME))
     dataset.qvProgress = waits && isToCome ? "words" : "ready";
   requestAnimationFrame(() => uncover(until));

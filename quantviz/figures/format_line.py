@@ -355,6 +355,6 @@ def formats_words(data: FormatsData, language: str = DEFAULT_LANGUAGE) -> tuple[
             words = "columns_alike" if least == marks.most else "columns"
             if lines == 1:
                 words = "columns_one"
-            params = {"lines": f"{lines:,}", "least": f"{least:,}", "most": f"{marks.most:,}"}
+            params = {"least": f"{least:,}", "most": f"{marks.most:,}"}
             found.append(text(f"formats.figure.{words}", language, name=name, values=values, **params))
     return tuple(found)

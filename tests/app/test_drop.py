@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+import streamlit as st
 import torch
 from safetensors.torch import save
 from streamlit.testing.v1 import AppTest
@@ -19,6 +20,8 @@ from quantviz.sources.hubs import models
 from quantviz.sources.local import FOLDER
 from quantviz.streaming.regions import read_whole
 from quantviz.ui.checkpoints import choices
+from quantviz.ui.components.drop_zone import BROUGHT
+from quantviz.ui.drop import taking
 from quantviz.ui.lab.dropped_files import dropped_files
 from quantviz.ui.shell import bounds
 from tests.helpers.controls import words_of
@@ -322,3 +325,19 @@ def test_a_link_leads_to_no_host_that_is_not_listed(hub, asked):
         assert not at.exception
         assert at.error
     assert not asked
+
+
+def test_what_another_message_interrupts_is_opened_in_the_next_run(monkeypatch):
+    found = []
+
+    def interrupted(address):
+        found.append(address)
+        if len(found) == 1:
+            st.rerun()
+
+    monkeypatch.setattr(taking, "take_brought", interrupted)
+    at = opened(LESSONS)
+    at.session_state[BROUGHT] = "org/model"
+    for _ in range(2):
+        healthy(at.run())
+    assert found == ["org/model"] * 2

@@ -209,8 +209,8 @@ def test_the_ends_of_a_format_come_back_with_the_link(name, code):
 def test_the_overlay_and_the_view():
     at = opened(a="float8_e4m3fn", b="float8_e5m2", x="300", lang="en")
     said = plain(body(at, 'class="qv-landings"'))
-    assert "300 lies between 288 (12 away) and 320 (20 away) and lands on 288" in said
-    assert "300 lies between 256 (44 away) and 320 (20 away) and lands on 320" in said
+    assert "300 lands on 288: error −12. Other neighbour: 320, 20 away" in said
+    assert "300 lands on 320: error +20. Other neighbour: 256, 44 away" in said
     for view in ("symlog", "near", "linear"):
         choose(at, ("view", view))
         assert address(healthy(at)).get("v", "linear") == view
@@ -233,7 +233,7 @@ def test_formats_brought_to_one_are_laid_beside_each_other():
     assert min(told_values(values[1])) == pytest.approx(-8 / 7)
     assert "INT4 is divided by 7" in plain(body(at, "qv-small"))
     said = plain(body(at, 'class="qv-landings"'))
-    assert "In NF4, 0.5 lies between 0.440709829 (0.0592902 away) and 0.562617004" in said
+    assert "lands on 0.440709829: error −0.0592902. Other neighbour: 0.562617004, 0.0626 away" in said
     assert "In INT4, 0.5 is a tie, exactly half-way between 0.428571429 and 0.571428571" in said
     assert address(opened(**address(at)))["n"] == "1"
 

@@ -254,6 +254,20 @@ def test_a_first_screen_has_few_characters(new_page, url, name):
     assert title == (28 if name == "home" else 20)
 
 
+#: Two formats whose names, facts and codes are the longest, and others beside them; numbers between values.
+PAIRS = ("a=float16&b=bfloat16", "a=float8_e4m3fnuz&b=float8_e5m2fnuz", "a=bnb_dynamic8&b=bfloat16")
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_two_formats_have_few_characters_on_their_first_screen(new_page, url, language):
+    page = new_page(1366, 768)
+    page.goto(f"{url}/formats?{PAIRS[0]}&x=-0.3&lang={language}")
+    shown(page)
+    for pair in PAIRS:
+        go(page, f"/formats?{pair}&x=-0.3&lang={language}")
+        assert 400 < page.evaluate(CHARACTERS) <= MOST_CHARACTERS, pair
+
+
 def test_an_opened_program_is_for_everybody(new_page, url):
     page = new_page(390, 844, touch=True)
     page.goto(f"{url}{address('checkpoints', 'en')}")

@@ -109,7 +109,7 @@ def test_a_mark_says_how_many_values_it_stands_for():
     figure = formats_figure(data)
     trace = next(trace for trace in figure.data if trace["name"] == "values")
     assert f"{data.rows[0].most:,} values on this line" in "".join(trace["hovertext"])
-    assert f"to {data.rows[0].most:,} in each" in formats_words(data)[0]
+    assert f"to {data.rows[0].most:,} a line" in formats_words(data)[0]
     assert "each line is one of its 15 values" in formats_words(formats_data(FORMATS["float4_e2m1fn"]))[0]
 
 

@@ -295,9 +295,11 @@ function buttons({ presses, stops }) {
   return presses ? `<div class="qv-dial-buttons">${each.join("")}</div>` : "";
 }
 
-// The names of a picture's parts, each in its colour, and the caption.
+// The names of a picture's parts, each after a square of its colour, and the caption.
 function legend(plot, colors, at) {
-  const names = (plot.names ?? []).map(([name, color]) => `<b style="color:${colors[color]}">${name}</b>`);
+  const names = (plot.names ?? []).map(
+    ([name, color]) => `<b><span style="color:${colors[color]}">■</span> ${name}</b>`,
+  );
   return [...names, `<span data-caption="${at}">${plot.caption}</span>`].join(" · ");
 }
 

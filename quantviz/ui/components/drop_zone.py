@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import streamlit as st
 
@@ -22,8 +22,8 @@ _FOLDER = "drop_folder"
 _ADDRESS = "drop_address"
 #: Number of times that files were taken.
 _TAKEN = "drop_taken"
-#: Files or an address from the last message of the browser.
-_BROUGHT = "drop_brought"
+#: Files or an address, from the message that brought them until they are opened.
+BROUGHT = "drop_brought"
 
 
 def show_anywhere() -> None:
@@ -67,11 +67,6 @@ def show_uploader(key: str, label: str, several: bool | Literal["directory"] = T
         )
 
 
-def brought() -> Any:
-    """Return the files, or the address as a text, of this message of the browser, once; else None."""
-    return st.session_state.pop(_BROUGHT, None)
-
-
 def _take(widget: str) -> None:
-    st.session_state[_BROUGHT] = st.session_state.get(widget) or None
+    st.session_state[BROUGHT] = st.session_state.get(widget) or None
     st.session_state[_TAKEN] = st.session_state.get(_TAKEN, 0) + 1

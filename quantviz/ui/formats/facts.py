@@ -18,6 +18,8 @@ from quantviz.ui.shell.words import language, number, say
 _ACROSS = 6
 #: A fact that a format does not have.
 _NONE = "–"
+#: Facts that mostly repeat another, as templates of it: one that does in each format is left out.
+_AGAIN = {"lowest": "−{largest}", "smallest_positive": "{smallest_subnormal}"}
 
 
 def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
@@ -56,9 +58,7 @@ def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
         "values": f"{facts.values:,}",
         "inf": codes(facts.inf_codes),
         "nan": codes(facts.nan_codes),
-        "range": say(
-            "formats.facts.range_value", decades=number(facts.range_decades, 3), db=f"{facts.range_db:.0f}"
-        ),
+        "range": f"{facts.range_db:.0f} dB",
         "gap": value(gap),
     }
 
@@ -72,7 +72,11 @@ def show_facts(state: FormatsState) -> None:
     """Show the facts as a table: a column each in two parts, or on a phone a line each."""
     formats = state.formats
     facts = [_facts(fmt, state.x, unit_of(state, fmt)) for fmt in formats]
-    told = [name for name in facts[0] if any(row[name] != _NONE for row in facts)]
+    told = [
+        name
+        for name in facts[0]
+        if any(row[name] not in (_NONE, _AGAIN.get(name, _NONE).format(**row)) for row in facts)
+    ]
     heads = {name: html.escape(say(f"formats.facts.{name}", x=number(state.x, 6))) for name in told}
     names = [
         f"<th>{colour_swatch(row)} {html.escape(format_name(fmt))}</th>" for row, fmt in enumerate(formats)
@@ -95,9 +99,13 @@ def show_facts(state: FormatsState) -> None:
             f'<div class="qv-fit"><table class="qv-facts qv-wide">{wide}</table>'
             f'<table class="qv-facts qv-tall">{tall}</table></div>'
         )
+
+
+def show_ends(state: FormatsState) -> None:
+    """Say of each float format why it ends where it does."""
     ends = [
         f"{colour_swatch(row)} {as_html(_end_words(fmt, unit_of(state, fmt)))}"
-        for row, fmt in enumerate(formats)
+        for row, fmt in enumerate(state.formats)
         if fmt.float_bits
     ]
     if ends:

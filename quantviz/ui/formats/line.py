@@ -97,15 +97,13 @@ def landing_words(fmt: NumberFormat, landing: RoundedNumber, ties: str) -> str:
         return say("formats.landing.exact", **(said | {"x": said["value"]}))
     if landing.below is None or landing.above is None:
         return say("formats.landing.near_end", **said, end=number(landing.value, 9))
-    said |= {"below": number(landing.below, 9), "above": number(landing.above, 9)}
     if landing.tie:
+        said |= {"below": number(landing.below, 9), "above": number(landing.above, 9)}
         rule = f"formats.landing.rule_{_tie_rule(fmt, ties)}"
         return say("formats.landing.tie", **said, rule=say(rule))
-    away = {
-        "to_below": number(landing.x - landing.below, 6),
-        "to_above": number(landing.above - landing.x, 6),
-    }
-    return say("formats.landing.nearest", **said, **away)
+    other = landing.above if landing.value == landing.below else landing.below
+    away = number(abs(landing.x - other), 3)
+    return say("formats.landing.nearest", **said, other=number(other, 9), away=away)
 
 
 def _tie_rule(fmt: NumberFormat, ties: str) -> str:

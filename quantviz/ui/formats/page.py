@@ -11,7 +11,7 @@ from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.refusals import show_page_errors
 from quantviz.ui.formats.choices import show_actions, show_choices
 from quantviz.ui.formats.codes import format_name, show_bits, show_codes
-from quantviz.ui.formats.facts import show_facts, show_terms
+from quantviz.ui.formats.facts import show_ends, show_facts, show_terms
 from quantviz.ui.formats.line import (
     BRIDGE,
     SCRIPT,
@@ -73,11 +73,9 @@ def show_page() -> None:
         with right:
             show_landings(state, landings)
     show_facts(state)
-    left, right = st.columns([5, 7], gap="medium")
-    with left:
-        show_gaps(state)
-    with right:
-        show_codes(first, code)
+    show_gaps(state)
+    show_ends(state)
+    show_codes(first, code)
     show_terms()
     _listen(state, code)
     OWNER.show_link()
