@@ -235,7 +235,7 @@ ALLOWED = {
     " sources streaming teaching tensors text ui/components ui/shell whole_files",
     "ui/lessons": "analysis errors figures lab live quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
-    "ui/layers": "browser checkpoints compiled errors evaluation figures lab layers live models schemes"
+    "ui/layers": "browser checkpoints errors evaluation figures lab layers live models schemes"
     " sources tensors text ui/components ui/lab ui/shell",
     "ui/checkpoints": "checkpoints errors export figures jobs lab layers models quoting schemes sources text"
     " ui/components ui/lab ui/layers ui/shell whole_files",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ from quantviz.schemes.orientation import Orientation
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.figures.arrangement import PanelsStyle
+    from quantviz.live.hand_words import Looks
 
 #: Pixels of a .png for each of the figure's, so that its numbers can be read in print; and where its width on
 #: paper is known, which has 300 of them an inch.
@@ -57,7 +59,11 @@ class _TakesWidth(click.ParamType[_Width]):
 @takes_scheme
 @takes_outputs_axis
 @click.option("--cdn", is_flag=True, help="Load plotly from the net: a small page that needs one.")
-@click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
+@click.option(
+    "--theme",
+    type=click.Choice(["light", "dark"]),
+    help="A page that can be quantized anew is as the reader's system is by default, all others are light.",
+)
 @click.option(
     "--width",
     type=_TakesWidth(),
@@ -72,7 +78,7 @@ def figure(
     scheme: str,
     outputs_axis: Orientation | None,
     cdn: bool,
-    theme: str,
+    theme: str | None,
     width: _Width,
     output: Output,
 ) -> None:
@@ -89,14 +95,19 @@ def figure(
     from quantviz.export.html_page import breakable
     from quantviz.figures.arrangement import PanelsStyle
     from quantviz.figures.panels import study_figure
+    from quantviz.live.hand_words import Looks
 
     (named,) = schemes_named((scheme,)).values()
     chosen = open_tensor(file, tensor, outputs_axis)
     study = Study.of(chosen.stored, named)
-    style = PanelsStyle(language(), theme, width.pixels)
+    style = PanelsStyle(language(), theme or "light", width.pixels)
     facts = _facts(study, scheme)
     if output.format == "html":
-        page = None if cdn else _live(study, chosen.title, style)
+        page = (
+            None
+            if cdn
+            else _live(study, chosen.title, Looks(language(), theme or "light"), follows=theme is None)
+        )
         put(output, page or page_of(study_figure(study, style), chosen.title, facts, style, cdn))
     else:
         drawn = study_figure(study, style, note=str(breakable(f"{chosen.title} · {facts}", "")))
@@ -111,12 +122,11 @@ def refuse_undrawn(output: Output) -> None:
         raise QuantVizError("cli.needs_plotly")
 
 
-def _live(study: Study, title: str, style: PanelsStyle) -> str | None:
+def _live(study: Study, title: str, looks: Looks, *, follows: bool) -> str | None:
     """Return the page whose tensor can be quantized anew in it; None where a browser cannot do that."""
-    from quantviz.live.hand_words import Looks
     from quantviz.live.standalone import LivePage
 
-    page = LivePage.of(study, title, Looks(style.language, style.theme))
+    page = replace(LivePage.of(study, title, looks), follows=follows)
     return None if page.problem else page.html()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quantviz.checkpoints.model.tensor_names import KindMap, kind_map
+from quantviz.checkpoints.model.tensor_names import KindMap, kind_map, short_names
 from quantviz.figures.numbers import decibels, short_number
 from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.small_plots import bare_layout, scatter
@@ -30,6 +30,8 @@ _AXIS = 34
 #: Columns up to which numbers are printed into squares, and columns of layers that have no number at least.
 _MOST_PRINTED = 9
 _OTHERS = 6
+#: Signs of a name for which a square of a phone's width has room.
+_LONGEST = 9
 #: Shares of red, green and blue in how light a colour looks, and the light from which text on it is dark.
 _BRIGHT = np.array((0.299, 0.587, 0.114))
 _LIGHT = 0.5
@@ -81,8 +83,11 @@ def layer_map(
         "showscale": False,
         "hoverinfo": "skip",
     }
-    points = _points(squares, at, columns, shades, colours.text)
     height = min(_HIGHEST, max(_LOWEST, _USUAL // count))
+    # No axis names these.
+    shown = dict(zip(kinds.others, short_names(kinds.others), strict=True)) if height == _HIGHEST else {}
+    points = _points(squares, at, columns, shades, colours.text)
+    points["text"] = [_named(shown.get(square.name), square.printed) for square in squares]
     layout = bare_layout(colours, height * count + _AXIS, (8, 8, 4, 8))
     layout |= {"hovermode": "closest", "hoverdistance": -1, "clickmode": "event+select"}
     layout["xaxis"] |= _axis([html.escape(kind) for kind in kinds.kinds], columns) | {"side": "top"}
@@ -189,7 +194,6 @@ def _points(
         [at[square.name][1] for square in squares],
         [at[square.name][0] for square in squares],
         customdata=[[k] for k in range(len(squares))],
-        text=[square.printed for square in squares],
         textfont={"size": 12, "color": [_ink(square.strength, shades, plain) for square in squares]},
         hovertext=[square.card for square in squares],
         hoverinfo="text",
@@ -205,6 +209,13 @@ def _ink(strength: float | None, shades: npt.NDArray[np.uint8], plain: str) -> s
         return plain
     light = float(shades[round(strength * (_SHADES - 1))] @ _BRIGHT) / 255
     return "#111111" if light > _LIGHT else "#fafafa"
+
+
+def _named(name: str | None, printed: str) -> str:
+    if name is None:
+        return printed
+    cut = name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}"
+    return f"{html.escape(cut)}<br>{printed}"
 
 
 def _axis(names: Sequence[str], count: int) -> dict[str, Any]:

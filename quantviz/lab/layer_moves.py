@@ -26,7 +26,7 @@ def fits_layer_hand(state: LayerState) -> bool:
     >>> fits_layer_hand(LayerState.opening())
     False
     """
-    return max(state.source.shape) <= SMALL and _without_search(state)
+    return max(state.source.shape) <= SMALL and without_search(state)
 
 
 def fits_ceiling(state: LayerState) -> bool:
@@ -39,13 +39,13 @@ def fits_ceiling(state: LayerState) -> bool:
     scheme = state.pair.schemes()[1]
     tokens, width, outputs = state.source.shape
     few = tokens * width <= _MOST_INPUTS and int(tokens * HELD_BACK) * width * outputs <= _MOST_PRODUCTS
-    if scheme is None or not range_counts(scheme) or not few or not _without_search(state):
+    if scheme is None or not range_counts(scheme) or not few or not without_search(state):
         return False
     return scheme.layout((tokens, width)).block_count == 1
 
 
-def _without_search(state: LayerState) -> bool:
-    """Return whether no method and no search chooses codes or ranges."""
+def without_search(state: LayerState) -> bool:
+    """Return whether neither a method nor a search chooses codes or ranges."""
     return state.method == NEAREST and all(
         each.search is None and (each.calibration.of_values or isinstance(each.calibration, Given))
         for each in state.pair.schemes()

@@ -184,9 +184,13 @@ class HandPayload:
     #: The variant whose range was searched for.
     searched: int = 0
 
+    def header(self) -> dict[str, Any]:
+        """Return these parts by their names."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
     def packed(self, arrays: Arrays) -> bytes:
         """Return the message with these parts and arrays."""
-        return pack({each.name: getattr(self, each.name) for each in fields(self)}, arrays)
+        return pack(self.header(), arrays)
 
 
 @dataclass(frozen=True, eq=False)

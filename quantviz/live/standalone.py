@@ -4,22 +4,15 @@ cell, with the arithmetic of its schemes. It sends nothing, and evaluates no tex
 
 from __future__ import annotations
 
-import base64
 import json
-import re
-import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from quantviz.browser import read_script
+from quantviz.browser.packing import pack
 from quantviz.errors import QuantVizError
-from quantviz.export.html_page import html_page
-from quantviz.figures.theme import THEMES
 from quantviz.lab.moves import hand_choices, hand_choices_of
 from quantviz.lab.state import LabState
 from quantviz.live.cells import bridge_state, pack_cells
@@ -37,6 +30,7 @@ from quantviz.live.hand_payload import (
     small_payload,
 )
 from quantviz.live.hand_words import Looks
+from quantviz.live.page_file import CHART, live_html, with_named_programs
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
@@ -48,12 +42,8 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.figures.panels_data import PanelsData
 
-#: The key of the panels in the page.
-_CHART = "alone"
 #: Widths in pixels for which the panels are laid out: a page takes the widest that has room.
 _WIDTHS = (288, 328, 358, 398, 540, 740, 860, 1060, 1300)
-#: The signs of base 85 that mean something in HTML, and others in their place.
-_PLAIN = str.maketrans("<&", ",.")
 #: The five numbers, in the order of the Lab.
 _NUMBERS = ("mse", "sqnr", "zeroed", "clipped", "bits")
 
@@ -90,6 +80,8 @@ class LivePage:
     told: bool = False
     #: The lesson's step that it shows; None outside of lessons.
     step: LiveStep | None = None
+    #: Whether it is light or dark as the reader's system is.
+    follows: bool = True
 
     @classmethod
     def of(cls, study: Study, title: str, looks: Looks) -> LivePage:
@@ -121,46 +113,43 @@ class LivePage:
         Raises:
             QuantVizError: The browser cannot quantize the tensor under the scheme by itself.
         """
-        from quantviz.compiled.javascript import write_metrics
-        from quantviz.figures.panels_data import study_panels
-
-        state = self._state()
         step = self.step
-        data = replace(study_panels(self.study), error_held=True)
-        data = step.panels(data) if step else data
-        lesson = step.ruler if step else None
-        curve = step.curve if step else HandCurve()
-        ruler = HandRuler(self.study, state, _CHART, data.stamp, self._label(), curve)
-        payload, arrays = small_payload(ruler, self.looks, lesson)
-        payload = _alone(payload, _schemes_in_reach(state, lesson), ruler, self.looks.language)
-        texts = (*payload.texts, write_metrics().text)
-        named = tuple(f"p{i}" for i in range(len(texts)))
-        payload = replace(payload, texts=named[:-1], metrics={**payload.metrics, "text": named[-1]})
-        parts = {
-            "page": json.dumps({"told": self.told, "chart": _CHART, **self._chart(data, state)}).encode(),
-            "hand": payload.packed(arrays),
-        }
-        if self.panels:
-            parts["cells"] = pack_cells(data, _CHART, self.looks.theme)
-        programs = ",".join(f"{name}:({body})" for name, body in zip(named, texts, strict=True))
-        script = f"Object.assign(quantvizParts,{{programs:{{{programs}}}}});\n{_start()}"
-        return html_page(
-            "live",
-            language=self.looks.language,
-            theme=self.looks.theme,
+        return live_html(
+            self._parts,
+            self.looks,
+            kind="tensor",
+            hint="live.hint_of_step" if step else "live.hint",
+            follows=self.follows,
             title=self.title,
-            chart=_CHART,
+            chart=CHART,
             panels=self.panels,
             numbers=[key for key in _NUMBERS if not step or f"tiles.{key}" in step.shown],
             step=step,
             said=step.said if step else (),
-            surface=THEMES[self.looks.theme].surface,
             place=",".join(map(str, self.cell)),
             notes=[note.message(self.looks.language) for note in self.study.notes],
-            parts={name: _text_of(part) for name, part in parts.items()},
-            plotly=Markup(_plotly()) if self.panels else None,
-            script=_text_of(script.encode()),
         )
+
+    def _parts(self, theme: str) -> tuple[dict[str, bytes], list[str]]:
+        """Return the page's data in the colours of a theme, and the texts of its programs."""
+        from quantviz.figures.panels_data import study_panels
+
+        state = self._state()
+        step = self.step
+        looks = replace(self.looks, theme=theme)
+        data = replace(study_panels(self.study), error_held=True)
+        data = step.panels(data) if step else data
+        lesson = step.ruler if step else None
+        curve = step.curve if step else HandCurve()
+        ruler = HandRuler(self.study, state, CHART, data.stamp, self._label(), curve)
+        payload, arrays = small_payload(ruler, looks, lesson)
+        payload = _alone(payload, _schemes_in_reach(state, lesson), ruler, looks.language)
+        header, texts = with_named_programs(payload.header())
+        page = {"told": self.told, "chart": CHART, **self._chart(data, state, theme)}
+        parts = {"page": pack(page, {}), "hand": pack(header, arrays)}
+        if self.panels:
+            parts["cells"] = pack_cells(data, CHART, theme)
+        return parts, texts
 
     def _state(self) -> LabState:
         """Return the Lab's state of the tensor, whatever its source: all of it in view."""
@@ -183,14 +172,14 @@ class LivePage:
             picture = replace(picture, stage=self.step.ruler.detail.stage)
         return ruler_sentence(why, picture, self.study.qparams, self.looks.language)
 
-    def _chart(self, data: PanelsData, state: LabState) -> Mapping[str, Any]:
+    def _chart(self, data: PanelsData, state: LabState, theme: str) -> Mapping[str, Any]:
         """Return the figure of the panels, laid out for each width, and the state of their bridge."""
         from quantviz.figures.arrangement import PanelsStyle
         from quantviz.figures.panels import panels_figure
 
         if not self.panels:
             return {}
-        styles = [PanelsStyle(self.looks.language, self.looks.theme, width) for width in _WIDTHS]
+        styles = [PanelsStyle(self.looks.language, theme, width) for width in _WIDTHS]
         figures = [json.loads(panels_figure(data, style).to_json()) for style in styles]  # type: ignore[no-untyped-call]
         return {
             "figure": {
@@ -199,7 +188,7 @@ class LivePage:
                 # A double click shows the whole matrix; plotly's own buttons would cover the titles.
                 "config": {"displayModeBar": False, "doubleClick": False, "showTips": False},
             },
-            "state": bridge_state(_CHART, data, styles[0], selected=state.view.place(self.cell)),
+            "state": bridge_state(CHART, data, styles[0], selected=state.view.place(self.cell)),
         }
 
 
@@ -218,14 +207,12 @@ def _alone(
         row = next((row for row in rows if scheme in row), ())
         column = [each for row in rows for each in row if each.format == scheme.format]
         size = getattr(scheme.granularity, "size", None)
-        parts = split_outside_parentheses(str(scheme))
         variants.append(
             {
                 **facts,
                 **labels(scheme, size, language),
                 "scheme": str(scheme),
-                # Its text before the calibration, and after it.
-                "around": [",".join((*parts[:3], "")), ",".join(("", *parts[4:]))],
+                "around": around_calibration(scheme),
                 "bits": [places[each] for each in reversed(row) if each in places],
                 "groups": [places[each] for each in column if each in places],
             }
@@ -264,20 +251,7 @@ def _schemes_in_reach(state: LabState, lesson: LessonRuler | None) -> list[tuple
     return [hand_choices_of(each, state.source.shape).formats.schemes or (each,) for each in rows]
 
 
-def _text_of(data: bytes) -> Markup:
-    """Return bytes, made smaller, as a text without a sign that means something in HTML."""
-    deflate = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
-    return Markup(base64.b85encode(deflate.compress(data) + deflate.flush()).decode().translate(_PLAIN))
-
-
-@cache
-def _plotly() -> str:
-    script = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
-    return str(_text_of(script))
-
-
-@cache
-def _start() -> str:
-    """Return the page's script, without comments and indents."""
-    lines = (line.strip() for line in read_script("alone").splitlines())
-    return "\n".join(line for line in lines if line and not re.match("//", line))
+def around_calibration(scheme: Scheme) -> list[str]:
+    """Return a scheme's text before its calibration, and after it."""
+    parts = split_outside_parentheses(str(scheme))
+    return [",".join((*parts[:3], "")), ",".join(("", *parts[4:]))]

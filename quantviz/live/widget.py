@@ -62,10 +62,12 @@ class LiveWidget(anywidget.AnyWidget):  # type: ignore[misc]
         return quantize(x, self.scheme)
 
     def save(self, path: str | PurePath, *, panels: bool = True) -> None:
-        """Write the result on the screen as one page of HTML that works offline: 2 MB with the `panels`,
+        """Write the result on the screen as one page of HTML that works offline: 0.6 MB with the `panels`,
         0.1 MB without.
         """
-        page = replace(self._page, study=Study.of_result(self.result), cell=self.cell, panels=panels)
+        study = Study.of_result(self.result)
+        follows = self._theme is None
+        page = replace(self._page, study=study, cell=self.cell, panels=panels, follows=follows)
         write_file(path, page.html().encode())
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
@@ -93,7 +95,7 @@ class LiveWidget(anywidget.AnyWidget):  # type: ignore[misc]
         if "asked" in heard:
             own = "dark" if heard["asked"]["dark"] else "light"
             looks = replace(self._page.looks, theme=self._theme or own)
-            page = replace(self._page, told=True, looks=looks)
+            page = replace(self._page, told=True, looks=looks, follows=False)
             self.send({"view": heard["asked"]["view"]}, [page.html().encode()])
 
     def _take(self, scheme: str, cell: list[int], edits: list[tuple[list[int], float]]) -> None:

@@ -140,7 +140,7 @@ class HubTensor(InFile):
 
     def _open_file(self) -> Catalog:
         if not hubs_offered():  # without the imports of a connection
-            raise QuantVizError("hub.not_set", variable=HUBS)
+            raise QuantVizError("hub.not_set", variable=HUBS, example=USUAL)
         from quantviz.sources.hubs.models import find_model, published_catalog
 
         return published_catalog(find_model(self.place), self.file)

@@ -7,12 +7,18 @@ import torch
 
 import quantviz as qv
 from quantviz.analysis.study import Study
+from quantviz.figures.theme import THEMES
+from quantviz.lab.layer_state import LayerState, SchemePair
 from quantviz.lab.state import opening
+from quantviz.layers.built_in import BuiltInLayer
 from quantviz.live.hand_words import Looks
+from quantviz.live.layer_page import LayerPage
 from quantviz.live.standalone import LivePage
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.ui.components.lesson_place import LessonPlace
+from quantviz.ui.layers.hand import page_of as page_of_layer
+from quantviz.ui.layers.state import seen_layer
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.saved_page import page_of
 
@@ -60,7 +66,9 @@ def alone(browser, tmp_path):
     asked, wrong = [], []
 
     def opened(it, cell=(), panels=True):
-        live = it if isinstance(it, LivePage) else LivePage(it, HOSTILE, cell, Looks("en"), panels)
+        live = (
+            it if isinstance(it, LivePage | LayerPage) else LivePage(it, HOSTILE, cell, Looks("en"), panels)
+        )
         page = context.new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -193,6 +201,67 @@ def test_what_a_step_hides_before_its_answer_is_not_on_its_page(alone):
     page = alone(live)
     assert page.locator("[data-qv-metric]").count() == 0
     assert page.evaluate("() => quantvizPage.figure.data.map(({ name }) => name)") == ["x"]
+
+
+def layer_page(name, pair):
+    state = LayerState(BuiltInLayer(name), pair)
+    return page_of_layer(seen_layer(state), state)
+
+
+def outputs_agree(page, weights, inputs):
+    """The outputs in the page are those of the layer under its schemes, bit for bit."""
+    shape = page.evaluate("quantvizPage.data.shape")
+    x, w, y_hat = (page.evaluate(f"Array.from(quantvizPage.shown.{name})") for name in ("x", "w", "yHat"))
+    made = qv.layer(torch.tensor(w).view(shape[2], -1), torch.tensor(x).view(shape[:2]), weights, inputs)
+    assert made.cells(slice(None), slice(None)).y_hat.flatten().tolist() == y_hat
+    return made
+
+
+def test_a_layer_s_outputs_follow_the_ceiling_a_channel_and_a_weight(alone):
+    pair = SchemePair("int8_per_tensor", "int4_per_tensor")
+    page = alone(layer_page("loud_input", pair))
+    page.wait_for_selector("#qv-panels .cartesianlayer image")
+    weights, inputs = pair.schemes()
+    outputs_agree(page, weights, inputs)
+    box = page.locator(".qv-towers").bounding_box()
+    page.mouse.move(box["x"] + 40, box["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 40, box["y"] + 45, steps=5)
+    page.mouse.up()
+    page.wait_for_function("() => location.hash.includes('manual_range')")
+    assert chosen(page).calibration.hi < 5
+    outputs_agree(page, weights, chosen(page))
+    for at, sign in enumerate(("x=", "w=")):
+        page.locator(".qv-knobs input").nth(at).press("ArrowRight")
+        page.wait_for_function("sign => location.hash.includes(sign)", arg=sign)
+    moved = outputs_agree(page, weights, chosen(page))
+    page.locator(".qv-products button").nth(1).click()
+    token, output, channel = page.evaluate("quantvizPage.data.cell")
+    products = moved.products(token, output)
+    told = page.locator(".qv-products tr[data-channel] button").all_inner_texts()
+    assert list(map(int, told)) == products.channels.tolist()
+    assert channel == int(products.channels[1])
+    again = page.context.new_page()
+    again.goto(page.url)
+    again.wait_for_function("() => window.quantvizPage?.hand.shown")
+    shown = ".qv-numbers, .qv-values, .qv-products, #qv-product, #qv-scheme"
+    assert again.locator(shown).all_inner_texts() == page.locator(shown).all_inner_texts()
+    again.locator("#qv-reset").click()
+    outputs_agree(again, weights, inputs)
+    again.evaluate("() => (location.hash = 'c=9.9.9')")
+    again.wait_for_selector("#qv-lost:visible")
+
+
+def test_a_live_page_is_dark_where_the_reader_s_system_is(browser, tmp_path):
+    context = browser.new_context(color_scheme="dark", offline=True)
+    page = context.new_page()
+    page.goto(
+        saved(tmp_path, LivePage.of(Study.of(STATE.source.open(), STATE.scheme), "x", Looks("en"))).as_uri()
+    )
+    page.wait_for_function("() => window.quantvizPage?.hand.shown")
+    assert page.evaluate("quantvizPage.data.settings.colors.surface") == THEMES["dark"].surface
+    codes_agree(page, STATE.scheme)
+    context.close()
 
 
 def test_an_address_of_another_page_is_not_used(alone):

@@ -18,3 +18,9 @@ def test_an_error_without_outputs_has_the_strongest_colour():
     assert [line[0] for line in heat.z] == [0, 1, 0]
     assert list(points.text) == ["30.0", "−∞", "∞"]
     assert "all &lt;0&gt;" in points.hovertext[1]
+
+
+def test_layers_without_numbers_are_named_in_their_squares():
+    rows = [row("conv", 30.0), row("net.upsample<1>", 20.0), row("h.0.up", 10.0)]
+    _, outputs = error_maps(rows)
+    assert list(outputs.data[1].text) == ["conv<br>30.0", "…ample&lt;1&gt;<br>20.0", "10.0"]

@@ -1,5 +1,7 @@
 """The file of a page without a server: how large it is, and which tensors it can hold."""
 
+from importlib import resources
+
 import pytest
 import torch
 
@@ -7,10 +9,18 @@ import quantviz as qv
 from quantviz.analysis.study import Study
 from quantviz.lab.state import opening
 from quantviz.live.hand_words import Looks
+from quantviz.live.page_file import heatmap_script
 from quantviz.live.standalone import LivePage
+from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons.formulas import HERE
+from quantviz.ui.components.lesson_place import LessonPlace
+from quantviz.ui.lessons.now import Now
+from quantviz.ui.lessons.saved_page import page_of as page_of_step
 
 #: Bytes of a page with plotly and without it.
 WITH_PANELS, WITHOUT = 2_000_000, 400_000
+#: The step whose page is the largest of all: `test_no_step_is_larger`.
+LARGEST_STEP = ("per_group", 4)
 
 
 def page_of(x, scheme, **options):
@@ -28,7 +38,34 @@ def test_a_page_is_small(panels, most):
 def test_the_largest_tensor_of_any_format_leaves_it_small():
     x = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
     page = page_of(x, qv.Scheme("nf4", granularity=qv.PerGroup(16)))
-    assert len(page.html().encode()) <= 2**21
+    assert len(page.html().encode()) <= WITH_PANELS
+
+
+def size_of_step(lesson, number):
+    """The bytes of a step's page; 0 where its picture is no tensor that a browser quantizes."""
+    whole = lessons("en")[lesson]
+    step = whole.steps[number - 1]
+    scenes = step.scenes(0)
+    if HERE not in scenes:
+        return 0
+    page = page_of_step(Now(LessonPlace(lesson, number - 1), whole, step, scenes, 0))
+    return 0 if page.problem else len(page.html().encode())
+
+
+def test_the_largest_step_of_a_lesson_is_small():
+    assert size_of_step(*LARGEST_STEP) <= WITH_PANELS
+
+
+@pytest.mark.nightly
+def test_no_step_is_larger():
+    steps = [(name, at) for name, each in lessons("en").items() for at in range(1, len(each.steps) + 1)]
+    sizes = {step: size_of_step(*step) for step in steps}
+    assert max(sizes, key=sizes.get) == LARGEST_STEP
+
+
+def test_the_part_of_plotly_s_script_is_a_third_of_it():
+    whole = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text("utf-8")
+    assert len(heatmap_script()) < len(whole) / 3
 
 
 @pytest.mark.parametrize(

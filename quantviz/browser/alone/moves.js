@@ -45,7 +45,7 @@ function withValues(data, edits) {
   return { ...data, x };
 }
 
-function flatOf(cell, shape) {
+export function flatOf(cell, shape) {
   const inside = cell.length === shape.length && cell.every((at, axis) => at >= 0 && at < shape[axis]);
   return inside ? cell.reduce((flat, at, axis) => flat * shape[axis] + at, 0) : NaN;
 }
@@ -90,7 +90,7 @@ export function readAddress(saved, address) {
   return { ...withValues(chosen, values), selected };
 }
 
-function withScheme(saved, form) {
+export function withScheme(saved, form) {
   const { variants } = saved;
   const plain = form === null ? saved.current : variants.findIndex(({ scheme }) => scheme === form);
   if (plain >= 0) return under({ ...saved, set: null }, saved, plain);

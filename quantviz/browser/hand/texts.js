@@ -5,7 +5,7 @@ import { indexIn } from "../page/index_in.js";
 import { figuresOf, writeFigures } from "./figures_line.js";
 import {
   blockWords,
-  changesOf,
+  metricChanges,
   linesOf,
   sentenceOf,
   writeBlock,
@@ -25,7 +25,7 @@ export function writeTexts(data, shown, formulas, made) {
   if (figures) writeFigures(figures);
   if (own) writeFigures(figuresOf(shown.metrics, variant, writing));
   writeLines(own ? linesOf(shown, words, variant, formulas.sqnr_db, writing) : null);
-  writeChanges(own ? changesOf(shown.metrics, variant.bits, data.baseline, words, writing) : null);
+  writeChanges(own ? metricChanges(shown.metrics, variant.bits, data.baseline, words, writing) : null);
   writeSentence(sentenceIn(data, shown, made), indexIn(data.shape, data.selected));
   writeBlock(blockIn(data, shown));
 }

@@ -274,7 +274,7 @@ const LOOKS = new Map([
 
 // The change of each number against the baseline's, and whether it is for the better, null where it is none:
 // `change_against` of `tiles.py`. `baseline` has the numbers as text, as JSON has no Inf.
-export function changesOf(metrics, bits, baseline, { changes }, writing) {
+export function metricChanges(metrics, bits, baseline, { changes }, writing) {
   const { mse, sqnr_db: sqnr, zeroed_share: zeroed, clipped_share: clipped } = metrics;
   const now = { mse, sqnr, zeroed, clipped, bits };
   const number = (value, plus) => plainNumber(value, 3, writing, plus);

@@ -6,7 +6,7 @@ import { powerOfTen, toUnit } from "../ruler/figures.js";
 import { significant } from "../panels/numbers.js";
 
 // Steps from one end of a slider to the other, about.
-const STEPS = 400;
+const KNOB_STEPS = 400;
 // Milliseconds without another key after which a move by keys ends.
 const KEYS = 500;
 
@@ -34,7 +34,7 @@ export class Knobs {
     for (const each of list) {
       if (!this.knobs.has(each.name)) this.knobs.set(each.name, this.made(each.name));
       const knob = this.knobs.get(each.name);
-      const unit = powerOfTen((each.most - each.least) / STEPS);
+      const unit = powerOfTen((each.most - each.least) / KNOB_STEPS);
       Object.assign(knob, each, { unit });
       knob.title.textContent = each.words;
       Object.assign(knob.input, { min: each.least, max: each.most, step: unit });

@@ -21,6 +21,7 @@ import { integerCell, makeIntegers, writeIntegers } from "./integer_table.js";
 import { Knobs } from "./knobs.js";
 import { LivePicture } from "./live_picture.js";
 import { writeHeldError, writeLayerNumbers } from "./numbers_line.js";
+import { filled } from "../ruler/figures.js";
 import { pooled } from "./parts.js";
 import { PictureDrag } from "./picture_drag.js";
 import { Skyline } from "./skyline.js";
@@ -86,7 +87,7 @@ export class LayerHand {
     this.integers = data.integers && makeIntegers(data.integers, programs);
     this.ofWeight = null;
     this.ofHeld = null;
-    this.choice = { x: data.x, w: data.w, calibration: null, message: null };
+    this.choice = { x: data.x, w: data.w, calibration: data.set ?? null, message: null };
     // A larger layer is computed once a hand comes.
     if (data.small) this.compute();
   }
@@ -111,16 +112,17 @@ export class LayerHand {
   // The knobs that the layer has, each from one end to the other of what it may be.
   knobList() {
     const { data } = this;
-    const { channel, weight } = data.words;
+    const [, output, channel] = data.cell;
+    const words = (name) => filled(data.words[name], { output, channel });
     const list = [];
     const size = this.channelSize(this.choice.x);
     if (size) {
       const most = wideEnough(2 * largestOf(data.base), size);
-      list.push({ name: "channel", words: channel, value: size, least: 0, most });
+      list.push({ name: "channel", words: words("channel"), value: size, least: 0, most });
     }
     const value = data.w[this.weightAt];
     const far = wideEnough(1.5 * data.largest, Math.abs(value));
-    return [...list, { name: "weight", words: weight, value, least: -far, most: far }];
+    return [...list, { name: "weight", words: words("weight"), value, least: -far, most: far }];
   }
 
   get weightAt() {

@@ -1,17 +1,10 @@
 // What is drawn over the multiplication: the lines that an output is made of, and its mark.
 
+import { element } from "../page/elements.js";
 import { AXES, boxOf, partsOf, pixelOf } from "./parts.js";
 
-const SVG = "http://www.w3.org/2000/svg";
-
-function svgPart(name, attributes) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
 export function newOverlay() {
-  const overlay = svgPart("svg", { class: "qv-lights", "aria-hidden": "true" });
+  const overlay = element("svg", { class: "qv-lights", "aria-hidden": "true" });
   overlay.style.cssText =
     "position: absolute; inset: 0; width: 100%; height: 100%; pointer-events: none; overflow: hidden;";
   return overlay;
@@ -41,7 +34,7 @@ export function drawLights(overlay, gd, { pixels, edges, selected, heldRows, lou
     else markLine(overlay, part, rowAxis === 0 ? row : -1, colAxis === 2 ? col : -1, all, colors);
     // The input and the weight that a hand can drag.
     if (hand && part.name !== "y")
-      markHandle(overlay, boxOf(part, [row, row + 1], [col, col + 1], 7), colors);
+      markDragged(overlay, boxOf(part, [row, row + 1], [col, col + 1], 7), colors);
   }
 }
 
@@ -56,7 +49,7 @@ function markLoud(overlay, part, col, tower, rows, colors) {
   const end = part.top - OVER_WORDS;
   const d = `M${tower} 0V6H${middle}V${end}m-5 -7l5 7l5 -7`;
   const line = { fill: "none", stroke: colors.held, "stroke-width": 1.5, class: "qv-loud-way" };
-  overlay.append(svgPart("path", { d, ...line }));
+  overlay.append(element("path", { d, ...line }));
   add(overlay, box, { fill: "none", stroke: colors.held, "stroke-width": 1, "stroke-dasharray": "3 4" });
 }
 
@@ -74,7 +67,7 @@ function markHeld(overlay, part, rows, cols, colors) {
   const marks = rows.map((each) => boxOf(part, each, cols)).filter(Boolean);
   const lines = marks.map(({ y, height }) => `M${part.left - 5} ${y}h3v${height}h-3z`);
   if (lines.length)
-    overlay.append(svgPart("path", { d: lines.join(""), fill: colors.held, class: "qv-held" }));
+    overlay.append(element("path", { d: lines.join(""), fill: colors.held, class: "qv-held" }));
 }
 
 // The token's row in X, or the output's column in Wᵀ, of the selected cell.
@@ -84,7 +77,7 @@ function markLine(overlay, part, row, col, all, colors) {
   if (col >= 0) add(overlay, boxOf(part, all.rows, [col, col + 1], 4), { ...line, class: "qv-line" });
 }
 
-function markHandle(overlay, box, colors) {
+function markDragged(overlay, box, colors) {
   add(overlay, box, { fill: "none", rx: 2, class: "qv-handle", stroke: colors.held, "stroke-width": 2.5 });
 }
 
@@ -95,5 +88,5 @@ function markBox(overlay, box, colors, row, col) {
 }
 
 function add(overlay, box, attributes) {
-  if (box) overlay.append(svgPart("rect", { ...box, ...attributes }));
+  if (box) overlay.append(element("rect", { ...box, ...attributes }));
 }

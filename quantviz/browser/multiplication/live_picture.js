@@ -165,7 +165,7 @@ function inkOver(...colour) {
 }
 
 // How far a part's colours reach: `_reach` of Python.
-function reachOf({ end, largest }, words, writing, fixed) {
+export function reachOf({ end, largest }, words, writing, fixed) {
   const far = significant(end, 3, writing);
   if (!fixed) return `±${far}`;
   const times = end ? largest / end : 0;

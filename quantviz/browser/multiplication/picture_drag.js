@@ -5,7 +5,7 @@ import { powerOfTen, toUnit } from "../ruler/figures.js";
 import { AXES, partAt } from "./parts.js";
 
 // Pixels from one end of a knob to the other.
-const WAY = 400;
+const KNOB_WAY = 400;
 // The knob that each part's marked cell is.
 const KNOBS = { x: "channel", w: "weight" };
 
@@ -48,7 +48,7 @@ export class PictureDrag {
     event.preventDefault();
     event.stopPropagation();
     const from = Number(knob.input.value);
-    const step = (knob.most - knob.least) / WAY;
+    const step = (knob.most - knob.least) / KNOB_WAY;
     this.held = { pointer: event.pointerId, at: event.clientX - event.clientY, from, step, knob };
   }
 

@@ -8,7 +8,7 @@ import { leaveCell } from "./hover.js";
 // Milliseconds without a move before the server is asked for the part in sight.
 const QUIET = 200;
 // Milliseconds to wait for its answer.
-const PATIENCE = 4000;
+const ZOOM_PATIENCE = 4000;
 
 export function afterZoom(bridge) {
   if (bridge.restoring) return;
@@ -27,7 +27,7 @@ function intendSight(bridge, { x, y }) {
 // The part that the server will show next, as far as the browser knows.
 function expectedWindow(bridge) {
   const { asked } = bridge.memory;
-  return asked && performance.now() - asked.at < PATIENCE ? asked.window : bridge.meta.window;
+  return asked && performance.now() - asked.at < ZOOM_PATIENCE ? asked.window : bridge.meta.window;
 }
 
 // Ask for the part in sight once no button or finger is down.

@@ -89,7 +89,7 @@ class Hosts:
         """
         hosts = cls.read(os.environ.get(HUBS, "")).logged_in()
         if not hosts.hubs:
-            raise QuantVizError("hub.not_set", variable=HUBS)
+            raise QuantVizError("hub.not_set", variable=HUBS, example=USUAL)
         if hosts.endpoint == USUAL_ENDPOINT:
             return hosts
         return replace(hosts, hubs=tuple(dict.fromkeys((hosts.endpoint, *hosts.hubs))))

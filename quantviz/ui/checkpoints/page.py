@@ -32,7 +32,7 @@ from quantviz.ui.components.controls import show_undo
 from quantviz.ui.components.drop_zone import show_drop_zone
 from quantviz.ui.components.page_header import show_header, write_title
 from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.lab.dropped_files import RUNS, DroppedFiles, dropped_files, dropped_kind
+from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, DroppedFiles, dropped_files, dropped_kind
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.long_work import read_file
@@ -46,6 +46,8 @@ _BETWEEN_LOOKS = 1.0
 #: Height of the report on dropped runs in pixels; it scrolls.
 _HEIGHT = 900
 _REPORT = "checkpoints_runs_report"
+#: Choices with which nothing of one's own is open, where nothing was dropped: no link carries dropped files.
+_NOTHING_OWN = ("", EXAMPLE, MODEL, CAPTURE, RUNS)
 
 
 def show_page() -> None:
@@ -56,7 +58,7 @@ def show_page() -> None:
         show_undo(OWNER)
         show_copy_link()
     # The menu has it once something of one's own is open.
-    with st.sidebar if OWNER.state.chosen not in ("", EXAMPLE) or dropped_kind() else nullcontext():
+    with st.sidebar if dropped_kind() or OWNER.state.chosen not in _NOTHING_OWN else nullcontext():
         show_drop_zone()
     choices = st.container(
         key="checkpoints_choices", horizontal=True, vertical_alignment="bottom", gap="small"

@@ -18,6 +18,7 @@ from quantviz.lab.attention_state import (
     TABS,
     AttentionState,
 )
+from quantviz.live.layer_payload import Multiplication
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import Control, choose_among, show_controls, show_undo
 from quantviz.ui.components.page_header import show_header
@@ -34,7 +35,7 @@ from quantviz.ui.layers.attention_state import (
     seen_attention,
     ways_found,
 )
-from quantviz.ui.layers.picture import Multiplication, show_multiplication
+from quantviz.ui.layers.picture import show_multiplication
 from quantviz.ui.layers.words import number_html, percent
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
@@ -176,7 +177,7 @@ def _show_picture(state: AttentionState, view: AttentionView) -> None:
     largest = ColourEnds(*(part.largest for part in (picture.x, picture.w, picture.y)))
     ends = ColourEnds(*state.held) if state.shown == "error" and state.held else largest
     selected = (*view.cell.place, state.channel)
-    show_multiplication(Multiplication(OWNER, picture, ends, view.shape, selected))
+    show_multiplication(OWNER, Multiplication(picture, ends, view.shape, selected))
 
 
 def _show_numbers(view: AttentionView) -> None:

@@ -23,7 +23,7 @@ from quantviz.ui.layers.cell_tab import show_cell
 from quantviz.ui.layers.channels_tab import show_channels
 from quantviz.ui.layers.choices import show_choices
 from quantviz.ui.layers.compare_tab import show_compare
-from quantviz.ui.layers.hand import show_hand
+from quantviz.ui.layers.hand import offer_page, show_hand
 from quantviz.ui.layers.integer_tab import show_integer
 from quantviz.ui.layers.method_tab import show_method, show_method_choice
 from quantviz.ui.layers.own_layer import refuse_large
@@ -81,6 +81,8 @@ def show_page() -> None:
         OWNER.amend(state)
         with finding:
             show_finding(seen, look)
+        with actions:
+            offer_page(seen, state)
         _show_layer(state, seen)
     except QuantVizError as problem:
         st.error(say_error(problem))

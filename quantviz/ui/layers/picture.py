@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import streamlit as st
 
 from quantviz.browser.packing import pack
-from quantviz.figures.numbers import WRITING
-from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import SHOWN, LayerPart, LayerState
+from quantviz.live.hand_words import Looks
+from quantviz.live.layer_payload import Multiplication
 from quantviz.ui.components.component import component, last_message
 from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.small_parts import show_button, term
@@ -47,7 +44,6 @@ def show_picture(
     """
     lines = state.lines or LayerPart.whole(seen.result.shape)
     picture = seen.picture(lines, state.shown)
-    ends = _ends(seen, picture, state)
     with st.container(key="layers_shown", horizontal=True, vertical_alignment="center", gap="small"):
         choose_among(
             "layers_values",
@@ -64,18 +60,21 @@ def show_picture(
             show_button(say("layers.fit"), "layers_fit", lambda: OWNER.change(held=None))
         about = term(say("layers.how"), say(_hint(picture)), key="layers_how")
         st.html(f'<p class="qv-small">{about}</p>', width="stretch")
-    show_multiplication(
-        Multiplication(
-            OWNER,
-            picture,
-            ends,
-            seen.result.shape,
-            selected,
-            next(iter(seen.channels.loud_inputs), None),
-            seen.result.held_back.nonzero().flatten().numpy(),
-            hand,
-        )
-    )
+    show_multiplication(OWNER, multiplication_of(seen, state, picture, selected, hand=hand))
+
+
+def multiplication_of(
+    seen: SeenLayer,
+    state: LayerState,
+    picture: LayerPicture,
+    selected: tuple[int, int, int | None],
+    *,
+    hand: bool,
+) -> Multiplication:
+    """Return a picture of the layer with what a page knows of it."""
+    loud = next(iter(seen.channels.loud_inputs), None)
+    held = seen.result.held_back.nonzero().flatten().numpy()
+    return Multiplication(picture, _ends(seen, picture, state), seen.result.shape, selected, loud, held, hand)
 
 
 def _hint(picture: LayerPicture) -> str:
@@ -129,32 +128,13 @@ def _ends(seen: SeenLayer, picture: LayerPicture, state: LayerState) -> ColourEn
     return ColourEnds(x, w, y)
 
 
-@dataclass(frozen=True, eq=False)
-class Multiplication:
-    """A multiplication on a page, whose state has the fields that a hand may choose in it: cell, channel and
-    lines.
+def show_multiplication(owner: PageOwner[Any], it: Multiplication) -> None:
+    """Show a multiplication, and have a script light its lines and report clicks and zooms. The owner's state
+    has the fields that a hand may choose in it: cell, channel and lines.
     """
-
-    owner: PageOwner[Any]
-    picture: LayerPicture
-    ends: ColourEnds
-    #: Rows, products of a cell, and columns of the whole.
-    shape: tuple[int, ...]
-    #: The selected row and column, and the place of a product if one is chosen.
-    selected: tuple[int, int, int | None]
-    #: The product's place that is loud.
-    loud: int | None = None
-    #: Rows that are held back.
-    held: Any = field(default_factory=partial(np.arange, 0))
-    #: Whether both factors of the product can be dragged.
-    hand: bool = False
-
-
-def show_multiplication(it: Multiplication) -> None:
-    """Show a multiplication, and have a script light its lines and report clicks and zooms."""
     from quantviz.figures.multiplication import multiplication_alt, multiplication_figure
 
-    _bridge(it)
+    _bridge(owner, it)
     with st.container(key=PICTURE):
         st.plotly_chart(
             multiplication_figure(it.picture, it.ends, height=_height(), language=language(), theme=theme()),
@@ -166,31 +146,7 @@ def show_multiplication(it: Multiplication) -> None:
         )
 
 
-def _bridge(it: Multiplication) -> None:
-    picture, words = it.picture, it.picture.words
-    colours = THEMES[theme()]
-    header: dict[str, Any] = {
-        "chart": PICTURE,
-        "selected": list(it.selected),
-        "edges": {},
-        "held": None,
-        "hand": it.hand,
-        "ends": [it.ends.x, it.ends.w, it.ends.y],
-        "loud": it.loud,
-        "channels": it.shape[1],
-        "height": _height(),
-        "labels": [say(f"{words}.axes.{name}") for name in ("token", "input", "output")],
-        "whats": {name: say(f"{words}.{picture.shown}.{name}") for name in ("x", "w", "y")},
-        "largest": say("layers.card.largest"),
-        "writing": asdict(WRITING),
-        "colors": {
-            **colours.named("text", "surface", "line", "mark", "font"),
-            "halo": colours.mark_halo,
-            "held": colours.accent,
-        },
-    }
-    edges = (picture.x.row_edges, picture.x.col_edges, picture.y.col_edges)
-
+def _bridge(owner: PageOwner[Any], it: Multiplication) -> None:
     def take_height() -> None:
         height = last_message(_BRIDGE, _SCRIPT, "height")
         if height is not None:
@@ -198,10 +154,10 @@ def _bridge(it: Multiplication) -> None:
 
     component("quantviz_multiplication", _SCRIPT)(
         key=_BRIDGE,
-        data=pack(header, {"held": it.held, **{f"edges.{axis}": each for axis, each in enumerate(edges)}}),
-        on_cell_change=errors.safely(lambda: _take_cell(it)),
-        on_lines_change=errors.safely(lambda: _take_lines(it)),
-        on_whole_change=errors.safely(lambda: it.owner.change(lines=None)),
+        data=pack(*it.payload(PICTURE, _height(), Looks(language(), theme()))),
+        on_cell_change=errors.safely(lambda: _take_cell(owner, it)),
+        on_lines_change=errors.safely(lambda: _take_lines(owner, it)),
+        on_whole_change=errors.safely(lambda: owner.change(lines=None)),
         on_height_change=errors.safely(take_height),
     )
 
@@ -210,7 +166,7 @@ def _height() -> int:
     return int(st.session_state.get(_MEASURED, _HEIGHT))
 
 
-def _take_cell(it: Multiplication) -> None:
+def _take_cell(owner: PageOwner[Any], it: Multiplication) -> None:
     rows, products, columns = it.shape
 
     def fits(cell: dict[str, Any]) -> bool:
@@ -220,16 +176,16 @@ def _take_cell(it: Multiplication) -> None:
 
     cell = last_message(_BRIDGE, _SCRIPT, "cell", fits)
     if cell is not None:
-        it.owner.change(cell=(cell["token"], cell["output"]), channel=cell["channel"])
+        owner.change(cell=(cell["token"], cell["output"]), channel=cell["channel"])
 
 
-def _take_lines(it: Multiplication) -> None:
+def _take_lines(owner: PageOwner[Any], it: Multiplication) -> None:
     message = last_message(_BRIDGE, _SCRIPT, "lines")
     if message is None:
         return
     lines = LayerPart(*(tuple(message[name]) for name in ("tokens", "inputs", "outputs")))
     if lines.within(it.shape):
-        it.owner.change(lines=None if lines == LayerPart.whole(it.shape) else lines)
+        owner.change(lines=None if lines == LayerPart.whole(it.shape) else lines)
 
 
 def select(token: int, output: int) -> None:

@@ -2,6 +2,8 @@
 first of a ruler.
 """
 
+import re
+
 import pytest
 
 from quantviz.figures.theme import THEMES
@@ -23,6 +25,10 @@ def test_the_first_hour_takes_an_hour(language):
     assert numbers == [1, 2, 5, 6, 10]
     assert 48 <= sum(minutes(found[name]) for name in ("fewer_bits", *FIRST_HOUR)) <= 62
     assert minutes(found["fewer_bits"]) == 3
+    for name, number in zip(FIRST_HOUR, numbers, strict=True):
+        said = " ".join(words.text for step in found[name].steps for words in words_of(step))
+        named = {int(at) for pair in re.findall(r"lesson (\d+)|第 (\d+) 课", said) for at in pair if at}
+        assert all(at == 0 or (at in numbers and at < number) for at in named), (name, named)
 
 
 #: Lessons of fewer minutes than the others: the first, which makes curious.

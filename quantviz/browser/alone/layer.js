@@ -1,0 +1,211 @@
+// A layer on a page without a server. The page is its own server: a move of the hand leads to other data, as
+// `quantviz.lab.layer_moves` does.
+
+import { errorsOf, largestOf, multiplied, noiseOf, withChannel } from "../arithmetic/multiplying.js";
+import { LayerHand } from "../multiplication/layer_hand.js";
+import { reachOf } from "../multiplication/live_picture.js";
+import { Multiplication } from "../multiplication/multiplication.js";
+import { writeLayerNumbers } from "../multiplication/numbers_line.js";
+import { pooled } from "../multiplication/parts.js";
+import { readPacked } from "../page/component.js";
+import { significant } from "../panels/numbers.js";
+import { editsOf, flatOf, schemeOf, withScheme } from "./moves.js";
+import { Page } from "./page.js";
+import { productsOf, writeProducts } from "./products.js";
+
+class FollowedHand extends LayerHand {
+  begin() {
+    super.begin();
+    // They follow the hand here, where the page has no server.
+    if (this.data.small) delete document.querySelector(".qv-products").dataset.qvWaits;
+  }
+
+  present() {
+    super.present();
+    if (this.data.small) writeCell(this.data, this.shown);
+  }
+}
+
+export class LayerPage extends Page {
+  make({ picture }) {
+    this.known = readPacked(picture);
+    Object.assign(this.saved, { moved: {}, largest: largestOf(this.saved.w) });
+    this.picture = new Multiplication(document.body, this.known, (name, told) => this.hear(name, told));
+    this.hand = new FollowedHand(document.getElementById("qv-hand"), this.ready(this.saved), () => {});
+  }
+
+  // The data with what the hand needs of the selected channel.
+  ready(data) {
+    const [tokens, inputs] = data.shape;
+    const base = Float32Array.from({ length: tokens }, (_, t) => this.saved.x[t * inputs + data.cell[2]]);
+    return { ...data, base };
+  }
+
+  hear(name, told) {
+    if (name === "whole" && this.figure) return window.Plotly.relayout(this.panels, this.sights());
+    if (name !== "cell") return;
+    const { token, output, channel } = told;
+    const loudest = () => productsOf(this.shown, this.data.shape, [token, output])[0].channel;
+    this.show({ ...this.data, cell: [token, output, channel ?? loudest()] });
+  }
+
+  asked(address) {
+    return readLayer(this.saved, address);
+  }
+
+  addressOf(data) {
+    return layerAddress(data, this.saved);
+  }
+
+  scheme(data) {
+    const ofInputs = data.variants.length ? schemeOf(data) : data.as_it_is;
+    return `W ${data.of_weights} · X ${ofInputs}`;
+  }
+
+  render(data) {
+    const { hand } = this;
+    hand.update(this.ready(data), (name, message) =>
+      queueMicrotask(() => this.show(movedLayer(this.data, message, this.saved))),
+    );
+    if (!hand.shown) hand.compute();
+    const { shown } = hand;
+    this.shown = shown.product ? shown : { ...shown, ...multiplied(shown, data.shape) };
+    this.picture.update({ ...this.known, selected: data.cell, ends: this.ends }, this.picture.send);
+    if (this.figure) this.draw();
+    const at = data.cell[0] * data.shape[2] + data.cell[1];
+    const cell = { y: this.shown.y[at], y_hat: this.shown.yHat[at], error: this.shown.error[at] };
+    const errors = errorsOf(this.shown, data.held, data.shape[2]);
+    const weightDb = hand.sqnrOf(hand.ofWeight.found);
+    writeLayerNumbers({ ...errors, weightDb, cell }, data.words, data.writing);
+    writeCell(data, this.shown);
+  }
+
+  // The values of X, Wᵀ and Y, and the ends of their colours.
+  get values() {
+    const { x, w, y, xHat, wHat, yHat, xChange, wChange, error, ofInputs } = this.shown;
+    const codes = { x: ofInputs.q ?? xHat, w: this.hand.ofWeight.found.q ?? wHat, y: yHat };
+    return { error: { x: xChange, w: wChange, y: error }, x: { x, w, y }, codes }[this.data.shown];
+  }
+
+  get ends() {
+    const { x, w } = this.values;
+    return this.data.ends ?? [largestOf(x), largestOf(w), largestOf(this.shown.y)];
+  }
+
+  // ---- the picture, which plotly draws
+
+  draw() {
+    const { data, known, figure, ends } = this;
+    const [, inputs, outputs] = data.shape;
+    const { values } = this;
+    const own = noiseOf(this.shown, data.shape, data.noise);
+    const parts = { x: [values.x, own.x, 0, 1], y: [values.y, own.y, 0, 2] };
+    parts.w = [transposed(values.w, outputs, inputs), transposed(own.w, outputs, inputs), 1, 2];
+    const annotations = figure.layout.annotations.slice();
+    const traces = figure.data.map((trace, i) => {
+      const [whole, noise, rowAxis, colAxis] = parts[trace.name];
+      const edges = [known.edges[rowAxis], known.edges[colAxis]];
+      const found = pooled(whole, data.shape[colAxis], ...edges);
+      const reach = { end: ends[i], largest: largestOf(found.values) };
+      const told = reachOf(reach, data.look.words, data.writing, data.look.fixed);
+      annotations[i] = { ...annotations[i], text: `<b>${known.whats[trace.name]}</b> ${told}` };
+      const printed = found.values.map((value, at) => (Math.abs(value) <= noise[at] ? 0 : value));
+      const words = (value) => significant(value, 3, data.writing);
+      const text = trace.texttemplate && rowsOf(printed, found.cols, words);
+      const end = ends[i] || 1;
+      return { ...trace, z: rowsOf(found.values, found.cols, Number), zmin: -end, zmax: end, text };
+    });
+    this.drawn = (this.drawn ?? 0) + 1;
+    this.panels = document.getElementById("qv-panels");
+    const layout = { ...figure.layout, annotations, uirevision: "kept", datarevision: this.drawn };
+    window.Plotly.react(this.panels, traces, layout, {
+      displayModeBar: false,
+      doubleClick: false,
+      responsive: true,
+    });
+  }
+
+  sights() {
+    const axes = Object.entries(this.figure.layout).filter(([name]) => /^[xy]axis/.test(name));
+    return Object.fromEntries(axes.map(([name, { range }]) => [`${name}.range`, range]));
+  }
+}
+
+function writeCell(data, shown) {
+  writeProducts(productsOf(shown, data.shape, data.cell), data.cell[2], data.writing);
+}
+
+function rowsOf(values, cols, each) {
+  const rows = Array.from({ length: values.length / cols }, (_, row) =>
+    values.slice(row * cols, (row + 1) * cols),
+  );
+  return rows.map((row) => Array.from(row, each));
+}
+
+// W is drawn as Wᵀ.
+function transposed(values, rows, cols) {
+  const found = new Float64Array(values.length);
+  for (let row = 0; row < rows; row++)
+    for (let col = 0; col < cols; col++) found[col * rows + row] = values[row * cols + col];
+  return found;
+}
+
+// The data after a move of the hand; the channel that it moved stays selected.
+function movedLayer(data, { kind, lo, hi, size, output, value, channel }, saved) {
+  const [tokens, inputs] = data.shape;
+  const cell = [data.cell[0], output ?? data.cell[1], channel ?? data.cell[2]];
+  if (kind === "range") {
+    const ends = { set: { id: "manual_range", lo, hi }, range: [lo, hi], reach: [lo, hi] };
+    return { ...data, ...ends, cell };
+  }
+  if (kind === "channel") {
+    const base = Float32Array.from({ length: tokens }, (_, t) => saved.x[t * inputs + channel]);
+    const moved = { ...data.moved, [channel]: size };
+    return { ...data, moved, x: withChannel(data.x, base, channel, size, inputs), cell };
+  }
+  const w = data.w.slice();
+  w[output * inputs + channel] = value;
+  return { ...data, w, cell };
+}
+
+// The scheme of X, the selected cell with its product, and the channels and weights that were moved.
+function layerAddress(data, saved) {
+  const [, inputs, outputs] = data.shape;
+  const parts = data.set ? { s: schemeOf(data) } : {};
+  parts.c = data.cell.join(".");
+  const sizes = Object.entries(data.moved).map(([channel, size]) => `${channel}=${size}`);
+  const both = { x: data.w, shape: [outputs, inputs] };
+  const edits = editsOf(both, { x: saved.w }).map(([place, value]) => `${place.join(".")}=${value}`);
+  if (sizes.length) parts.x = sizes.join();
+  if (edits.length) parts.w = edits.join();
+  return `${new URLSearchParams(parts)}`;
+}
+
+// The data that an address asks for; null for one that is damaged, or is of another page.
+function readLayer(saved, address) {
+  const parts = new URLSearchParams(address);
+  const [tokens, inputs, outputs] = saved.shape;
+  const moves = [];
+  const ranged = parts.has("s") ? saved.variants.length && withScheme(saved, parts.get("s")) : saved;
+  if (ranged?.set) moves.push({ kind: "range", ...ranged.set });
+  const places = [];
+  for (const [kind, name] of [
+    ["channel", "x"],
+    ["weight", "w"],
+  ])
+    for (const each of (parts.get(name) ?? "").split(",").filter(Boolean)) {
+      const [place, written] = each.split("=");
+      const [channel, output] = place.split(".").map(Number).toReversed();
+      const value = parseFloat(written);
+      moves.push({ kind, channel, output, value, size: value });
+      places.push([
+        [output ?? 0, channel],
+        [outputs, inputs],
+      ]);
+      if (!saved.small || !isFinite(value) || (kind === "channel" && value < 0)) return null;
+    }
+  const cell = parts.get("c")?.split(".").map(Number) ?? saved.cell;
+  places.push([cell, [tokens, outputs, inputs]]);
+  if (!ranged || !places.every(([place, shape]) => Number.isInteger(flatOf(place, shape)))) return null;
+  return { ...moves.reduce((data, move) => movedLayer(data, move, saved), saved), cell };
+}
