@@ -139,8 +139,7 @@ class _CollectedLayer:
             matrix = matrix.T
         elif self.kind == "conv_transposed":
             # The first axis has the inputs of each group.
-            by_group = matrix.reshape(self.groups, -1, *matrix.shape[1:])
-            matrix = by_group.transpose(1, 2).flatten(0, 1)
+            matrix = torch.cat([torch.stack(part.unbind(1)) for part in matrix.chunk(self.groups)])
         values = bias.detach().cpu() if isinstance(bias, torch.Tensor) else None
         rows, seen = self.reservoir.rows, self.reservoir.seen
         return Captured(self.name, self.kind, matrix.flatten(1), rows, values, seen)

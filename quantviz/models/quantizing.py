@@ -76,7 +76,7 @@ def products(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     groups = x.shape[1] // weight.shape[1]
     if groups == 1:
         return x @ weight.T
-    sides = x.reshape(len(x), groups, -1), weight.reshape(groups, -1, weight.shape[1])
+    sides = (blocks.viewed(x, (len(x), groups, -1)), blocks.viewed(weight, (groups, -1, weight.shape[1])))
     return torch.einsum("tgi,goi->tgo", *sides).flatten(1)
 
 
