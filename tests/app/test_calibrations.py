@@ -2,33 +2,22 @@
 again.
 """
 
-import dataclasses
-import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import pytest
 
 import quantviz as qv
 from quantviz import text
 from quantviz.lab import controls as lab_controls
 from quantviz.schemes import calibration as calibrations
 from quantviz.schemes import scheme as schemes
-from quantviz.schemes.calibration import Calibration, Range, starting
+from quantviz.schemes.calibration import Calibration, Range
 from quantviz.text import catalogue
 from tests.helpers.controls import choose, controls, words_of
-from tests.helpers.sample import sample_of
-from tests.helpers.session import address, healthy, keys_of, numbers, opened, panels, result
+from tests.helpers.session import address, healthy, opened, panels, result
 
 TENSORS = ("normal(rows=6,cols=16)", "builtin(name=course_3x3)")
-
-
-#: What int4 under the notebooks' convention is refused with.
-REFUSED = {
-    "symmetric": {"hqq"},
-    "asymmetric": {"abs_mean", "mse_modelopt", "entropy_tensorrt", "percentile_modelopt", "octav", "hqq"},
-}
 
 
 def chosen(at, name):
@@ -42,34 +31,6 @@ def codes_and_errors(at):
     assert np.array_equal(x_hat, r.x_hat.numpy())
     assert np.allclose(error, r.error.numpy())
     return r
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(("tensor", "mode"), sample_of(itertools.product(TENSORS, qv.MODES), 1))
-def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
-    at = opened(t=tensor, s=f"int4,{mode},per_tensor,min_max,course")
-    refused = set()
-    for name in (each for each in qv.CALIBRATIONS if each != qv.Searched.id):
-        before = address(at)["s"]
-        chosen(at, name)
-        assert not at.exception, name
-        if at.error:
-            assert address(at)["s"] == before
-            refused.add(name)
-            chosen(at, "min_max")
-            continue
-        scheme = qv.Scheme.parse(address(at)["s"])
-        assert (scheme.calibration.id, scheme.mode) == (name, mode)
-        r = codes_and_errors(at)
-        assert r.scheme == scheme
-        again = opened(**address(at))
-        assert controls(again)["calibration"]["value"] == name
-        assert np.array_equal(panels(again)[1], panels(at)[1])
-        assert [tile.value for tile in numbers(again)] == [tile.value for tile in numbers(at)]
-        assert float(numbers(at)[0].value) == float(f"{qv.metrics(r)['mse']:.4g}")
-        fields = {f"range_{field.name}" for field in dataclasses.fields(scheme.calibration)}
-        assert fields == {*keys_of(at, "range_")} - {"range_expander"}
-    assert refused == REFUSED[mode]
 
 
 def test_zero_points_of_hqq_are_chosen_under_its_convention():
@@ -88,14 +49,6 @@ def test_an_engine_that_searches_scales_takes_no_range():
     choose(at, ("convention", "gguf_minimum"))
     assert address(healthy(at))["s"] == "uint4,asymmetric,per_group(size=32),min_max,gguf_minimum"
     assert len(words_of(at, "calibration")) == len(qv.CALIBRATIONS) - 1
-
-
-def test_each_begins_with_numbers_that_it_takes():
-    for name, kind in qv.CALIBRATIONS.items():
-        begun = starting(kind, {"lo": -1.0, "hi": 2.0, "scale": 0.5, "zero_point": 0})
-        assert begun.id == name
-        mode, zero_domain = ("asymmetric", "code_float") if name == "hqq" else ("symmetric", "code_int")
-        assert not list(begun.problems(qv.FORMATS["int4"], mode, zero_domain))
 
 
 @dataclass(frozen=True)

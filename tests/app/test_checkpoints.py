@@ -21,7 +21,6 @@ from streamlit.testing.v1 import AppTest
 
 import quantviz as qv
 from quantviz.checkpoints.example import EXAMPLE, example_file, example_tensors
-from quantviz.checkpoints.model.tensor_names import trimmed_names
 from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
@@ -478,11 +477,6 @@ def test_an_allocation_keeps_to_the_pins_of_its_address(scanned):
     assert "as stored" in bodies(kept, "qv-small qv-legend")[-1]
     assert not any("open in the Lab" in each for each in chosen[kept])  # nothing happens there
     assert "int99" in told(opened(f=FILE, p=f"{loud}!int99"), "warning")
-
-
-def test_names_in_the_table_of_pins_are_short_as_long_as_they_differ():
-    assert trimmed_names(["model.a.weight", "b.bias"]) == ["a", "b.bias"]
-    assert trimmed_names(["model.a.weight", "a.weight"]) == ["model.a.weight", "a.weight"]
 
 
 def test_what_an_error_weighs_is_read_from_a_file_and_named(scanned):

@@ -2,7 +2,6 @@
 
 import io
 import json
-import time
 
 import numpy as np
 import pytest
@@ -99,21 +98,6 @@ def test_several_weights_go_to_the_model_and_are_scanned(asked, files):
     assert kept == sorted(set(files) - {"README.md"})
     # What is measured of it stays in the session's own folder.
     assert results.parent == (path.parent.parent if path.is_file() else path.parent)
-
-
-def test_a_scanned_model_opens_its_worst_weight_in_the_lab(net):
-    at = bring(opened(MODEL, lang="en"), "drop_files", {"n.pt": state_dict(net.state_dict())})
-    until = time.monotonic() + 120
-    while not [each for each in at.button if each.key == "checkpoints_worst_1"] and time.monotonic() < until:
-        time.sleep(0.2)
-        at.run()
-    sentence = " ".join(each.proto.body for each in healthy(at).get("html"))
-    assert "The worst under int4 row" in sentence
-    assert "First fix" in sentence
-    at.button(key="checkpoints_worst_1").click().run()
-    source = healthy(at).session_state["lab_state"].now.source
-    values = {0: net[0], 2: net[2]}[int(source.original.place_in_file.tensor[0])].weight
-    assert source.shape == tuple(values.shape)
 
 
 def test_a_capture_goes_to_its_maps_and_a_pair_of_runs_is_compared(net, tmp_path):

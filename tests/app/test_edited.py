@@ -5,7 +5,7 @@ import pytest
 
 from quantviz.lab.moves import moved
 from quantviz.lab.page_state import History
-from quantviz.lab.state import LabState, opening
+from quantviz.lab.state import opening
 from quantviz.sources import AsMatrix, Builtin, Edited, Normal, with_cell
 from quantviz.ui.components import tensor_cache
 from tests.helpers.controls import controls, value_of
@@ -103,8 +103,3 @@ def test_the_way_back_to_a_lesson_stays():
     now = state(at)
     at.session_state["lab_state"] = History(now.replace(source=with_cell(now.source, (0, 0), 3.0)))
     assert healthy(at.run()).button(key="back_to_lesson")
-
-
-def test_a_link_without_its_cell_opens_the_scenarios():
-    found, problems = LabState.read({"v": "1", "t": FORM})
-    assert (found.cell, found.scheme, problems) == (opening().cell, opening().scheme, ())

@@ -105,19 +105,6 @@ def test_every_bug_is_shown_both_ways(bug, language):
     assert bug.id in source(at)
 
 
-@pytest.mark.parametrize("bug", sample_of(BUGS.values(), 5), ids=lambda bug: bug.id)
-def test_every_tensor_can_be_chosen_and_linked(bug):
-    at = opened(bug=bug.id, lang="en")
-    for case in bug.cases[1:]:
-        choose(at, ("case", case.id))
-        healthy(at)
-        correct, broken = (run_bug(bug, case.source.tensor(), each, case) for each in (False, True))
-        assert address(at) == {"bug": bug.id, "case": case.id, "lang": "en"}
-        assert drawn(at, "broken")[1].any() == bool(differing(correct, broken).any())
-        again = opened(**address(at))
-        assert np.array_equal(drawn(again, "broken")[0][1], drawn(at, "broken")[0][1], equal_nan=True)
-
-
 @pytest.mark.parametrize(("bug", "language"), sample_of(itertools.product(HANDLES, languages()), 5))
 def test_a_bug_is_dragged_into_view(bug, language):
     """A link opens each value; what is said is computed there, and Back and a bad link lose nothing."""
@@ -145,76 +132,12 @@ def test_a_bug_is_dragged_into_view(bug, language):
     assert drawn(at, "broken")[1].any()
 
 
-def test_a_seed_is_kept_in_the_link_and_dropped_with_the_bug():
-    at = opened(bug="int8_difference_wraps", case="random", lang="en")
-    before = drawn(at, "correct")[0][0]
-    choose(at, ("seed", 7))
-    assert address(healthy(at)) == {
-        "bug": "int8_difference_wraps",
-        "case": "random",
-        "seed": "7",
-        "lang": "en",
-    }
-    seeded = drawn(at, "correct")[0][0]
-    assert not np.array_equal(seeded, before)
-    assert np.array_equal(drawn(opened(**address(at)), "correct")[0][0], seeded)
-    choose(at, ("bug", "error_sign"))
-    assert address(healthy(at)) == {"bug": "error_sign", "at": "0.01", "lang": "en"}
-
-
-def test_back_is_heard_while_the_run_of_a_change_is_cut_short():
-    """Streamlit stops the run of a click where Back asks for another: the change was told to be newer than
-    Back, which was then undone. An address without the mark of Back is that of an older message.
-    """
-    at = opened(bug="error_sign", at="0", lang="en")
-    at.query_params.clear()
-    at.query_params["spot"] = "2"
-    assert "spot" not in address(healthy(at.run()))
-    at.query_params.clear()
-    for name, value in {"spot": "2", "lang": "en", "went": "1"}.items():
-        at.query_params[name] = value
-    assert address(healthy(at.run())) == {"spot": "2", "lang": "en"}
-
-
 def test_the_program_is_followed_at_the_farthest_cell():
     page = read(opened(bug="int8_difference_wraps", lang="en"))
     assert "x_hat = 730.08" in page
     assert "x_hat = −186.1" in page
     assert "zero_point = −77" in page
     assert "NaN" in read(opened(bug="row_of_zeros", lang="en"))
-
-
-def test_the_language_switches_in_place():
-    at = opened(bug="zero_point_added", case="zero_point_0", lang="en")
-    choose(at, ("language_choice", "zh"))
-    assert address(healthy(at)) == {"bug": "zero_point_added", "case": "zero_point_0", "lang": "zh"}
-    assert catalogue("zh")["bugs.zero_point_added.happens"] in read(at)
-    choose(at, ("bug", "row_of_zeros"))
-    assert catalogue("zh")["bugs.row_of_zeros.belief"] in read(healthy(at))
-
-
-@pytest.mark.parametrize(
-    ("params", "key"),
-    [
-        ({"bug": "nothing"}, "bugs.unknown"),
-        ({"bug": "<b>"}, "bugs.unknown"),
-        ({"bug": "error_sign", "case": "nothing"}, "bugs.unknown_case"),
-        ({"bug": "error_sign", "seed": "x"}, "bugs.bad_seed"),
-        ({"bug": "error_sign", "seed": "9" * 11}, "bugs.bad_seed"),
-        ({"bug": "error_sign", "at": "9"}, "bugs.bad_value"),
-        ({"bug": "error_sign", "at": "<b>"}, "bugs.bad_value"),
-        ({"spot": "0"}, "bugs.unknown_puzzle"),
-        ({"spot": "²"}, "bugs.unknown_puzzle"),
-        ({"spot": "9" * 3000}, "bugs.unknown_puzzle"),
-    ],
-)
-def test_a_bad_link_is_a_sentence(params, key):
-    at = opened(**params, lang="en")
-    start = catalogue("en")[f"errors.{key}"].partition("{")[0]
-    assert [start in warning.value.replace("\\", "") for warning in at.warning] == [True]
-    assert len(drawn(at, "broken")[0]) == 3
-    choose(at, ("mode", "spot" if "bug" in params else "compare"))
-    assert not healthy(at).warning
 
 
 # ---- spot the bug -----------------------------------------------------------------------------------

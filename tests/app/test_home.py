@@ -12,12 +12,10 @@ import quantviz as qv
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.lab.state import has_state, opening
 from quantviz.quantization.quantizer import quantize
-from quantviz.schemes.level_count import level_count, tooth_count
-from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Builtin
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import catalogue
-from quantviz.ui.home.play import TOYS, play_data
+from quantviz.ui.home.play import TOYS
 from tests.helpers.controls import value_of
 from tests.helpers.session import APP, act, address, bodies, bring, healthy, panels, told
 
@@ -120,10 +118,3 @@ def test_the_number_explained_at_first_differs_at_every_number_of_bits():
     assert len(set(found)) == len(found)
     far = [abs(value - float(x[toy.cell])) for value in found[:5]]
     assert far == sorted(set(far), reverse=True)
-
-
-def test_levels_are_counted_among_the_teeth_that_are_drawn():
-    sent = play_data("en", "light")
-    assert b'"15 of 16"' in sent
-    assert b'"16 of' not in sent
-    assert tooth_count(Scheme("uint4")) == level_count(Scheme("uint4")) == 16

@@ -1,7 +1,6 @@
 """Engines, recipes, formats and rules in the Lab: what can be chosen, and what is said where it cannot."""
 
 import itertools
-import re
 
 import numpy as np
 import pytest
@@ -14,10 +13,8 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.conventions import CONVENTION_GROUPS, FIELDS
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.text import catalogue
-from quantviz.ui.components.scheme_words import convention_option, engines_found
 from quantviz.ui.lab.numbers.tiles import tiles
-from tests.helpers.controls import choose, controls, reason, words_of
-from tests.helpers.sample import sample_of
+from tests.helpers.controls import choose, controls, words_of
 from tests.helpers.session import act, address, control, healthy, keys_of, opened, panels, told
 
 #: Blocks of 256 fit, and it is small.
@@ -33,78 +30,14 @@ def opened_in(monkeypatch, language, **params):
     return opened(lang=language, **params)
 
 
-def in_turn(monkeypatch, names, **params):
-    """The app and a sample of the names in turn: the first half in English, the other in Chinese.
-
-    What each sets is the core's, and tested there of all: `Scheme.adapted`, `qv.RECIPES`.
-    """
-    names = sample_of(names, 20)
-    for language, half in (("en", names[: len(names) // 2]), ("zh", names[len(names) // 2 :])):
-        at = opened_in(monkeypatch, language, **params)
-        for name in half:
-            yield at, name, catalogue(language)
-
-
-def test_engines_are_listed_by_purpose_and_found_by_the_names_people_use(monkeypatch):
-    asked = {
-        "llama.cpp": "gguf gguf_signed gguf_minimum gguf_k gguf_iq4_nl gguf_iq4_xs gguf_mx",
-        "vllm": "awq gptq compressed_tensors compressed_tensors_mx compressed_tensors_nvfp4",
-        "LLM compressor": "compressed_tensors compressed_tensors_mx compressed_tensors_nvfp4",
-        "tensor rt": "tensorrt modelopt modelopt_float8",
-        "q_n_n": "aimet",
-        "gptqmodel": "gptq",
-        "mlx-lm": "mlx",
-        "coremltools": "coreml",
-    }
+def test_engines_are_listed_by_purpose(monkeypatch):
+    """What they are found by is in `tests/schemes/test_names.py`."""
     names = [*itertools.chain(*CONVENTION_GROUPS.values())]
     for language in ("en", "zh"):
-        at = opened_in(monkeypatch, language, t=WIDE)
-        labels = dict(zip(names, words_of(at, "convention"), strict=True))
-        words = catalogue(language)
-        for name, label in labels.items():
-            assert label == convention_option(name)
+        at, words = opened_in(monkeypatch, language, t=WIDE), catalogue(language)
+        for name, label in zip(names, words_of(at, "convention"), strict=True):
             assert label.startswith(words[f"conventions.{name}.name"])
             assert label.endswith(words[f"purposes.{qv.CONVENTIONS[name].purpose}"])
-        # The control keeps the options that contain what is typed, whatever the case; `typed_names.js` types
-        # it as the options have it. Other names are in `tests/schemes/test_names.py`.
-        for typed, found in asked.items():
-            assert set(engines_found(labels, typed)) == set(found.split())
-
-
-#: Buttons of the strip, and the granularity that each sets; rows and columns are channels.
-KINDS = {
-    "tensor": "per_tensor",
-    "row": "per_channel",
-    "group": "per_group",
-    "block": "per_block",
-    "flat": "flat",
-}
-
-
-@pytest.mark.nightly
-def test_each_engine_leaves_only_what_it_offers(monkeypatch):
-    changed = 0
-    begun = "int4,symmetric,per_tensor,min_max,course"
-    for at, name, words in in_turn(monkeypatch, list(qv.CONVENTIONS), t=WIDE, s=begun):
-        before = qv.Scheme.parse(address(at)["s"])
-        act(at, convention=name)
-        scheme, offer = qv.Scheme.parse(address(healthy(at))["s"]), qv.CONVENTIONS[name].offer
-        assert scheme.convention == qv.CONVENTIONS[name]
-        assert scheme == before.adapted(name, (2, 256))
-        # What nobody asked for is said.
-        fields = ("format", "mode", "granularity", "calibration")
-        others = any(getattr(before, field) != getattr(scheme, field) for field in fields)
-        changed += others
-        assert others == bool(re.search("Set instead|已改为", told(at, "caption"))), name
-        modes = {words[f"modes.{mode}.name"] for mode in offer.modes or qv.MODES}
-        assert set(words_of(at, "mode")) <= modes
-        formats = {words[f"formats.{fmt}.name"] for fmt in offer.formats or qv.FORMATS}
-        formats |= {words[f"strip.integer_{sign}"] for sign in ("signed", "unsigned")}
-        assert set(words_of(at, "format")) <= formats
-        free = {kind for key, kind in KINDS.items() if not reason(at, "granularity", key)}
-        assert free <= set(offer.granularities or KINDS.values())
-        assert scheme.granularity.id in free | {"per_channel"}
-    assert changed > 10
 
 
 def test_what_an_engine_changes_is_said_and_what_it_cannot_take_is_refused(monkeypatch):
@@ -119,33 +52,17 @@ def test_what_an_engine_changes_is_said_and_what_it_cannot_take_is_refused(monke
     assert len(panels(at)) == 4
 
 
-@pytest.mark.nightly
-def test_each_recipe_sets_everything_and_is_recognized(monkeypatch):
+def test_a_recipe_is_recognized_and_refused_where_it_does_not_fit(monkeypatch):
+    """What each sets is in `tests/lab/test_controls.py`."""
     own = "uint3,asymmetric,per_tensor,percentile(p=99.0),course"
     assert controls(opened(t=WIDE, s=own))["recipe"]["value"] == "own"
     # An engine's recipe, as a scan links to it, stands first among the others while the scheme is that.
     of_engine = opened(t=WIDE, s=str(ALL_RECIPES["w4a16_g128"]), lang="en")
     assert controls(of_engine)["recipe"]["value"] == "w4a16_g128"
     assert words_of(of_engine, "recipe")[0] == "vLLM W4A16 in groups of 128"
-    for at, name, _ in in_turn(monkeypatch, list(qv.RECIPES), t=WIDE, s=own):
-        assert address(healthy(act(at, recipe=name)))["s"] == str(qv.RECIPES[name])
-        assert controls(at)["recipe"]["value"] == name
     at = act(opened_in(monkeypatch, "en"), recipe="q4_0")
     assert "1, 2, 4, 8" in told(at, "error")
     assert address(at)["s"] == "int4,symmetric,per_tensor,min_max,course"
-
-
-@pytest.mark.nightly
-def test_each_format_can_be_chosen():
-    at = opened(t="normal(rows=2,cols=8)", s="int4,asymmetric,per_channel,min_max,course")
-    for name, fmt in qv.FORMATS.items():
-        if fmt.family != "integer":
-            mode = "asymmetric" if fmt.kind == "integer" else "symmetric"
-            assert address(healthy(act(at, format=name)))["s"].startswith(f"{name},{mode},per_channel")
-    for sign, bits in itertools.product(("signed", "unsigned"), (1, 2, 16)):
-        act(at, format=f"integer_{sign}", bits=bits)
-        fmt = qv.FORMATS[qv.Scheme.parse(address(healthy(at))["s"]).format]
-        assert (fmt.family, fmt.bits, fmt.signed) == ("integer", bits, sign == "signed")
 
 
 def with_rules(at):
@@ -190,8 +107,7 @@ def test_a_scale_by_hand_has_the_zero_point_that_the_engine_has():
     assert address(healthy(at))["s"].startswith("nf4,symmetric,flat(size=32),given(scale=")
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_what_is_stored_is_told_for_every_recipe(language):
+def test_what_is_stored_is_told_for_every_recipe():
     """The tile's parts add up to its number."""
     state, _ = LabState.read({"t": "normal(rows=4,cols=256)", "c": "0.0"})
     x = torch.randn(4, 256, generator=torch.Generator().manual_seed(0))

@@ -28,7 +28,7 @@ from quantviz.ui.layers import state
 from quantviz.ui.layers.page import TABS
 from quantviz.ui.layers.scaling_pictures import WORSE
 from quantviz.ui.layers.words import percent
-from tests.helpers.controls import controls, value_of, words_of
+from tests.helpers.controls import value_of, words_of
 from tests.helpers.importance_file import write_dat
 from tests.helpers.messages import components, events_of, send
 from tests.helpers.sample import sample_of
@@ -159,15 +159,6 @@ def test_the_integer_steps_end_in_the_engines_code_and_the_link_keeps_the_engine
     assert int(last.replace("−", "-")) == found.q
 
 
-def test_a_choice_is_undone_and_done_again():
-    at = act(page(), layers_pair="w8a32")
-    assert (address(at)["w"], address(at)["a"]) == ("int8_per_row", "none")
-    act(act(at, layers_tab_choice="channels"), "undo")
-    assert address(at)["t"] == "channels"
-    assert (address(at)["w"], address(at)["a"]) == ("int8_per_tensor", "int4_per_tensor")
-    assert address(act(at, "redo"))["a"] == "none"
-
-
 def test_a_link_of_uploads_opens_the_persons_own_layer_or_none_of_its_places():
     big = BuiltInLayer("minilm_0_output")
     own = OwnLayer(Upload("00", "w.npy", (5, 4)), Upload("01", "x.npy", (6, 4)))
@@ -193,21 +184,6 @@ def test_a_compared_pair_is_kept_in_the_link():
     act(at, layers_inputs="int8_per_tensor")
     assert address(act(at, "layers_keep"))["y"] == "int8_per_tensor!int8_per_tensor"
     assert "y" not in address(healthy(act(at, "layers_drop")))
-
-
-@pytest.mark.parametrize(
-    ("link", "said"),
-    [
-        ({"l": "builtin(name=nothing)", "w": "int9"}, ("the layer", "the scheme of the weights")),
-        ({"l": "layer(normal(rows=4,cols=8),normal(rows=4,cols=4))"}, ("8 for each output",)),
-        ({"l": "layer(normal(rows=4,cols=4),normal(rows=1,cols=4))"}, ("one token",)),
-        ({"l": "layer(normal(rows=4,cols=4))"}, ("A layer is written as",)),
-    ],
-)
-def test_a_link_that_cannot_be_used_says_why_and_the_page_works(link, said):
-    at = opened(PAGE, lang="en", **link)
-    assert all(each in told(at, "warning") for each in said)
-    assert chart(at, "layers_picture")
 
 
 def test_a_layer_of_ones_own_opens_and_says_what_it_cannot_be():
@@ -323,25 +299,6 @@ def test_an_upload_that_is_something_else_says_so(way, filename, said):
     own(at, **{way: file(filename, content)})
     assert said in told(at, "error")
     assert chart(at, "layers_picture")
-
-
-def test_a_message_from_an_older_address_takes_no_change_back():
-    """One that the browser sent before the last answer came: the picture's height, or a second click."""
-    at = page(w="int4_per_row", a="none")
-
-    def sent(parameters, *pressed):
-        at.query_params.clear()
-        at.query_params.update(parameters)
-        return address(healthy(act(at, *pressed) if pressed else at.run()))
-
-    first = address(at)
-    second = address(act(at, layers_weights="int8_per_row"))
-    assert sent(first) == second
-    assert sent(first, "undo")["w"] == "int4_per_row"
-    assert sent(second, "redo")["w"] == "int8_per_row"
-    # The browser's Back marks it: then it is what the person goes back to, and an undo.
-    assert sent({**first, "went": "1"}) == first
-    assert not controls(at)["redo"]["disabled"]
 
 
 def test_a_method_in_the_link_opens_its_picture_and_says_what_it_brings():

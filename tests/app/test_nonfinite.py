@@ -54,8 +54,8 @@ def test_each_choice_opens_the_file(choice):
     # The choice is among the range's controls, and the offer is gone.
     assert controls(at)["nonfinite"]["value"] == choice
     assert OFFERED not in keys_of(at)
-    # Each cell can be looked at.
-    for row, col in np.ndindex(X.shape):
+    # A cell of each kind can be looked at.
+    for row, col in ((0, 0), (0, 1), (1, 3)):
         choose(at, ("cell_row", row))
         sentence = bodies(act(at, cell_col=col), "qv-sentence")[0]
         assert ("left out" in sentence) == (not np.isfinite(X[row, col]))

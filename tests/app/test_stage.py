@@ -352,19 +352,6 @@ def test_a_number_s_change_is_green_where_it_is_better():
     assert body.count('tabindex="0"') == 5
 
 
-def test_the_bar_of_a_phone_sets_bits_and_scales():
-    at = act(opened(), bits=8)
-    assert address(at)["s"] == "int8,symmetric,per_tensor,min_max,course"
-    assert address(act(at, granularity="column"))["s"] == "int8,symmetric,per_channel(axis=1),min_max,course"
-    assert controls(at)["bits"]["value"] == "8"
-    # What a teacher has locked is grey.
-    assert controls(opened(k="lock-scheme"))["bits"]["disabled"]
-    # It follows a format's family.
-    at = opened(**opening().replace(scheme=qv.Scheme("float8_e4m3fn")).written())
-    assert len(words_of(at, "bits")) > 2
-    assert address(act(at, bits="float4_e2m1fn"))["s"].startswith("float4_e2m1fn,")
-
-
 def test_a_name_keeps_its_small_letters_in_chinese():
     words = text("calibrations.mse_llmcompressor.line", "zh", maxshrink=0.2, grid=100)
     assert range_tab._capital(words).startswith("llm-compressor 的 MSE，")

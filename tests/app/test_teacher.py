@@ -197,12 +197,6 @@ def test_the_projector_shows_the_picture_and_the_way_out():
     assert has(at, "undo")
 
 
-@pytest.mark.parametrize("page", [None, "pages/learn/lessons.py", "pages/learn/bugs.py", PAGE])
-def test_a_bad_class_setting_is_said_on_every_page(page):
-    at = session.opened(page, k="no-q.nonsense")
-    assert [("damaged" in warning.value) for warning in at.warning] == [True]
-
-
 # ---- the page -----------------------------------------------------------------------------------
 
 

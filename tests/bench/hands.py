@@ -26,7 +26,6 @@ from quantviz.layers.layer_result import layer
 from quantviz.sources import Normal
 from quantviz.sources.typed import Typed
 from quantviz.ui.layers.words import percent
-from tests.bench import pages
 from tests.bench.runner import case, head, judged, main, row
 from tests.bench.servers import LAPTOP, PHONE, chromium, link, new_page, serving, slow
 from tests.helpers.browser import IDLE, choice_of, fingers
@@ -660,39 +659,6 @@ def filmed(
                         act = partial(change_seen, page, name, small)
                         print_film(name, recorded(page, LOOK_AT_ALL, act))
                 page.close()
-
-
-@case
-def eight(seconds: float = 3.0, rounds: int = 3) -> None:
-    """Eight ratios that a change to the shape of the app must not make worse, in one run.
-
-    Right frames of a drag in the Lab, over an empty page's; a click on bits until the paint, over an empty
-    page's, at 1366 px and at 390 px slowed four times; first panels of a cold server, over the imports alone;
-    calls of a click on bits, and the processor's time of a run of the Lab, the layers and the formats, over
-    those of a bare page.
-    """
-    with chromium() as browser:
-        with serving() as app:
-            page = lab_page(browser, app, opening(), LAPTOP)
-            record, good = drag_in_lab(page, opening(), seconds)
-            page.close()
-            rate = record["rate"] * len(good) / len(record["frames"])
-            row("drag", f"{rate / empty_rate(browser, seconds):.2f}")
-            for slowed in (1, 4):
-                page = controls_page(browser, app, slowed, touch=False)
-                took = [clicked(page, False, "bits", words)[0] for words in CONTROLS["bits"] * (rounds + 1)]
-                page.close()
-                median = statistics.median([each for each in took[2:] if each is not None] or [math.nan])
-                row(
-                    f"click, slowed {slowed} ×",
-                    f"{median / on_empty_page(browser, False, rounds, slowed):.1f}",
-                )
-        painted = [
-            pages.cold_ms(browser, "lab", LAPTOP, pages.PAINTED, pages.PANELS)[1] / pages.import_ms()
-            for _ in range(rounds)
-        ]
-    row("first panels", f"{statistics.median(painted):.2f}")
-    pages.click(rounds)
 
 
 if __name__ == "__main__":

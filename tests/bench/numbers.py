@@ -49,98 +49,6 @@ def random(shape: str | tuple[int, ...], seed: int = 0) -> torch.Tensor:
     return torch.empty(sides).normal_(generator=torch.Generator().manual_seed(seed))
 
 
-def mse(x, x_hat):
-    return float((x_hat - x).square().mean())
-
-
-def course(x, granularity):
-    from quantviz.teaching import course as code
-
-    def run():
-        if isinstance(granularity, qv.PerGroup):
-            q, scale = code.linear_q_symmetric_per_group(x, granularity.size)
-            return mse(x, code.linear_dequantization_per_group(q, scale, granularity.size))
-        if isinstance(granularity, qv.PerChannel):
-            q, scale = code.linear_q_symmetric_per_channel(x, dim=granularity.axis)
-        else:
-            q, scale = code.linear_q_symmetric(x)
-        return mse(x, code.linear_dequantization(q, scale, 0))
-
-    return run
-
-
-def fake_quantize(x, granularity):
-    rows = x.reshape(-1, granularity.size) if isinstance(granularity, qv.PerGroup) else x
-    axis = getattr(granularity, "axis", 0)
-    if isinstance(granularity, qv.PerGroup):
-        axis = 0
-
-    def run():
-        if granularity == qv.PerTensor():
-            scale = float(x.abs().max()) / 127
-            return mse(x, torch.fake_quantize_per_tensor_affine(x, scale, 0, -128, 127))
-        scale = rows.abs().amax(1 - axis) / 127
-        zero = torch.zeros(len(scale), dtype=torch.int32)
-        return mse(rows, torch.fake_quantize_per_channel_affine(rows, scale, zero, axis, -128, 127))
-
-    return run
-
-
-def torchao(x, granularity):
-    from torchao.quantization import quant_primitives as ao
-
-    block = granularity.block_shape(tuple(x.shape))
-
-    def run():
-        scale, zero = ao.choose_qparams_affine(x, ao.MappingType.SYMMETRIC, block, torch.int8)
-        q = ao.quantize_affine(x, block, scale, zero, torch.int8)
-        return mse(x, ao.dequantize_affine(q, block, scale, zero, torch.int8))
-
-    return run
-
-
-def onnxruntime(x, granularity):
-    import onnxruntime as runtime
-    from onnx import TensorProto, helper
-
-    grid = granularity.layout(tuple(x.shape)).grid_shape
-    in_groups, whole = isinstance(granularity, qv.PerGroup), granularity == qv.PerTensor()
-    axis = 1 if in_groups or grid[0] == 1 else 0
-    known = {} if whole else {"axis": axis} | ({"block_size": granularity.size} if in_groups else {})
-    shape = () if whole else grid if in_groups else (max(grid),)
-    kinds = ("x", TensorProto.FLOAT, x.shape), ("s", TensorProto.FLOAT, shape), ("z", TensorProto.INT8, shape)
-    graph = helper.make_graph(
-        [
-            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], **known),
-            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], **known),
-        ],
-        "g",
-        [helper.make_tensor_value_info(*each) for each in kinds],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, x.shape)],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    blocks = x.reshape(*grid, -1) if in_groups else x
-
-    def run():
-        scale = (blocks.abs().max() if whole else blocks.abs().amax(-1 if in_groups else 1 - axis)) / 127
-        given = {"x": x.numpy(), "s": scale.numpy(), "z": np.zeros(shape, np.int8)}
-        return mse(x, torch.from_numpy(session.run(None, given)[0]))
-
-    return run
-
-
-#: What quantizes, dequantizes and gives the mean squared error alone.
-OTHERS = {
-    "the notebooks' code": course,
-    "torch.fake_quantize": fake_quantize,
-    "torchao": torchao,
-    "onnxruntime": onnxruntime,
-}
-
-
 def measuring_of(shape, granularity):
     x = random(shape)
     scheme = qv.Scheme(granularity=granularity)
@@ -149,13 +57,11 @@ def measuring_of(shape, granularity):
 
 
 @case
-def measure(shape: tuple[str, ...] = TWO_LARGE, rounds: int = 7, only: str = "") -> None:
+def measure(shape: tuple[str, ...] = TWO_LARGE, rounds: int = 7) -> None:
     """All metrics of a scheme on a large tensor, as multiples of a plain read, `x.sum()` on as many threads.
 
     The bar is 1.6 × the reads that are needed, and 2.2 for groups; of memory beyond the tensor 0.05 of it.
-    Beside them what else quantizes and gives the mean squared error alone, where its name has `--only` in it;
-    `quantviz` for none. Then a tensor of a middle size, which is as quick by the reference as kernels take to
-    compile.
+    Then a tensor of a middle size, which is as quick by the reference as kernels take to compile.
     """
     torch.set_num_threads(os.cpu_count() or 1)
     bars = dict(zip(GRANULARITIES, (3.2, 1.6, 3.2, 2.2, 2.2), strict=True))
@@ -179,12 +85,6 @@ def measure(shape: tuple[str, ...] = TWO_LARGE, rounds: int = 7, only: str = "")
                 took = in_turns({"own": timed(own), "read": timed(x.sum)}, rounds)
                 cells.append(judged(ratio(*took.values()), bars[name], 1))
             row(f"QuantViz {title}", *cells)
-        for title, other in OTHERS.items():
-            if only.lower() in title.lower():
-                works = [
-                    {"own": timed(other(x, each)), "read": timed(x.sum)} for each in GRANULARITIES.values()
-                ]
-                row(title, *(f"{ratio(*in_turns(each, 2).values()):.1f}" for each in works))
         shares = [held_beyond(measuring_of, sides, each) / x.nbytes for each in GRANULARITIES.values()]
         row("QuantViz int8, memory (bar 0.05)", *(judged(share, 0.05, 3) for share in shares))
     head("side, int8 per row", "as it is, ms", "which path", "by the reference (bar 1.1)")
@@ -313,21 +213,11 @@ def hadamard(shape: str = LARGE, rounds: int = 7) -> None:
         row(block, *(judged(of(own) / of(other), 4) for of in (min, statistics.median)))
 
 
-def two_steps(x, side):
-    """As equal pixels as torch allows: the largest magnitude of each column of a pixel's rows, then of its
-    columns.
-    """
-    rows, cols = x.shape[0] // side, x.shape[1] // side
-    by_row = x[: rows * side].reshape(side, rows, x.shape[1]).abs().amax(1)
-    return by_row[:, : cols * side].reshape(side, side, cols).amax(2)
-
-
 @case
 def pooling(rounds: int = 15) -> None:
     """Largest-magnitude pooling to 512×512, with the place of each value, against one read (bar 1.7).
 
-    Beside it the same in two steps of torch, and `max_pool2d` of |x|, which has neither sign nor pixels of
-    unequal size; then what the four panels and the survey of a whole tensor take.
+    Then what the four panels and the survey of a whole tensor take.
     """
     from quantviz.streaming import overview, tensor_facts
     from quantviz.streaming.frames import Patch
@@ -338,20 +228,10 @@ def pooling(rounds: int = 15) -> None:
     for shape in TWO_LARGE:
         x = random(shape)
         stored, patch = InMemory(x), Patch(0, 0, *x.shape)
-        scheme, size = (
-            qv.Scheme("int8", granularity=qv.PerChannel(0)),
-            tuple(each // side for each in x.shape),
-        )
+        scheme = qv.Scheme("int8", granularity=qv.PerChannel(0))
         qparams, known = ranges.qparams(stored, scheme), tensor_facts.facts(stored)
         works = {
             "ours": (rounds, partial(overview.pooled, stored, patch, (side, side))),
-            "torch, two steps": (3, partial(two_steps, x, side)),
-            "max_pool2d": (
-                3,
-                lambda x=x, size=size: torch.nn.functional.max_pool2d(
-                    x.abs()[None, None], size, size, return_indices=True
-                ),
-            ),
             "four panels": (5, partial(overview.overview, stored, scheme, qparams, patch, (256, 256))),
             "survey": (5, partial(survey, stored, scheme, qparams, known=known)),
         }
@@ -550,81 +430,6 @@ def gptq(inputs: int = 4096, tokens: int = 2048, rounds: int = 3) -> None:
     if find_spec("llmcompressor"):
         own, other = least((inputs, tokens), ours, theirs)
         print(f"{inputs} × {inputs}, {tokens} tokens: {own:.2f} s, {judged(own / other, 1.5)} × theirs")
-
-
-@case
-def range_search(rounds: int = 5) -> None:
-    """The search for the range of least error on a small tensor: ranges tried at once, against one after the
-    other.
-
-    Both find the same ranges.
-    """
-    from quantviz.quantization import quantizer
-    from quantviz.quantization.calibrating import errors_of_blocks, one_by_one
-
-    def one_after_the_other(x, absmax, scheme, layout):
-        return one_by_one(lambda found, power: errors_of_blocks(found, x, absmax, scheme, layout, power))
-
-    def in_turn(search):
-        with mock.patch.object(quantizer, "TrialByReference", one_after_the_other):
-            return search()
-
-    head("tensor", "at once, s", "in turn, s", "ratio")
-    for shape, granularity in (
-        ((8, 8), qv.PerTensor()),
-        ((8, 8), qv.PerChannel(0)),
-        ((64, 64), qv.PerTensor()),
-        ((64, 64), qv.PerGroup(32)),
-    ):
-        for mode in qv.MODES:
-            search = partial(qv.quantize, random(shape), qv.Scheme("int4", mode, granularity, qv.MSE()))
-            one, other = search().range, in_turn(search).range
-            assert torch.equal(one.lo, other.lo)
-            assert torch.equal(one.hi, other.hi)
-            works = {"at once": timed(search), "in turn": timed(partial(in_turn, search))}
-            quick, slow = map(statistics.median, in_turns(works, rounds).values())
-            row(f"{shape}, {granularity}, {mode}", f"{quick:.3f}", f"{slow:.3f}", f"{slow / quick:.1f}")
-
-
-@case
-def first_answers(rounds: int = 3) -> None:
-    """First answers of *Range* and *Compare* on 4096×11008, from rows spread over it, against those of all
-    values.
-
-    Four columns are loud, under one scale for each row. Beside the times stands by how many dB the answers
-    differ. *Compare* takes minutes for all values, so that it is asked once.
-    """
-    from quantviz.analysis.calibration_comparison import compare_calibrations
-    from quantviz.analysis.recipe_ranking import recipe_rows
-    from quantviz.analysis.sampled_part import sampled_rows
-
-    x, scheme = random(LARGE), f"int4,{EACH_ROW}"
-    x[:, [5, 777, 8191, 11000]] *= 30
-    tried = qv.MinMax(), qv.Percentile(99.9), qv.Percentile(99.0), qv.MSE()
-
-    def gains(cells):
-        found = compare_calibrations(x, scheme, tried, cells=cells)
-        return {each.calibration: each.gain_db for each in found.rows}
-
-    def sqnr(rows_of):
-        return {each.id: each.sqnr_db for each in rows_of(x, current=scheme) if each.fits}
-
-    head("what", "of a part, s", "of all, s", "times", "apart, dB")
-    found: dict[str, dict[object, float]] = {}
-    for name, turns, part, whole in (
-        ("Range", rounds, partial(gains, 2**20), partial(gains, None)),
-        ("Compare", 1, partial(sqnr, sampled_rows), partial(sqnr, recipe_rows)),
-    ):
-        works = {
-            "part": timed(lambda part=part: found.update(part=part())),
-            "whole": timed(lambda whole=whole: found.update(whole=whole())),
-        }
-        works["part"]()
-        quick, slow = map(statistics.median, in_turns(works, turns, warm=0).values())
-        apart = max(
-            abs(found["part"][what] - db) for what, db in found["whole"].items() if what in found["part"]
-        )
-        row(name, f"{quick:.2f}", f"{slow:.2f}", f"{slow / quick:.0f}", f"{apart:.2f}")
 
 
 def instances(count, seed=0):

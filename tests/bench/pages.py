@@ -383,44 +383,6 @@ def first_idle(rounds: int = 3, slowed: float = 4.0, page: tuple[str, ...] = IDL
         row(name, judged(clock, 5, 1), ratios[0], f"{own:.1f}", ratios[1])
 
 
-@case
-def first_move(rounds: int = 5) -> None:
-    """How long after its address a lesson's first handle moves on a phone, against the list of lessons.
-
-    The server and the browser's cache are warm. From the navigation until a key has moved the first step's
-    first handle, and of the list until its first card is there. The least of the rounds counts.
-    """
-    from quantviz.teaching.lessons import lessons
-
-    def until_moved(page: Page, address: str) -> None:
-        page.goto(address)
-        handle = page.locator(".st-key-lesson_hand [data-handle]").first
-        handle.wait_for()
-        before = handle.get_attribute("aria-valuenow")
-        # A learner who comes before the handle listens tries once more; one at the end of its line goes back.
-        for key in ("ArrowLeft", "ArrowRight") * 100:
-            handle.focus()
-            page.keyboard.press(key)
-            page.wait_for_timeout(40)
-            if handle.get_attribute("aria-valuenow") != before:
-                return
-        raise SystemExit(f"nothing moves at {address}")
-
-    with serving() as app, chromium() as browser:
-        page = new_page(browser, PHONE, touch=True)
-
-        def until_listed() -> None:
-            page.goto(f"{app}/lessons?lang=en")
-            page.locator(".st-key-lesson_list_1 .qv-card-facts").first.wait_for()
-
-        works = {"": timed(until_listed)}
-        for name in lessons():
-            works[name] = timed(partial(until_moved, page, f"{app}/lessons?l={name}&p=1&lang=en"))
-        took = {name: min(each) for name, each in in_turns(works, rounds).items()}
-    for name in lessons():
-        row(name, f"{took[name] / took['']:.2f}")
-
-
 def lab_ms(without: str) -> dict[str, float]:
     """Milliseconds of the processor of the first run of the Lab, of a change in it, and of its longest
     garbage collection, in this process.

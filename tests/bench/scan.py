@@ -1,7 +1,4 @@
-"""A scan of a checkpoint from a cold disk, against a plain read of its files and the rate of its arithmetic.
-
-python -m tests.bench.scan scan [--gb 2] [--rounds 3] [--folder DIR]
-"""
+"""Benchmarks of a scan of a checkpoint: `python -m tests.bench.scan CASE`."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import os
 import statistics
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import safetensors.torch
@@ -16,7 +14,9 @@ import torch
 
 import quantviz as qv
 from quantviz.checkpoints.results.store import Results
-from quantviz.checkpoints.scan.scanning import run_scan
+from quantviz.checkpoints.scan.scanning import make_ready, run_scan, scan_as_job
+from quantviz.errors import QuantVizError
+from quantviz.jobs import Cost, Jobs
 from quantviz.tensors.lazy import InMemory
 from tests.bench.runner import both_clocks, case, judged, main, timed
 
@@ -123,6 +123,52 @@ def scan(gb: float = 2.0, rounds: int = 3, folder: str = "") -> None:
         print(f"{words}; processor: scan {used:.1f} s, five {five:.1f}, twelve {twelve:.1f}", flush=True)
     print(f"cold scan, one recipe: {judged(statistics.median(ratios), 0.7, least=True)} × the smaller")
     print(f"twelve recipes: {judged(statistics.median(several), 3)} times five")
+
+
+def has_row(kept: Path) -> bool:
+    try:
+        with Results(kept, read_only=True) as results:
+            return any(row.status == "ok" for each in results.scans()[:1] for row in results.rows(each.id))
+    except QuantVizError:  # not begun
+        return False
+
+
+def seconds_to_first_row(checkpoint: Path, wait: float) -> float:
+    """Return how long the first row takes, `wait` seconds after the process was told to be ready."""
+    recipes, scans = ("int8_per_row", "int4_g128"), Cost(queue="scans")
+    with tempfile.TemporaryDirectory() as folder:
+        kept, jobs = Path(folder) / "results.sqlite", Jobs()
+        jobs.submit(partial(make_ready, recipes), "ready", scans, ahead=True)
+        time.sleep(wait)
+        start = time.perf_counter()
+        work = partial(scan_as_job, str(checkpoint), recipes, "", "", str(kept))
+        job = jobs.submit(work, "scan", scans, stays=True)
+        try:
+            while time.perf_counter() - start < 120 and not has_row(kept):
+                assert job.found is None
+                time.sleep(0.01)
+            return time.perf_counter() - start
+        finally:
+            jobs.close()
+
+
+@case
+def first_square(gb: float = 1.0) -> None:
+    """From the start of a scan to its first row (bar 1 s), where the page's process waits ready: with kernels
+    that were compiled before, and on a machine where nothing was.
+
+    A second row says what it takes where nobody waits for the process to be ready: Python and torch start
+    first.
+    """
+    folder = Path(tempfile.mkdtemp())
+    make_checkpoint(folder, gb * 1e9)
+    for wait in (4.0, 0.0):
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ["QUANTVIZ_CACHE_DIR"] = cache
+            new = seconds_to_first_row(folder, wait)
+            seconds_to_first_row(folder, 30.0)  # compiles
+            known = judged(seconds_to_first_row(folder, wait), 1.0)
+        print(f"{wait:.0f} s after the page was opened: {known} s; nothing compiled yet: {new:.2f} s")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from quantviz.sources.local import FOLDER
+from tests.helpers import ROOT
 from tests.helpers.browser import (
     BETWEEN_LOOKS,
     FLAGS,
@@ -26,7 +27,7 @@ from tests.helpers.browser import (
 #: busy with other tests and their compilers.
 LONGEST = 120_000
 SHOTS = Path(__file__).parent / "shots"
-#: Set to 1 by whoever wants to look at what tests drew: taking the pictures is a tenth of some tests.
+#: Set to 1 by whoever wants a picture of each page as its test leaves it; the folder is not in git.
 WANTED = "QUANTVIZ_SHOTS"
 
 
@@ -156,6 +157,18 @@ def serve(tmp_path_factory, logs):
         yield start
 
 
+@pytest.fixture(scope="session")
+def url(serve):
+    """The address of the app."""
+    return serve(ROOT / "app.py")
+
+
+@pytest.fixture(scope="session")
+def demos(serve):
+    """The address of the parts of the app without the rest: `?demo=zoom`."""
+    return serve(Path(__file__).parent / "app_demo.py")
+
+
 @contextlib.contextmanager
 def shared_server(app, folder):
     """Give the address and the log of a server that other processes use as well, by a file in `folder`."""
@@ -176,13 +189,13 @@ def shared_server(app, folder):
 
 
 @pytest.fixture
-def new_page(shelf):
+def new_page(shelf, request):
     """`new_page(width, height, theme, language=None, touch=False)` opens an empty page in a context of its
     own.
 
     What the page writes to the console as an error, and every exception in it, fails the test at its end.
     """
-    taken, contexts, complaints = {}, [], []
+    taken, contexts, complaints, opened = {}, [], [], []
 
     def open_page(width=1366, height=625, theme="light", language=None, touch=False):
         options = {"locale": language or "en-US", "has_touch": touch}
@@ -190,7 +203,7 @@ def new_page(shelf):
             contexts.append(context := shelf.new(**options))
         else:
             taken[tuple(options.values())] = context = shelf.take(**options)
-        page = context.new_page()
+        opened.append(page := context.new_page())
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=theme)
         # At each frame, as is usual, a page that is waited for takes ten times as much of a processor.
@@ -207,6 +220,9 @@ def new_page(shelf):
         return page
 
     yield open_page
+    for number, page in enumerate(opened if os.environ.get(WANTED) == "1" else ()):
+        if not page.is_closed():
+            page.screenshot(path=SHOTS / f"{request.node.path.stem}_{request.node.name}_{number}.png")
     for context in contexts:
         context.close()
     for (locale, touch), context in taken.items():
@@ -226,19 +242,6 @@ def _streamlits_own(message):
     missed = "_stcore" in address and "404" not in message.text
     unanswered = "/room/" in address and "net::ERR_" in message.text
     return missed or unanswered or cut_off
-
-
-@pytest.fixture
-def shot(request):
-    """`shot(page, name)` saves a picture where it can be looked at, if asked to; the folder is not in git."""
-
-    def save(page, name):
-        if os.environ.get(WANTED) != "1":
-            return
-        SHOTS.mkdir(exist_ok=True)
-        page.screenshot(path=SHOTS / f"{request.node.path.stem}_{name}.png")
-
-    return save
 
 
 def _written(file):

@@ -2,7 +2,6 @@
 
 from playwright.sync_api import expect
 
-from tests.helpers import ROOT
 from tests.helpers.browser import wait_idle
 
 #: Where a score is on the screen, of a query and a token; nothing before the picture has its height.
@@ -15,9 +14,9 @@ PLACE = """([query, token]) => {
 }"""
 
 
-def test_a_click_on_a_score_opens_its_arithmetic_and_the_link_has_it(new_page, serve):
+def test_a_click_on_a_score_opens_its_arithmetic_and_the_link_has_it(new_page, url):
     page = new_page()
-    page.goto(f"{serve(ROOT / 'app.py')}/attention")
+    page.goto(f"{url}/attention")
     page.wait_for_function(PLACE, arg=[12, 7])
     wait_idle(page)
     page.mouse.click(*page.evaluate(PLACE, [12, 7]))

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.helpers import ROOT
 from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, wait_idle
 
 MAP = "[class*=st-key-checkpoints_map] .js-plotly-plot"
@@ -51,12 +50,10 @@ def log_since(logs, url, earlier):
 
 
 @pytest.mark.nightly
-def test_a_square_of_the_scanned_map_leads_to_the_lab_and_back(new_page, serve, logs, shot):
-    url = serve(ROOT / "app.py")
+def test_a_square_of_the_scanned_map_leads_to_the_lab_and_back(new_page, url, logs):
     earlier = logs[url].stat().st_size
     page = new_page()
     opened(page, url)
-    shot(page, "example")
     page.locator(MAP).first.scroll_into_view_if_needed()
     # The second row of eight, the first kind: layer 1, down_proj.
     box = page.locator(f"{MAP} .nsewdrag").first.bounding_box()
@@ -74,8 +71,7 @@ def test_a_square_of_the_scanned_map_leads_to_the_lab_and_back(new_page, serve, 
 
 
 @pytest.mark.nightly
-def test_the_map_stands_still_while_a_scan_fills_it(new_page, serve, logs):
-    url = serve(ROOT / "app.py")
+def test_the_map_stands_still_while_a_scan_fills_it(new_page, url, logs):
     earlier = logs[url].stat().st_size
     page = new_page()
     again = opened(page, url)
@@ -106,8 +102,7 @@ def plots_fit_on_paper(page):
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
 
 
-def test_bits_under_the_thumb_change_the_text_and_a_square_opens_its_layer(new_page, serve, shot):
-    url = serve(ROOT / "app.py")
+def test_bits_under_the_thumb_change_the_text_and_a_square_opens_its_layer(new_page, url):
     page = new_page()
     page.goto(f"{url}/checkpoints?f=model:character_twin&bits=6&part=depth&lang=en")
     original, own = (page.locator(".qv-texts pre").nth(n) for n in range(2))
@@ -131,7 +126,6 @@ def test_bits_under_the_thumb_change_the_text_and_a_square_opens_its_layer(new_p
     page.locator(f"{RUNS} .nsewdrag").first.scroll_into_view_if_needed()
     wait_idle(page)
     box = page.locator(f"{RUNS} .nsewdrag").first.bounding_box()
-    shot(page, "runs")
     page.mouse.click(box["x"] + box["width"] / 12, box["y"] + box["height"] / 8)
     page.wait_for_function("location.pathname.endsWith('/layers')")
     page.get_by_role("heading", name="Twin with loud channels, layers.0.self_attn.q_proj").wait_for()
@@ -139,9 +133,9 @@ def test_bits_under_the_thumb_change_the_text_and_a_square_opens_its_layer(new_p
 
 
 @pytest.mark.nightly
-def test_a_dot_of_the_adder_s_schemes_opens_its_scheme(new_page, serve):
+def test_a_dot_of_the_adder_s_schemes_opens_its_scheme(new_page, url):
     page = new_page()
-    page.goto(f"{serve(ROOT / 'app.py')}/checkpoints?f=model:adder&part=predict&lang=en")
+    page.goto(f"{url}/checkpoints?f=model:adder&part=predict&lang=en")
     dot = page.locator(".st-key-models_schemes .scatterlayer .point").first
     dot.wait_for(timeout=180_000)
     dot.scroll_into_view_if_needed()

@@ -13,18 +13,12 @@ from quantviz.rooms.plan import Plan, Stop
 from quantviz.teaching.lessons.drags import drag_answer
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.text import catalogue
-from tests.helpers import ROOT
 from tests.helpers.browser import violations, wait_idle
 from tests.helpers.sample import sample_of
 
 DRAG = Stop("lesson", "rounding_against_clipping.least_error_int4")
 PLAN = Plan((Stop("lesson", "per_channel.which_axis"), Stop("lesson", "range_to_grid.scale"), DRAG))
 KEPT = "() => JSON.parse(localStorage.getItem('quantviz.room.v1'))"
-
-
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(ROOT / "app.py")
 
 
 def send(address, said):
@@ -77,7 +71,7 @@ SHARES = """() => [
 
 
 @pytest.mark.parametrize(("language", "theme"), sample_of([("en", "light"), ("zh", "dark")], 1))
-def test_a_class_votes_twice_and_the_wall_follows(new_page, url, shot, language, theme):
+def test_a_class_votes_twice_and_the_wall_follows(new_page, url, language, theme):
     page = new_page(1366, 768, theme=theme)
     page.goto(f"{url}/teacher?{urlencode({'plan': str(PLAN), 'lang': language})}")
     page.locator(".st-key-teacher_open button:visible").click()
@@ -95,7 +89,6 @@ def test_a_class_votes_twice_and_the_wall_follows(new_page, url, shot, language,
     page.locator("[data-act=tell]").wait_for()
     assert numbers(page) == [0, 3, 0]
     assert violations(page) == []
-    shot(page, f"class_{language}_{theme}")
     wall = page.context.new_page()
     wall.emulate_media(color_scheme=theme)
     wall.goto(f"{url}/join?c={code}&wall=1&lang={language}")
@@ -127,7 +120,6 @@ def test_a_class_votes_twice_and_the_wall_follows(new_page, url, shot, language,
             wait_idle(wall)
             wall.wait_for_function(FITS)
             shares.append(wall.evaluate(SHARES))
-            shot(wall, f"wall_{stop}_{width}_{language}_{theme}")
         # A wall is as large whatever its pixels.
         assert len(shares[0]) > 1
         assert shares[1:] == [pytest.approx(shares[0], rel=0.06)] * 2

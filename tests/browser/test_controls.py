@@ -10,11 +10,9 @@ from PIL import Image
 from quantviz.lab.state import opening
 from quantviz.schemes.calibration import Percentile
 from quantviz.sources.typed import Typed
-from tests.helpers import ROOT
-from tests.helpers.browser import choice_of, press, wait_idle
-from tests.helpers.picture import opened
+from tests.helpers.browser import TWO_FRAMES, choice_of, press, wait_idle
+from tests.helpers.picture import middle, opened
 
-APP = ROOT / "app.py"
 #: A control by its key, and the choice in a list or a row; none for a button.
 CHOICES = (
     ("bits", "3"),
@@ -57,11 +55,6 @@ SHOWN = """() => {
         frames: [...document.querySelectorAll(".qv-mark")].map((each) => each.outerHTML),
     };
 }"""
-CELL = """([row, col]) => {
-    const { gd } = window.__quantviz.bridges.get("panels"), { xaxis, yaxis } = gd._fullLayout;
-    const { left, top } = gd.getBoundingClientRect();
-    return [left + xaxis._offset + xaxis.l2p(col), top + yaxis._offset + yaxis.l2p(row)];
-}"""
 #: The panels on the screen with all pixels that they have a share in.
 PANELS = """() => {
     const { gd } = window.__quantviz.bridges.get("panels"), { left, top } = gd.getBoundingClientRect();
@@ -94,7 +87,6 @@ NOTE_TABS = """() => {
 WITH_NAN = Typed((*np.linspace(-1, 1, 62).round(3), np.nan, np.inf), (8, 8))
 #: How far two pixels of one colour may lie apart: plotly rounds its colours in another way.
 NEAR = 4
-TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 #: Whether a hand is found by its chart: while it waits for its sentence, with nothing to show; then; and once
 #: it was taken off the page. And the errors meanwhile.
 WAITING_FOR_ITS_SENTENCE = """async () => {
@@ -162,11 +154,6 @@ class HeldServer:
         self._held.clear()
 
 
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(APP)
-
-
 def panels(page):
     """The pixels of each panel."""
     pictures = (page.screenshot(clip=box) for box in page.evaluate(PANELS))
@@ -188,7 +175,7 @@ def choose(page, server, key, words):
 
 def select(page, server, row, col):
     """What is shown right after a click on a cell, while the server is silent."""
-    x, y = page.evaluate(CELL, [row, col])
+    x, y = middle(page, 0, row, col)
     with server.silent():
         page.mouse.click(x, y)
         page.mouse.move(2, 2)
@@ -274,56 +261,39 @@ def a_number_that_is_typed_is_shown_at_once(page, server, key, number):
     the_server_agrees(page, at_once | {"scheme": page.evaluate(SHOWN)["scheme"]})
 
 
+#: The range in words, and its two numbers in their fields.
+TOLD_RANGE = """[document.querySelector(".st-key-range_expander summary").innerText, ...["lo", "hi"].map(
+    (name) => document.querySelector(`[data-field=range_${name}] input`)?.value ?? "")]"""
+
+
 def a_range_is_told_while_a_hand_moves_it(page, server):
-    """The server's answer changes nothing; where the hand gives up the old range is told again."""
-    told = "document.querySelector('.st-key-range_expander summary').innerText"
-    before = page.evaluate(told)
-    box = page.locator("[data-handle=hi]").bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + 12
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x - 50, y)
-    page.wait_for_function(f"{told} !== {before!r}")
-    page.keyboard.press("Escape")
-    page.wait_for_function(f"{told} === {before!r}")
-    page.mouse.up()
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x - 50, y)
-    with server.silent():
-        page.mouse.up()
-        page.evaluate(TWO_FRAMES)
-        at_once = page.evaluate(told)
-    assert at_once != before
-    assert "−" in at_once
-    page.wait_for_function("location.search.includes('manual_range')")
-    wait_idle(page)
-    assert page.evaluate(told) == at_once
-    the_fields_of_the_range_follow_a_hand(page, server)
-
-
-def the_fields_of_the_range_follow_a_hand(page, server):
-    shown = "['lo', 'hi'].map((name) => document.querySelector(`[data-field=range_${name}] input`).value)"
-    before = page.evaluate(shown)
-    hand = page.locator("[data-handle=hi]").bounding_box()
-    x, y = hand["x"] + hand["width"] / 2, hand["y"] + 12
-    for ends in ("Escape", None):
-        page.mouse.move(x, y)
-        page.mouse.down()
-        page.mouse.move(x - 20, y)
-        page.evaluate(TWO_FRAMES)
-        at_once = page.evaluate(shown)
-        assert float(at_once[1]) < float(before[1])
-        if ends:
-            page.keyboard.press(ends)
-            page.wait_for_function(f"String({shown}) === '{','.join(before)}'")
+    """In words, and in the fields of a range that was set before: the server's answer changes nothing; where
+    the hand gives up the old one is told again.
+    """
+    for way in (-50, -20):
+        before = page.evaluate(TOLD_RANGE)
+        hand = page.locator("[data-handle=hi]").bounding_box()
+        x, y = hand["x"] + hand["width"] / 2, hand["y"] + 12
+        for key in ("Escape", None):
+            page.mouse.move(x, y)
+            page.mouse.down()
+            page.mouse.move(x + way, y)
+            page.wait_for_function(f"before => String({TOLD_RANGE}) !== before", arg=",".join(before))
+            if key:
+                page.keyboard.press(key)
+                page.wait_for_function(f"before => String({TOLD_RANGE}) === before", arg=",".join(before))
+                page.mouse.up()
+        form = page.evaluate("window.__quantviz.hands.get('panels').data.scheme")
+        with server.silent():
             page.mouse.up()
-    known = page.evaluate("window.__quantviz.hands.get('panels').data.scheme")
-    with server.silent():
-        page.mouse.up()
-    page.wait_for_function("known => window.__quantviz.hands.get('panels').data.scheme !== known", arg=known)
-    wait_idle(page)
-    assert page.evaluate(shown) == at_once
+            page.evaluate(TWO_FRAMES)
+            at_once = page.evaluate(TOLD_RANGE)
+        assert "−" in at_once[0]
+        assert way == -50 or float(at_once[2]) < float(before[2])
+        page.wait_for_function("form => window.__quantviz.hands.get('panels').data.scheme !== form", arg=form)
+        wait_idle(page)
+        assert page.evaluate(TOLD_RANGE)[0] == at_once[0]
+        assert way == -50 or page.evaluate(TOLD_RANGE) == at_once
 
 
 def a_tab_is_shown_whole(page, tab, key=None):
@@ -358,15 +328,3 @@ def try_controls(page, server, choices):
         the_server_agrees(page, at_once)
         apart = [np.abs(now - then).max() for now, then in zip(panels(page), pixels, strict=True)]
         assert max(apart) <= NEAR, (key, apart)
-
-
-@pytest.mark.nightly
-def test_a_finger_s_choices_reach_the_server(url, new_page):
-    """A click that is repeated after a touch is none for the page's buttons: each tap was lost."""
-    page = opened(new_page(390, 844, touch=True), url, **{**opening().written(), "lang": "en"})
-    page.locator("[data-field=settings] button").tap()
-    page.locator("[data-field=mode] label", has_text="asymmetric").tap()
-    page.wait_for_function("location.search.includes('asymmetric')")
-    # It stands in the middle of its slider.
-    page.locator("[data-field=bits] input").tap()
-    page.wait_for_function("location.search.includes('int5')")

@@ -6,14 +6,12 @@ import io
 import numpy as np
 import pytest
 
-from tests.helpers import ROOT
-
 pytestmark = pytest.mark.browser
 
 
-def test_a_model_dropped_beside_all_controls_is_scanned(new_page, serve):
+def test_a_model_dropped_beside_all_controls_is_scanned(new_page, url):
     page = new_page()
-    page.goto(f"{serve(ROOT / 'app.py')}/formats?lang=en")
+    page.goto(f"{url}/formats?lang=en")
     page.locator("h1").first.wait_for()
     page.locator(".st-key-drop_anywhere input[type=file]").wait_for(state="attached")
     data = io.BytesIO()
@@ -45,9 +43,9 @@ def test_a_model_dropped_beside_all_controls_is_scanned(new_page, serve):
 
 
 @pytest.mark.parametrize("way", ["type", "paste", "drop"])
-def test_an_address_reaches_the_server_from_the_front_door(new_page, serve, way):
+def test_an_address_reaches_the_server_from_the_front_door(new_page, url, way):
     page = new_page()
-    page.goto(f"{serve(ROOT / 'app.py')}/?lang=en")
+    page.goto(f"{url}/?lang=en")
     page.locator(".st-key-drop_anywhere input[type=text]").wait_for(state="attached")
     page.wait_for_function("window.__quantvizDrop && document.querySelector('h1')")
     if way == "type":
@@ -74,9 +72,9 @@ def bring_address(page, way):
 
 
 @pytest.mark.parametrize("path", ["lessons?l=range_to_grid&p=3", "teacher?"])
-def test_a_thumb_finds_the_door_in_the_menu_of_a_page_without_one(new_page, serve, tmp_path, path):
+def test_a_thumb_finds_the_door_in_the_menu_of_a_page_without_one(new_page, url, tmp_path, path):
     page = new_page(390, 844, touch=True)
-    page.goto(f"{serve(ROOT / 'app.py')}/{path}&lang=en")
+    page.goto(f"{url}/{path}&lang=en")
     menu = page.locator("[data-testid=stExpandSidebarButton]")
     menu.tap()
     address = page.locator(".st-key-drop_anywhere input[type=text]")
@@ -101,9 +99,9 @@ def test_a_thumb_finds_the_door_in_the_menu_of_a_page_without_one(new_page, serv
     page.locator(".st-key-home [data-testid=stFileUploaderDropzone]").tap(trial=True)
 
 
-def test_a_thumb_drops_a_second_model_by_the_menu(new_page, serve, tmp_path):
+def test_a_thumb_drops_a_second_model_by_the_menu(new_page, url, tmp_path):
     page = new_page(390, 844, touch=True)
-    page.goto(f"{serve(ROOT / 'app.py')}/checkpoints?lang=en")
+    page.goto(f"{url}/checkpoints?lang=en")
     generator = np.random.default_rng(0)
     for name in ("first", "second"):
         weights = {f"fc{k}.weight": generator.normal(size=(16, 24)).astype(np.float32) for k in (1, 2)}

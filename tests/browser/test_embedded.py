@@ -1,9 +1,6 @@
 """The Lab in a frame of another page: the stage alone, at any size."""
 
-import pytest
 from playwright.sync_api import expect
-
-from tests.helpers import ROOT
 
 SIZES = ((300, 200), (600, 400), (1366, 700))
 FRAME = """address => {
@@ -11,11 +8,6 @@ FRAME = """address => {
   document.body.replaceChildren(frame);
 }"""
 RESIZE = """([width, height]) => Object.assign(document.querySelector("iframe"), { width, height })"""
-
-
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(ROOT / "app.py")
 
 
 def test_in_a_frame_the_stage_stands_alone_and_works(url, new_page):

@@ -1,6 +1,5 @@
 """Quantization golf in Chromium: a try without scrolling, and the browser's Back."""
 
-from tests.helpers import ROOT
 from tests.helpers.browser import resize, wait_idle
 
 #: The numbers beside the dots.
@@ -34,9 +33,9 @@ def the_recipe_has_its_words_and_the_range_hides_nothing(page):
     wait_idle(page)
 
 
-def test_a_try_is_made_without_scrolling_and_back_undoes_it(new_page, serve):
+def test_a_try_is_made_without_scrolling_and_back_undoes_it(new_page, url):
     page = new_page()
-    page.goto(f"{serve(ROOT / 'app.py')}/golf?lang=en&hole=heaps&heaps=int4")
+    page.goto(f"{url}/golf?lang=en&hole=heaps&heaps=int4")
     tries(page, 1)
     page.click("[data-field=granularity] label:has([value=row])")
     page.wait_for_function("document.querySelector('.st-key-golf_price').innerText.startsWith('4.0625')")

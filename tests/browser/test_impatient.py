@@ -4,11 +4,9 @@ import random
 
 import pytest
 
-from tests.helpers import ROOT
 from tests.helpers.browser import wait_idle
 
 pytestmark = pytest.mark.nightly
-APP = ROOT / "app.py"
 TRIES = 25
 #: Seconds by which each of the server's answers comes late.
 LATE = 0.35
@@ -62,11 +60,6 @@ PLACES = """(keys) => keys.flatMap((key) => [...document.querySelectorAll(
         return [key, key === "undo" ? key : each.innerText.trim(), [left + width / 2, top + height / 2]];
     }))"""
 UNDOES = """document.querySelector("[data-field=undo] button:enabled") !== null"""
-
-
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(APP)
 
 
 class Model:

@@ -12,10 +12,7 @@ from quantviz.layers.built_in import BuiltInLayer
 from quantviz.layers.methods.chain import METHODS, as_chain
 from quantviz.layers.methods.every_rounding import every_rounding
 from quantviz.ui.layers.words import percent, share_of
-from tests.helpers import ROOT
 from tests.helpers.browser import fingers, mouse, wait_idle
-
-APP = ROOT / "app.py"
 
 #: The layer and the schemes of weights and inputs on which a method is walked.
 USUAL = ("loud_input", "int4_per_row", "int8_per_tensor")
@@ -191,10 +188,10 @@ def move(page, method, slider, how, stop):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("method", METHODS)
-def test_a_methods_sliders_show_the_cores_numbers_by_mouse_touch_and_keys(new_page, serve, method):
+def test_a_methods_sliders_show_the_cores_numbers_by_mouse_touch_and_keys(new_page, url, method):
     page = new_page(820, 1180, touch=True)
     name, weights, inputs = LAYERS.get(method, USUAL)
-    page.goto(f"{serve(APP)}/layers?l=builtin(name={name})&w={weights}&a={inputs}&m={method}&lang=en")
+    page.goto(f"{url}/layers?l=builtin(name={name})&w={weights}&a={inputs}&m={method}&lang=en")
     page.locator(TAB).get_by_role("button", name="Rank all methods").wait_for()
     wait_idle(page)
     knobs = page.locator("[data-field=layers_rotation_knob] label")

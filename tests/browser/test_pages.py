@@ -24,15 +24,3 @@ def test_nothing_is_left_of_the_test_before(new_page, serve, turn, request):
         "two visitors of one test share nothing"
     )
     assert page.context.new_page().goto(page.url).ok
-
-
-@pytest.mark.parametrize(
-    ("width", "theme", "touch"), [(1366, "light", False), (390, "dark", True), (820, "dark", False)]
-)
-def test_a_page_is_as_it_was_asked_for(new_page, width, theme, touch):
-    page = new_page(width, 700, theme, touch=touch)
-    found = page.evaluate(
-        "[innerWidth, innerHeight, matchMedia('(prefers-color-scheme: dark)').matches, "
-        "navigator.maxTouchPoints > 0, navigator.language]"
-    )
-    assert found == [width, 700, theme == "dark", touch, "en-US"]

@@ -11,7 +11,6 @@ from quantviz.rooms.plan import Plan, Stop
 from quantviz.text import text
 from tests.bench.servers import server_process
 from tests.helpers.browser import NOTE_SHIFTS, Line, shifts, violations, wait_idle
-from tests.helpers.pages import APP
 from tests.helpers.room_leader import Leader
 
 PLAN = Plan(
@@ -30,11 +29,6 @@ SMALL = """() => [...document.querySelectorAll(".qv-room-bar button, .qv-room-fo
     .map((each) => [each.textContent, each.getBoundingClientRect()])
     .filter(([, box]) => box.height > 0 && (box.height < 44 || box.width < 44))
     .map(([name, { width, height }]) => [name, width, height])"""
-
-
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(APP)
 
 
 def says(page, language, *keys):
@@ -75,7 +69,7 @@ def is_for_a_thumb(page):
     assert violations(page) == []
 
 
-def test_two_phones_go_with_their_class(new_page, url, shot):
+def test_two_phones_go_with_their_class(new_page, url):
     class_ = Leader(url, PLAN)
     one = new_page(390, 844, "light", "en-US", touch=True)
     other = new_page(390, 844, "dark", "zh-CN", touch=True)
@@ -95,13 +89,11 @@ def test_two_phones_go_with_their_class(new_page, url, shot):
     # Nothing is told before the lecturer tells it.
     assert text("lessons.wrong", "en") not in one.locator(".st-key-lesson_question").inner_text()
     is_for_a_thumb(other)
-    shot(other, "counted")
 
     class_.act("again")
     says(one, "en", "again")
     one.locator("[data-field=commit] button").wait_for()
     assert "3 bits" in one.locator(".st-key-lesson_question").inner_text()
-    shot(one, "again")
     committed(one)
     says(one, "en", "counted")
     assert list(class_.votes("0.2").values()) == [(drag.replace("int3", "int2"), True)]
@@ -118,11 +110,9 @@ def test_two_phones_go_with_their_class(new_page, url, shot):
         page.locator(".qv-room-asked", has_text=PLAN.stops[1].ask).wait_for()
         page.locator(SHEET).wait_for(state="hidden")
     is_for_a_thumb(one)
-    shot(other, "own_question")
 
     class_.act("look")
     other.locator(SHEET, has_text=text("room.phone.look", "zh")).wait_for()
-    shot(other, "look")
     assert violations(other) == []
     class_.act("look")
     other.locator(SHEET).wait_for(state="hidden")

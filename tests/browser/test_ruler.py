@@ -11,10 +11,9 @@ from quantviz.analysis.range_error import minima_of
 from quantviz.browser import FOLDER, join_modules
 from quantviz.lab.picture_parts import RULER_STAGES
 from quantviz.live.hand_words import ruler_settings
-from tests.helpers.browser import TWO_FRAMES, box, fingers, held, mouse, violations, wait_idle
+from tests.helpers.browser import TWO_FRAMES, fingers, held, mouse, violations
 from tests.helpers.sample import sample_of
 
-APP = Path(__file__).parent / "app_demo.py"
 DEMO = (Path(__file__).parent / "ruler_demo.js").read_text(encoding="utf-8")
 EVERY = {"range": True, "zero": True, "tooth": True, "value": True, "bits": True, "group": True}
 RANDOM = random.Random(3)
@@ -517,20 +516,6 @@ def test_nothing_glides_for(ruler, why):
     assert not page.evaluate("demo.ruler.motion.runs")
 
 
-def test_teeth_glide_from_a_ruler_to_the_one_in_its_place(ruler):
-    page = ruler(curve=False)
-    page.evaluate(
-        """() => {
-          const { settings, host } = demo.ruler;
-          demo.ruler.close();
-          demo.ruler = new Ruler(host, settings, {});
-          demo.state.bits = 3;
-          demo.ruler.show(demo.picture(), true);
-        }"""
-    )
-    assert page.evaluate("demo.ruler.motion.runs")
-
-
 def test_what_is_clipped_piles_up_at_the_end_tooth(ruler):
     page = ruler(symmetric=False, lo=-1, hi=1, curve=False)
     clipped, values = page.evaluate(
@@ -645,29 +630,3 @@ def test_a_closed_ruler_leaves_nothing(ruler):
     page.evaluate("demo.ruler.close()")
     assert page.evaluate("document.querySelector('main').innerHTML") == ""
     page.mouse.move(500, 50)
-
-
-# ---- in a page of Streamlit ---------------------------------------------------------------------
-
-
-def test_a_release_reaches_the_server_once(serve, new_page):
-    page = new_page()
-    page.goto(f"{serve(APP)}/?demo=ruler")
-    wait_idle(page)
-    assert page.locator("canvas[role=img]").get_attribute("aria-label") == "Six values."
-    upper = page.locator("[data-handle=hi]")
-    assert upper.get_attribute("aria-valuenow") == "3"
-    place = box(page, "[data-handle=hi]")
-    drags = held(page, (place.left + place.right) / 2, place.top + 10, -150, steps=5)
-    next(drags)
-    next(drags, None)
-    page.get_by_text("told 1").wait_for()
-    wait_idle(page)
-    now = float(upper.get_attribute("aria-valuenow"))
-    assert 2 < now < 2.8
-    assert page.get_by_text(f"range {-now:.2f} {now:.2f}, told 1").count() == 1
-    # What else changes keeps the ruler and its focus.
-    upper.press("ArrowLeft")
-    page.get_by_text("told 2").wait_for()
-    wait_idle(page)
-    assert page.locator("[data-handle=hi]:focus").count() == 1

@@ -6,11 +6,12 @@ import itertools
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 from quantviz.text import languages, text
 from tests.helpers.addresses import go
-from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, resize, server, wait_idle
-from tests.helpers.pages import APP, PAGES, address, has_one_look, shown
+from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, box, resize, server, violations, wait_idle
+from tests.helpers.pages import APP, PAGES, address, shown
 from tests.helpers.sample import sample_of
 
 #: Words of the page's text that stand in a column narrower than six letters and higher than four lines; those
@@ -49,11 +50,6 @@ def test_every_page_is_one_of_these():
     visited = {address.partition("?")[0] for address, _ in PAGES.values()} | {"home"}
     missing = sorted(addresses - visited)
     assert not missing, f"add {missing} to PAGES of tests/helpers/pages.py, with the name of each tab"
-
-
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(APP)
 
 
 def opened(page, url, name, language):
@@ -116,7 +112,7 @@ def test_the_tab_of_each_page_after_an_address_that_is_not_found(new_page, url, 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("visitors", sample_of(itertools.permutations(("en", "zh")), 1), ids="-".join)
-def test_a_wrong_address_says_so_and_leads_home(new_page, tmp_path, shot, visitors):
+def test_a_wrong_address_says_so_and_leads_home(new_page, tmp_path, visitors):
     # The first visitor of a process, whom Streamlit tells it in another way, and the second.
     with server(APP, tmp_path / "log") as cold:
         for language in visitors:
@@ -125,7 +121,6 @@ def test_a_wrong_address_says_so_and_leads_home(new_page, tmp_path, shot, visito
             said = page.inner_text("[data-testid=stMain]")
             assert text("missing.title", language) in said
             assert "/nonexistent" in said
-        shot(page, f"missing_{language}")
         page.locator(".st-key-missing_home button").click()
         titled(page, text("pages.home", language))
         page.wait_for_selector(".qv-play")
@@ -172,23 +167,55 @@ def visited(page, url, places):
 
 
 @pytest.mark.nightly
-def test_there_is_room_for_the_text_at_every_width_under_each_page_s_own_title(new_page, url, shot):
+def test_there_is_room_for_the_text_at_every_width_under_each_page_s_own_title(new_page, url):
     page = new_page(1024, 900)
     for name, language in visited(page, url, sample_of(itertools.product(PAGES, languages()), 2)):
-        has_one_look(page, name)
         # 683 is a laptop's 1366 at 200 %.
         for width in (1024, 820, 768, 683, 641, 600):
             resize(page, width, 900)
-            shot(page, f"{name}_{width}_{language}")
             has_room(page, 120, name, language, width)
         resize(page, 1024, 900)
 
 
 @pytest.mark.nightly
-def test_there_is_room_for_larger_letters_on_a_phone(new_page, url, shot):
+def test_there_is_room_for_larger_letters_on_a_phone(new_page, url):
     page = new_page(390, 844, touch=True)
     page.add_init_script(LARGER)
     for name, language in visited(page, url, sample_of(itertools.product(PAGES, languages()), 2)):
         wait_idle(page, LOOKS_AFTER_A_RESIZE)
-        shot(page, f"{name}_large_{language}")
         has_room(page, 560, name, language)
+
+
+#: Pages on paper.
+PRINTED = {
+    "lab": "lab?lang=en",
+    "lesson": "lessons?l=symmetric&p=1&lang=en&k=shown",
+    "model": "checkpoints?f=model:character_twin&bits=6&lang=en",
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "theme"), sample_of(itertools.product(PRINTED, ("light", "dark")), 4))
+def test_a_page_is_printed_whole_in_black_on_white(new_page, url, name, theme):
+    page = new_page(theme=theme)
+    page.goto(f"{url}/{PRINTED[name]}")
+    page.locator(".stPlotlyChart .main-svg").first.wait_for()
+    wait_idle(page)
+    # What a printer does: its own event, its own style, and a page as wide as A4 less its margins.
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print", color_scheme=theme)
+    assert violations(page) == []
+    page.set_viewport_size({"width": 703, "height": 1000})
+    for gone in ("[data-testid=stSidebar]", "[data-testid=stHeader]", "[data-testid=stButton]"):
+        assert page.locator(f"{gone}:visible").count() == 0, gone
+    for each in page.locator("[data-testid=stMain] :is(h1, .stPlotlyChart, .qv-rule):visible").all():
+        place = box(each)
+        assert 0 <= place.left < place.right <= 703, each
+    # White in the negative is black on paper.
+    negative = "invert(1) hue-rotate(180deg)" if theme == "dark" else "none"
+    for part, style, value in (
+        ("[data-testid=stMain]", "overflow", "visible"),
+        ("[data-testid=stApp]", "background-color", "rgb(255, 255, 255)"),
+        (".stPlotlyChart", "filter", negative),
+    ):
+        expect(page.locator(part).first).to_have_css(style, value)

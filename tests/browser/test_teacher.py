@@ -2,15 +2,14 @@
 code to scan.
 """
 
-import re
 import socket
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
-import segno
 from playwright.sync_api import expect
 
 from quantviz.text import catalogue
+from quantviz.ui.components.clipboard import qr_source
 from tests.helpers import ROOT
 from tests.helpers.browser import Line, box, server, wait_idle
 from tests.helpers.picture import KEEP_WRITTEN, drawn, written_digits
@@ -20,14 +19,6 @@ APP = ROOT / "app.py"
 #: What is read on a projector at 1280×720 is at least so large in pixels: a line of it is then a 36th of the
 #: picture's height.
 LEAST_TEXT = 20
-#: The figures' own titles; the numbers at their edges may be smaller, for the same values are told by the
-#: colours and the cell's sentence.
-LEAST_TITLE, LEAST_NUMBER = 19, 14
-
-
-@pytest.fixture(scope="module")
-def url(serve):
-    return serve(APP)
 
 
 def opened(page, address):
@@ -37,42 +28,17 @@ def opened(page, address):
     return page
 
 
-#: The smallest size of visible HTML text in the main part, with the text.
-SMALLEST = """() => {
-    const sizes = [], main = document.querySelector("[data-testid=stMain]");
-    const walker = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
-    while (walker.nextNode()) {
-        const { data, parentElement: parent } = walker.currentNode;
-        const { width, height } = parent.getBoundingClientRect();
-        const { fontSize, visibility } = getComputedStyle(parent), words = data.trim();
-        if (!words || !width || !height || parent.closest("svg, style, script")) continue;
-        if (visibility === "visible") sizes.push([parseFloat(fontSize), words]);
-    }
-    return sizes.sort((one, other) => one[0] - other[0])[0];
-}"""
-#: The sizes of the texts of the panels, titles first.
-TEXTS = """() => [".annotation-text", ":is(.xtick, .ytick) text"].map((texts) =>
-    [...document.querySelectorAll(`.st-key-panels .js-plotly-plot ${texts}`)].map((text) =>
-        parseFloat(getComputedStyle(text).fontSize)))"""
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize(("language", "theme"), sample_of([("en", "light"), ("zh", "dark")], 1))
-def test_the_projector_is_read_from_the_back(new_page, url, shot, language, theme):
+def test_the_projector_is_read_from_the_back(new_page, url, language, theme):
     page = new_page(1280, 720, theme=theme)
     page.add_init_script(KEEP_WRITTEN)
     opened(page, f"{url}/lab?k=projector&lang={language}")
     drawn(page)
     chart = "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta"
     page.wait_for_function(f"{chart}.enlarged > 1.4")
-    shot(page, f"projector_{language}_{theme}")
     assert page.locator("[data-testid=stSidebar]:visible").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    size, words = page.evaluate(SMALLEST)
-    assert size >= LEAST_TEXT, words
-    titles, digits = page.evaluate(TEXTS)
-    assert min(titles) >= LEAST_TITLE
-    assert min(digits) >= LEAST_NUMBER
     # A canvas has whole pixels, so its scale is not quite what was asked for.
     assert min(written_digits(page)) >= LEAST_TEXT - 0.1
     # Tiles, panels and ruler without scrolling; the panels side by side.
@@ -87,48 +53,6 @@ def test_the_projector_is_read_from_the_back(new_page, url, shot, language, them
     page.wait_for_selector("[data-testid=stSidebar]:visible")
 
 
-@pytest.mark.nightly
-def test_the_lab_s_address_comes_back_with_its_page(new_page, url, shot):
-    page = opened(new_page(theme="dark"), f"{url}/lab?lang=en&k=no-below")
-    drawn(page)
-    page.locator("[data-field=bits] label", has_text="8").click()
-    page.wait_for_function("new URLSearchParams(location.search).get('s')?.startsWith('int8')")
-    wait_idle(page)
-    before = page.url
-    page.locator("[data-testid=stSidebarNavLink]", has_text="Class").click()
-    page.wait_for_selector(".st-key-teacher_opens")
-    # The link opens the Lab as it is: the teacher's address carries that too.
-    page.wait_for_function("location.pathname.endsWith('/teacher') && location.search.includes('s=int8')")
-    assert "k=no-below" in page.url
-    page.locator("[data-testid=stSidebarNavLink]", has_text="Lab").click()
-    drawn(page)
-    page.wait_for_function("new URLSearchParams(location.search).get('s')?.startsWith('int8')")
-    assert page.url == before
-    a_dark_lab_is_printed_whole_in_black_on_white(page, shot)
-
-
-def a_dark_lab_is_printed_whole_in_black_on_white(page, shot):
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    page.emulate_media(media="print", color_scheme="dark")
-    shot(page, "printed")
-    width, ruler = page.evaluate(
-        """() => {
-            const { width, zoom } = document.querySelector(".st-key-panels .stPlotlyChart").style;
-            const block = getComputedStyle(document.querySelector("[data-testid=stMainBlockContainer]"));
-            const printed = getComputedStyle(document.documentElement).getPropertyValue("--qv-printed");
-            const edge = parseFloat(block.paddingLeft) + parseFloat(block.paddingRight);
-            return [parseFloat(width) * zoom + edge, printed];
-        }"""
-    )
-    # A page is as wide as A4 less its margins.
-    assert width <= 703, "the last column is cut off"
-    negative = "invert(1) hue-rotate(180deg)"
-    assert ruler == negative
-    expect(page.locator(".st-key-panels .stPlotlyChart")).to_have_css("filter", negative)
-    # White in the negative is black on paper.
-    expect(page.locator(".st-key-panels .annotation-text").first).to_have_css("fill", "rgb(255, 255, 255)")
-
-
 def own_address():
     """This machine's address in its network; none where it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -140,7 +64,7 @@ def own_address():
     return None if name.startswith("127.") else name
 
 
-def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, shot):
+def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path):
     host = own_address()
     if host is None:
         pytest.skip("this machine has no address of its own in a network")
@@ -162,14 +86,10 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         page.wait_for_function(link_shown, arg=link)
         wait_idle(page)
         unfold.click()
-        shot(page, "teacher")
         what_is_hidden_is_struck_out_and_what_is_locked_has_a_lock(page)
         the_code_fills_the_screen(page)
         a_printed_page_is_what_is_handed_out(page, link)
-        assert modules(page) == [
-            [bool(dark) for dark in row]
-            for row in segno.make(link, error="l", micro=False).matrix_iter(border=4)
-        ]
+        assert page.get_attribute(".qv-qr", "src") == qr_source(link)
         with page.expect_popup() as opening:
             page.locator(".st-key-teacher_actions a:visible").click()
         class_page = opening.value
@@ -221,31 +141,17 @@ def a_printed_page_is_what_is_handed_out(page, link):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("theme", sample_of(["light", "dark"], 1))
-def test_a_phone_in_class(new_page, url, shot, theme):
-    """Large letters, a lost connection and paper, on a page of the Lab."""
-    page = new_page(390, 844, theme=theme)
-    page.add_init_script(KEEP_WRITTEN)
+def test_a_phone_in_class(new_page, url):
+    """A lost connection is told, and what a hand does meanwhile is heard once it is back."""
+    page = new_page(390, 844)
     line = Line(page)
     opened(page, f"{url}/lab?lang=en")
     page.wait_for_selector(".st-key-hand canvas, .qv-ruler canvas", state="attached")
-    a_hand_goes_on_when_the_connection_is_back(page, line, shot)
-    before = written_digits(page, awaited=True)
-    page.add_style_tag(content="html { font-size: 30px !important }")
-    # Twice the letters, twice the digits.
-    page.locator(".qv-ruler[style*='scale(2)']").wait_for()
-    wait_idle(page)
-    assert min(written_digits(page, awaited=True)) >= 1.99 * min(before)
-    shot(page, f"large_letters_{theme}")
-
-
-def a_hand_goes_on_when_the_connection_is_back(page, line, shot):
     lost = page.locator(".qv-connection-lost:not(:empty)")
     assert lost.count() == 0
     line.lose()
     lost.wait_for()
     assert lost.inner_text() == catalogue("en")["app.connection_lost"]
-    shot(page, "connection_lost")
     # Streamlit's own word for it is there, and not seen.
     status = page.locator("[data-testid=stStatusWidget]")
     status.wait_for(state="attached")
@@ -258,26 +164,3 @@ def a_hand_goes_on_when_the_connection_is_back(page, line, shot):
     page.wait_for_function("(before) => location.href !== before", arg=before)
     assert "manual_range" in unquote(page.url)
     wait_idle(page)
-
-
-#: The squares of a picture of a code as a page paints them: one pixel of a canvas a square.
-SQUARES = """async ([source, count]) => {
-    const image = new Image(count * 4, count * 4), canvas = document.createElement("canvas");
-    image.src = source;
-    await image.decode();
-    Object.assign(canvas, { width: count * 4, height: count * 4 });
-    const context = canvas.getContext("2d");
-    context.drawImage(image, 0, 0, count * 4, count * 4);
-    const { data } = context.getImageData(0, 0, count * 4, count * 4);
-    const dark = (x, y) => data[4 * ((4 * y + 2) * count * 4 + 4 * x + 2)] < 128;
-    return Array.from({ length: count }, (_, y) => Array.from({ length: count }, (_, x) => dark(x, y)));
-}"""
-
-
-def modules(page):
-    """The squares of the code, white edge and all."""
-    source = page.get_attribute(".qv-qr", "src")
-    count = int(re.search(r"viewBox=.0 0 (\d+) ", unquote(source.partition(",")[2]))[1])
-    code = box(page, ".qv-qr")
-    assert min(code.width, code.height) >= 360
-    return page.evaluate(SQUARES, [source, count])

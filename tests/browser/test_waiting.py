@@ -3,18 +3,16 @@
 import os
 import signal
 import threading
-from pathlib import Path
 
 from tests.helpers.browser import wait_idle
 
-DEMO = Path(__file__).parent / "app_demo.py"
 #: Seconds for which the server does nothing after a press: longer than a page must be still.
 HELD = 0.8
 
 
-def test_a_page_is_not_idle_before_the_server_has_begun_what_was_pressed(new_page, serve):
+def test_a_page_is_not_idle_before_the_server_has_begun_what_was_pressed(new_page, demos):
     page = new_page()
-    page.goto(f"{serve(DEMO)}/?demo=waiting")
+    page.goto(f"{demos}/?demo=waiting")
     process = int(page.get_by_text("process").inner_text().split()[1])
     wait_idle(page)
     for presses in (1, 2):

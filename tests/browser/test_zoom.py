@@ -4,7 +4,6 @@ reads its window anew.
 
 import math
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ from tests.helpers.browser import TWO_FRAMES, box
 from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
 from tests.helpers.sample import sample_of
 
-DEMO = Path(__file__).parent / "app_demo.py"
 ROWS, COLS = 1000, 3000
 #: As planted by the demo: (row, column) and value.
 PLANTED = [((737, 370), 61.0), ((123, 2998), -57.0)]
@@ -23,10 +21,10 @@ WINDOW = "() => document.querySelector('.st-key-panels .js-plotly-plot')?._fullL
 
 
 @pytest.fixture
-def open_demo(serve, new_page):
+def open_demo(demos, new_page):
     def start(query=f"n={ROWS}.{COLS}", **options):
         page = new_page(**options)
-        page.goto(f"{serve(DEMO)}/?demo=zoom&{query}")
+        page.goto(f"{demos}/?demo=zoom&{query}")
         wait_drawn(page)
         return page
 
@@ -329,18 +327,6 @@ def test_a_mean_has_no_place(open_demo, how):
     assert lines[1::2] == ["x", "q", "x̂", "error x̂ − x"]
 
 
-def a_phone_shows_one_panel_of_the_window(page, shot):
-    whole = page.evaluate(WINDOW)
-    page.get_by_role("button", name="x̂").click()
-    row, col = PLANTED[0][0]
-    page.touchscreen.tap(*middle(page, 2, row, col))
-    page.wait_for_selector(".qv-card", state="visible")
-    assert f"row {row}, column {col}" in card(page)
-    page.get_by_text(f"cell ({row}, {col}) ").wait_for()
-    assert page.evaluate(WINDOW) == whole
-    shot(page, "phone")
-
-
 @pytest.mark.parametrize("form", sample_of(["int8", "float8_e4m3fn"], 1))
 def test_no_more_is_sent_than_a_screen_needs(open_demo, form):
     page = open_demo(f"n={ROWS}.{COLS}&format={form}", width=1920, height=1000)
@@ -378,12 +364,5 @@ def test_a_pointer_in_a_large_matrix(open_demo):
 
 
 @pytest.mark.nightly
-def test_fingers_in_a_large_matrix(open_demo, shot):
-    page = open_demo(width=390, height=844, touch=True)
-    a_phone_shows_one_panel_of_the_window(page, shot)
-    page.set_viewport_size({"width": 820, "height": 900})
-    page.wait_for_function(
-        "document.querySelector('.st-key-panels .js-plotly-plot')?.layout?.meta.arrangement === 'grid'"
-    )
-    wait_drawn(page)
-    two_fingers_zoom_and_move(page)
+def test_fingers_in_a_large_matrix(open_demo):
+    two_fingers_zoom_and_move(open_demo(width=820, height=900, touch=True))

@@ -154,6 +154,18 @@ def wait_idle(page, looks=LOOKS):
     )
 
 
+#: Whether a part of the address has a value, none where it is null, or has some words in it.
+IN_ADDRESS = """([name, value, within]) => {
+    const found = new URLSearchParams(location.search).get(name);
+    return within ? Boolean(found?.includes(value)) : found === value;
+}"""
+
+
+def wait_link(page, name, value, *, within=False):
+    """Until a part of the address has a value, or these words in it where they are `within`."""
+    page.wait_for_function(IN_ADDRESS, arg=[name, value, within])
+
+
 def resize(page, width, height):
     """Give the window another size, and wait until the page is laid out anew."""
     page.set_viewport_size({"width": width, "height": height})

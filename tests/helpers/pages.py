@@ -20,43 +20,6 @@ PAGES = {
     "missing": ("nonexistent", ("missing.title",)),
 }
 
-#: The sizes of type on a page of 15 px, the heights of its buttons, and its title line. Signs are no type;
-#: digits in the cells of a picture have the size that fits into them.
-LOOK = """() => {
-    const page = parseFloat(getComputedStyle(document.documentElement).fontSize), sizes = {}, heights = {};
-    const seen = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
-    const picture = ".heatmap-label, .qv-overlay, .qv-panel td";
-    const left_out = `script, style, .katex, [data-testid=stIconMaterial], ${picture}`;
-    const note = ({ textContent, parentElement: parent }) => {
-        if (!parent || !textContent.trim() || parent.closest(left_out)) return;
-        const size = parseFloat(getComputedStyle(parent).fontSize);
-        // Words of size 0 are for who hears the page.
-        if (size && seen(parent) && parent.getClientRects().length)
-            sizes[Math.round((150 * size) / page) / 10] = textContent;
-    };
-    // A component of ours is in a tree of its own, which is walked after the page.
-    const roots = [document.body];
-    for (const root of roots) {
-        const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT);
-        while (walk.nextNode())
-            if (walk.currentNode.shadowRoot) roots.push(walk.currentNode.shadowRoot);
-            else if (walk.currentNode.nodeType === Node.TEXT_NODE) note(walk.currentNode);
-    }
-    const kinds = ["primary", "secondary", "segmented_control", "pills"];
-    const names = [...kinds.map((kind) => `stBaseButton-${kind}`), "stPopoverButton"];
-    const buttons = names.map((name) => `[data-testid=stMain] [data-testid=${name}]`).join();
-    for (const button of document.querySelectorAll(buttons))
-        // A tensor of the worst is a card, and a line of a program as high as its words on a phone.
-        if (seen(button) && !button.closest("[class*=worst_], .st-key-gallery_lines"))
-            heights[Math.round(button.getBoundingClientRect().height)] = button.innerText;
-    const line = document.querySelector(".st-key-header, .st-key-title");
-    const actions = document.querySelectorAll(".st-key-actions > :has(button, input)");
-    return {
-        sizes, heights, title: document.querySelectorAll("[data-testid=stMain] h1").length,
-        top: line ? line.getBoundingClientRect().top + line.closest("[data-testid=stMain]").scrollTop : 0,
-        actions: actions.length,
-    };
-}"""
 
 #: The characters of words and numbers on the first screen, components of ours included: without icons, what a
 #: box that scrolls hides, digits in the cells of a picture, and code.
@@ -106,12 +69,3 @@ def shown(page):
     page.wait_for_selector("[data-testid=stMain] :is([data-testid=stMarkdown], [data-testid=stHtml]):visible")
     wait_idle(page)
     return page
-
-
-def has_one_look(page, name):
-    """Six sizes of type, two heights of buttons, and one title line at the top, of three actions at most."""
-    look = page.evaluate(LOOK)
-    assert look["sizes"].keys() <= {"12", "14", "16", "18", "20", "28"}, (name, look["sizes"])
-    assert look["heights"].keys() <= {"34", "44"}, (name, look["heights"])
-    assert (look["title"], look["top"]) == (1, 0), name
-    assert look["actions"] <= 3, name

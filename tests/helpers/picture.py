@@ -4,9 +4,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, wait_idle
 
-#: The place in the window of the middle of a cell in the i-th panel.
-MIDDLE = """([i, row, col]) => {
-    const gd = document.querySelector(".st-key-panels .js-plotly-plot"), frame = gd.getBoundingClientRect();
+#: The place in the window of the middle of a cell in the i-th panel of a chart.
+MIDDLE = """([i, row, col, chart]) => {
+    const gd = document.querySelector(`.st-key-${chart} .js-plotly-plot`), frame = gd.getBoundingClientRect();
     const x = gd._fullLayout[i ? `xaxis${i + 1}` : "xaxis"];
     const y = gd._fullLayout[i ? `yaxis${i + 1}` : "yaxis"];
     return [frame.left + x._offset + (col - x.range[0]) / (x.range[1] - x.range[0]) * x._length,
@@ -44,8 +44,8 @@ def wait_drawn(page):
     wait_idle(page, LOOKS_AFTER_A_RESIZE)
 
 
-def middle(page, panel, row, col):
-    return page.evaluate(MIDDLE, [panel, row, col])
+def middle(page, panel, row, col, chart="panels"):
+    return page.evaluate(MIDDLE, [panel, row, col, chart])
 
 
 def marks(page):

@@ -105,6 +105,13 @@ def address(at):
     return {name: value[0] if isinstance(value, list) else value for name, value in at.query_params.items()}
 
 
+def went(at, shown):
+    """The browser's own button went to an address, which its script marks."""
+    at.query_params.clear()
+    at.query_params.update({**shown, "went": "1"})
+    return healthy(at.run())
+
+
 def chart(at, key):
     return next(element for element in at.get("plotly_chart") if key in element.proto.id)
 

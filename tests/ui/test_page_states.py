@@ -9,10 +9,12 @@ import pytest
 from quantviz.lab.layer_state import LayerState
 from quantviz.lab.page_state import History
 from quantviz.lab.state import LabState
+from quantviz.quantization.format_facts import land
+from quantviz.schemes.formats import FORMATS
 from quantviz.teaching.golf import GolfRound
 from quantviz.text import catalogue, languages
 from quantviz.ui.checkpoints.state import CheckpointsState
-from quantviz.ui.formats.state import FormatsState
+from quantviz.ui.formats.state import FormatsState, can_be_one, code_shown
 from quantviz.ui.gallery.state import GalleryState
 from quantviz.ui.teacher.state import TeacherState
 from tests.witnesses.record import recorded
@@ -70,3 +72,30 @@ def test_each_parameter_has_its_words(kind):
 def test_a_state_is_frozen(kind):
     with pytest.raises(dataclasses.FrozenInstanceError):
         kind.opening().page = "other"
+
+
+def test_a_number_keeps_its_place_when_its_format_is_brought_to_one():
+    state, _ = FormatsState.read({"a": "int4", "b": "nf4", "x": "3"})
+    one = state.reached("to_one", "1")
+    assert (one.x, code_shown(one)) == (3 / 7, 3)
+    # A bit of the code: it is the code of the format itself.
+    seven = one.with_code(7)
+    assert (seven.x, code_shown(seven), seven.reached("to_one", "").x) == (1, 7, 7)
+    wide, _ = FormatsState.read({"a": "float16", "b": "int4", "x": "3", "n": "1"})
+    assert not can_be_one(wide)
+    assert code_shown(wide) == land(3.0, FORMATS["float16"]).code
+
+
+def test_a_code_that_is_no_number_is_in_the_link_until_another_number_is_typed():
+    state = FormatsState.read({"a": "float8_e4m3fn", "x": "448"})[0].with_code(0x7F)
+    assert state.written()["c"] == "7f"
+    assert code_shown(FormatsState.read(state.written())[0]) == 0x7F
+    assert "c" not in state.reached("x", "1").written()
+
+
+def test_a_seed_is_kept_in_the_link_and_dropped_with_the_bug():
+    random = {"bug": "int8_difference_wraps", "case": "random"}
+    state, _ = GalleryState.read(random)
+    seeded = state.reached("seed", "7")
+    assert seeded.written() == {**random, "seed": "7"}
+    assert seeded.reached("bug", "error_sign").written() == {"bug": "error_sign", "at": "0.01"}
