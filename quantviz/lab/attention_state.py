@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from quantviz.lab.layer_state import AS_IT_IS, CELL, HELD, LINES, SCHEME, LayerPart
@@ -29,13 +30,8 @@ SHOWN = ("x", "error")
 TABS = ("ways", "cell", "heads")
 _NUMBER = whole_number(999_999)
 _MOST_BASE = 1e9
+_HEADS = one_of(lambda: (*BUILT_IN, *import_module("quantviz.models.character_model").MODELS, DROPPED))
 _BASE = codec(lambda form: min(max(read_number(form), 1.0), _MOST_BASE), lambda base: f"{base:g}")
-
-
-def _known_heads() -> tuple[str, ...]:
-    from quantviz.models.character_model import MODELS
-
-    return (*BUILT_IN, *MODELS, DROPPED)
 
 
 def _among(choices: tuple[str, ...]) -> Codec:
@@ -54,7 +50,7 @@ class AttentionState(PageState):
 
     #: Built-in heads, a model that runs with one of its layers, or `DROPPED`; and of several in a file the
     #: name of those that are shown.
-    heads: str = field(BUILT_IN[0], link="f", codec=one_of(_known_heads), always=True)
+    heads: str = field(BUILT_IN[0], link="f", codec=_HEADS, always=True)
     layer: int = field(1, link="i", codec=_NUMBER)
     name: str = field("", link="n", codec=codec())
     #: Schemes, each a recipe's id, a scheme's text form, or `AS_IT_IS`.

@@ -115,8 +115,8 @@ def run_module(
 ) -> ModuleRun:
     """Return a torch model under schemes, beside itself without: its loss, its outputs and its layers.
 
-    The layers are those of `collect`, each convolution with groups as one, which methods leave rounded to
-    nearest; all others stay as they are, and a note names them. The model itself is not changed.
+    The layers are those of `collect`; no method works on a convolution with groups, which is one of them.
+    All others stay as they are, and a note names them. The model itself is not changed.
 
     Args:
         model: A `torch.nn.Module` in evaluation mode.
@@ -152,19 +152,17 @@ def run_module(
     check_names(chosen, seen.names)
     rounded = {layer.name: _rounded(layer, chosen.of(layer.name)) for layer in seen}
     sums = _compared(model, pairs, rounded, loss)
-    numbers = {layer.name: _numbers(layer, rounded[layer.name]) for layer in seen}
     notes = [Note.of("run_calibrated_on_itself")] if calibration is None and _calibrated(chosen) else []
-    grouped = [layer.name for layer in seen if layer.groups > 1 and as_chain(chosen.of(layer.name).method)]
-    notes += note_on_layers("run_groups_nearest", grouped)
+    grouped = [each.name for each in seen if each.groups > 1 and as_chain(chosen.of(each.name).method)]
     return ModuleRun(
         chosen,
-        MappingProxyType(numbers),
+        MappingProxyType({layer.name: _numbers(layer, rounded[layer.name]) for layer in seen}),
         sums.mean_loss(1),
         sums.mean_loss(0),
         sums.rel_out,
         sums.logits.difference(),
         mean_bits(rounded.values()),
-        (*seen.notes, *notes),
+        (*seen.notes, *note_on_layers("run_groups_nearest", grouped), *notes),
     )
 
 

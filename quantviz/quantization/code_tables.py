@@ -101,12 +101,6 @@ def _raised(values: NamedTensors, name: str) -> torch.Tensor:
     return _looked_up("exp", (diff.to(torch.int64) + 2**15 - 1).clamp(-(2**15), 2**15 - 1))
 
 
-def _shares(values: NamedTensors) -> torch.Tensor:
-    """Return the rounded products of exponentials with the inverse of their sum."""
-    right = 31 - values["zeros"]
-    return (values["y"] * values["inverse"] + (1 << (right - 1))) >> right
-
-
 SOFTMAX_16: Operations = (
     Operation("table_softmax_multiplier", "m = float64(s_x) / (10 / 65535)"),
     *FACTOR,
@@ -131,6 +125,10 @@ SOFTMAX_16: Operations = (
         lambda v: ((((v["total"] << (v["zeros"] - 1)) + 2**13) >> 14) - 3 * 2**15).clamp(-(2**15), 2**15 - 1),
     ),
     Operation("table_inverse", "inverse = line(inverses, x)", lambda v: _looked_up("inverse", v["x"])),
-    Operation("table_share", "q = (y * inverse + 2**(30 - zeros)) >> (31 - zeros)", _shares),
+    Operation(
+        "table_share",
+        "q = (y * inverse + 2**(30 - zeros)) >> (31 - zeros)",
+        lambda v: (v["y"] * v["inverse"] + (1 << (30 - v["zeros"]))) >> (31 - v["zeros"]),
+    ),
     CLAMP,
 )
