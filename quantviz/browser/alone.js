@@ -1,8 +1,9 @@
 // A page without a server: what Python wrote into it, brought to life.
 
+import { Frames } from "./alone/frames.js";
 import { LayerPage } from "./alone/layer.js";
 import { TensorPage } from "./alone/tensor.js";
 
-const KINDS = { tensor: TensorPage, layer: LayerPage };
+const KINDS = { tensor: TensorPage, layer: LayerPage, frames: Frames };
 
 window.quantvizPage = new KINDS[window.quantvizParts.kind](window.quantvizParts);

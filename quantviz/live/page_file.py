@@ -48,6 +48,7 @@ def live_html(
     kind: str,
     follows: bool,
     panels: bool = True,
+    framed: bool = False,
     **values: Any,
 ) -> str:
     """Return a page without a server: of a `kind` of `alone.js`, with values of the template `live.html`.
@@ -56,14 +57,16 @@ def live_html(
         parts_of: Returns the packed parts of the page in the colours of a theme, which differ in their
             headers alone, and the texts of its programs.
         looks: Its language, and its theme where it does not follow the reader's system.
-        kind: "tensor" or "layer".
+        kind: "tensor", "layer", or "frames" of pages, whose parts are these.
         follows: Whether it is light or dark as the reader's system is.
         panels: Whether it has plotly's script.
+        framed: Whether it stands in a page that has the scripts.
     """
     parts, texts = parts_of("light" if follows else looks.theme)
     dark = parts_of("dark")[0] if follows else {}
     programs = ",".join(f"p{i}:({body})" for i, body in enumerate(texts))
-    script = f"Object.assign(quantvizParts,{{kind:{json.dumps(kind)},programs:{{{programs}}}}});\n{_start()}"
+    own = f"Object.assign(quantvizParts,{{kind:{json.dumps(kind)},programs:{{{programs}}}}});"
+    scripts = {"own": own.encode()} if framed else {"own": own.encode(), "start": _start().encode()}
     heads = {name: part[: 4 + int.from_bytes(part[:4], "little")] for name, part in dark.items()}
     return html_page(
         "live",
@@ -74,8 +77,8 @@ def live_html(
         surfaces=[THEMES[each].surface for each in (("light", "dark") if follows else (looks.theme,) * 2)],
         parts={name: _text_of(part) for name, part in parts.items()},
         heads={name: _text_of(head) for name, head in heads.items()},
-        plotly=Markup(_plotly()) if panels else None,
-        script=_text_of(script.encode()),
+        plotly=Markup(_plotly()) if panels and not framed else None,
+        scripts={name: _text_of(script) for name, script in scripts.items()},
         **values,
     )
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
 
 #: Widths in pixels for which the panels are laid out: a page takes the widest that has room.
-_WIDTHS = (288, 328, 358, 398, 540, 740, 860, 1060, 1300)
+_WIDTHS = (288, 328, 358, 398, 540, 620, 740, 860, 1060, 1300)
 #: The five numbers, in the order of the Lab.
 _NUMBERS = ("mse", "sqnr", "zeroed", "clipped", "bits")
 
@@ -82,6 +82,8 @@ class LivePage:
     step: LiveStep | None = None
     #: Whether it is light or dark as the reader's system is.
     follows: bool = True
+    #: Whether it stands in a page that has the scripts.
+    framed: bool = False
 
     @classmethod
     def of(cls, study: Study, title: str, looks: Looks) -> LivePage:
@@ -123,6 +125,7 @@ class LivePage:
             title=self.title,
             chart=CHART,
             panels=self.panels,
+            framed=self.framed,
             numbers=[key for key in _NUMBERS if not step or f"tiles.{key}" in step.shown],
             step=step,
             said=step.said if step else (),
@@ -190,6 +193,37 @@ class LivePage:
             },
             "state": bridge_state(CHART, data, styles[0], selected=state.view.place(self.cell)),
         }
+
+
+@dataclass(frozen=True, eq=False)
+class LivePages:
+    """One tensor under several schemes, each as a page beside the others in one page."""
+
+    pages: tuple[LivePage, ...]
+    title: str
+
+    @property
+    def problem(self) -> QuantVizError | None:
+        """Return the error where a browser cannot quantize the tensor by itself; None where it can."""
+        return next((each.problem for each in self.pages if each.problem), None)
+
+    def html(self) -> str:
+        """Return the page.
+
+        Raises:
+            QuantVizError: The browser cannot quantize the tensor under one of the schemes by itself.
+        """
+        framed = [replace(each, told=True, framed=True).html().encode() for each in self.pages]
+        parts = {f"frame{at}": page for at, page in enumerate(framed)}
+        return live_html(
+            lambda theme: ({} if theme == "dark" else parts, ()),
+            self.pages[0].looks,
+            kind="frames",
+            follows=True,
+            hint="live.hint_of_frames",
+            title=self.title,
+            chart=CHART,
+        )
 
 
 def _alone(

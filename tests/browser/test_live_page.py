@@ -12,8 +12,7 @@ from quantviz.lab.layer_state import LayerState, SchemePair
 from quantviz.lab.state import opening
 from quantviz.layers.built_in import BuiltInLayer
 from quantviz.live.hand_words import Looks
-from quantviz.live.layer_page import LayerPage
-from quantviz.live.standalone import LivePage
+from quantviz.live.standalone import LivePage, LivePages
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.ui.components.lesson_place import LessonPlace
@@ -25,6 +24,9 @@ from quantviz.ui.lessons.saved_page import page_of
 STATE = opening()
 #: A title that would be a script, were it not text.
 HOSTILE = "</script><script>window.ran = 1</script><b>"
+STANDS = "() => window.quantvizPage?.hand.shown"
+FRAMES_STAND = """() => window.quantvizPage?.frames.every(
+  ({ contentWindow }) => contentWindow.quantvizPage?.hand.shown)"""
 CODES = "() => Array.from(window.quantvizPage.hand.shown.q)"
 VALUES = "() => Array.from(window.quantvizPage.hand.shown.x)"
 SIGHT = "quantvizPage.panels._fullLayout.xaxis.range"
@@ -66,14 +68,12 @@ def alone(browser, tmp_path):
     asked, wrong = [], []
 
     def opened(it, cell=(), panels=True):
-        live = (
-            it if isinstance(it, LivePage | LayerPage) else LivePage(it, HOSTILE, cell, Looks("en"), panels)
-        )
+        live = LivePage(it, HOSTILE, cell, Looks("en"), panels) if isinstance(it, Study) else it
         page = context.new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.goto(saved(tmp_path, live).as_uri())
-        page.wait_for_function("() => window.quantvizPage?.hand.shown")
+        page.wait_for_function(FRAMES_STAND if isinstance(it, LivePages) else STANDS)
         return page
 
     yield opened
@@ -250,6 +250,26 @@ def test_a_layer_s_outputs_follow_the_ceiling_a_channel_and_a_weight(alone):
     outputs_agree(again, weights, inputs)
     again.evaluate("() => (location.hash = 'c=9.9.9')")
     again.wait_for_selector("#qv-lost:visible")
+
+
+def test_schemes_beside_each_other_have_one_tensor_under_the_hand(alone):
+    schemes = [STATE.scheme, qv.RECIPES["int8_per_tensor"], qv.Scheme("nf4", granularity=qv.Flat(8))]
+    before = STATE.source.tensor().flatten().tolist()
+    pages = [
+        LivePage(Study.of(STATE.source.open(), each), str(each), STATE.cell, Looks("en"), panels=at == 0)
+        for at, each in enumerate(schemes)
+    ]
+    page = alone(LivePages(tuple(pages), HOSTILE))
+    frames = page.frames[1:]
+    frames[1].locator("[data-handle=value]").press("ArrowRight")
+    page.wait_for_function("() => location.hash.split('w%3D').length === 4")
+    for frame, scheme in zip(frames, schemes, strict=True):
+        assert frame.evaluate(VALUES) == frames[0].evaluate(VALUES) != before
+        codes_agree(frame, scheme)
+    again = page.context.new_page()
+    again.goto(page.url)
+    again.wait_for_function(FRAMES_STAND)
+    assert [each.evaluate(CODES) for each in again.frames[1:]] == [each.evaluate(CODES) for each in frames]
 
 
 def test_a_live_page_is_dark_where_the_reader_s_system_is(browser, tmp_path):

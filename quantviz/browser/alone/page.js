@@ -20,8 +20,8 @@ export class Page {
 
   // Show what the address asks for; of one that cannot be used the page says so, and shows what was saved.
   read() {
-    const asked = location.hash.length > 1 && !this.told;
-    const data = asked ? this.asked(location.hash.slice(1)) : this.saved;
+    const address = this.told ? frameElement?.dataset.address : location.hash.slice(1);
+    const data = address ? this.asked(address) : this.saved;
     document.getElementById("qv-lost").hidden = data !== null;
     this.show(data ?? this.saved);
   }
@@ -32,8 +32,8 @@ export class Page {
     document.getElementById("qv-scheme").textContent = this.scheme(data);
     document.getElementById("qv-reset").disabled = data === this.saved;
     this.address = data === this.saved ? "" : this.addressOf(data);
-    // In a notebook the page has no address of its own, and tells the notebook instead.
-    if (this.told) parent.postMessage(this.chosen(data), "*");
+    // In a frame the page has no address of its own, and tells the page or the notebook around it instead.
+    if (this.told) parent.postMessage({ ...this.chosen(data), address: this.address }, "*");
     else if (this.address !== location.hash.slice(1)) history.replaceState(null, "", `#${this.address}`);
   }
 }

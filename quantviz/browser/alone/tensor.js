@@ -6,7 +6,7 @@ import { SHARED } from "../page/component.js";
 import { indexIn } from "../page/index_in.js";
 import { Bridge } from "../panels/bridge.js";
 import { readCells } from "../panels/cells.js";
-import { addressOf, editsOf, movedTo, readAddress, schemeOf } from "./moves.js";
+import { addressOf, editsOf, flatOf, movedTo, readAddress, schemeOf } from "./moves.js";
 import { Page } from "./page.js";
 
 export class TensorPage extends Page {
@@ -17,6 +17,16 @@ export class TensorPage extends Page {
       queueMicrotask(() => this.show(movedTo(this.data, message, edits)));
     };
     if (this.figure) this.open(readCells(cells));
+    // What was selected, and the values that were moved, in a page beside this one.
+    addEventListener("message", ({ source, data: { cell, edits } }) => {
+      if (source !== parent || !this.told || !cell) return;
+      const now = this.chosen(this.data);
+      if (`${now.cell} ${now.edits}` === `${cell} ${edits}`) return;
+      const { shape, x } = this.saved;
+      const moved = x.slice();
+      for (const [place, value] of edits) moved[flatOf(place, shape)] = value;
+      this.show({ ...this.data, x: moved, selected: flatOf(cell, shape) });
+    });
   }
 
   asked(address) {
@@ -61,7 +71,8 @@ export class TensorPage extends Page {
   // The greatest width that there is a layout for, of those that fit.
   get fitting() {
     const widths = Object.keys(this.figure.layouts).map(Number);
-    const room = this.panels.parentElement.parentElement.clientWidth;
+    const { paddingLeft, paddingRight } = getComputedStyle(document.body);
+    const room = document.body.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight);
     return widths.findLast((width) => width <= room) ?? widths[0];
   }
 

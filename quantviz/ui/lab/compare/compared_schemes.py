@@ -14,7 +14,9 @@ import streamlit as st
 
 from quantviz.analysis.recipe_ranking import priced_bits
 from quantviz.errors import QuantVizError
+from quantviz.lab.classroom import HIDEABLE, LOCKABLE
 from quantviz.lab.state import MOST_COMPARED, LabState
+from quantviz.live.hand_words import Looks
 from quantviz.schemes.conventions import CONVENTION_GROUPS
 from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
 from quantviz.schemes.recipes import RECIPES, current_recipe
@@ -24,14 +26,14 @@ from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.scheme_words import convention_option, part_words
 from quantviz.ui.components.small_parts import offer, show_button
-from quantviz.ui.components.tensor_cache import heavy_fact
+from quantviz.ui.components.tensor_cache import heavy_fact, study_of
 from quantviz.ui.lab.compare.schemes_beside import choose_beside, show_schemes_beside
 from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
+from quantviz.ui.shell.words import language, plain, say, say_error, say_recipe, sentences, shape_text, theme
 from quantviz.ui.shell.words import number as shown
-from quantviz.ui.shell.words import plain, say, say_error, say_recipe, sentences
 
 if TYPE_CHECKING:
     from quantviz.analysis.scheme_comparison import SchemeComparison
@@ -164,9 +166,38 @@ def show_compared_schemes(state: LabState, sentence: Any, action: Any) -> bool:
         _offer_best(found, state, action)
         show_schemes_beside(found, state, names, beside, _granularities(state).get(parts))
         _show_table(found, state)
+        offer_page(state, schemes, names)
         forms = ", ".join(f'"{each}"' for each in schemes)
         st.caption(f"`qv.compare_schemes(x, [{forms}]).table()`")
     return True
+
+
+def offer_page(state: LabState, schemes: tuple[Scheme, ...], names: tuple[str, ...]) -> None:
+    """Show a button that saves the comparison as one page that works without a server, in which everything
+    is seen and can be moved: also what a teacher has hidden or locked.
+    """
+    from quantviz.analysis.study import Study
+    from quantviz.live.standalone import LivePage, LivePages
+
+    if state.large or not all(map(visible, HIDEABLE)) or any(map(locked, LOCKABLE)):
+        return
+    looks = Looks(language(), theme())
+    pages = []
+    for k, scheme in enumerate(schemes):
+        study = study_of(state.replace(scheme=scheme))
+        own = study if study.result is None or study.of_file else Study.of_result(study.result)
+        title = say("contest.name", letter=_letter(k), name=names[k])
+        pages.append(LivePage(own, title, state.cell, looks))
+    page = LivePages(tuple(pages), f"{state.source.title(language())} · {shape_text(state.source.shape)}")
+    st.download_button(
+        say("below.page"),
+        page.html,
+        "compared.html",
+        key="contest_to_page",
+        on_click="ignore",
+        disabled=page.problem is not None,
+        help=say("contest.page_help") if page.problem is None else say_error(page.problem),
+    )
 
 
 def _offer_best(found: SchemeComparison, state: LabState, action: Any) -> None:
