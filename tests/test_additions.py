@@ -27,6 +27,7 @@ COPIED = (
     ".ci",
     ".github",
     ".streamlit",
+    ".pre-commit-hooks.yaml",
     "LICENSE",
     "README.md",
     "app.py",

@@ -49,7 +49,7 @@ _PHONE = BREAKPOINTS[4]["grid"]
 #: How opaque the map of the lit cells is: where one of a pixel's many cells is lit, and where all are.
 _MAP_OPACITY = (0.3, 0.6)
 #: Pixels between two borders below which they are left out.
-_LEAST_BORDER_GAP = 5
+_LEAST_BORDER_GAP = 8
 #: Sizes of type: of titles, and of everything else; a title or scales without room are smaller.
 _TITLE = 14
 _TEXT_SIZE = 12
@@ -413,7 +413,8 @@ class PanelPainter:
         }
 
     def _borders(self) -> list[dict[str, Any]]:
-        paths = [self._border(self.data.blocks_of(name)) for name in self.data.panels]
+        data = self.data
+        paths = [self._border(None if each in data.covered else data.blocks_of(each)) for each in data.panels]
         line = {"color": self.theme.border, "width": 1}
         return [
             {"type": "path", "path": path, **_on(i), "line": line} for i, path in enumerate(paths) if path
