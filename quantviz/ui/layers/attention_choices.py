@@ -21,7 +21,7 @@ from quantviz.lab.attention_state import (
 from quantviz.lab.layer_state import AS_IT_IS
 from quantviz.ui.components.controls import Control, number_control, show_controls
 from quantviz.ui.lab.dropped_files import HEADS, dropped_kind
-from quantviz.ui.layers.attention_state import OWNER, OpenedHeads, mask_of
+from quantviz.ui.layers.attention_state import OWNER, OpenedHeads, mask_of, name_of_heads
 from quantviz.ui.layers.words import scheme_name
 from quantviz.ui.shell.words import say
 
@@ -31,9 +31,8 @@ _MOST_BASE = 1e9
 
 def show_choices(state: AttentionState, opened: OpenedHeads | None) -> None:
     """Show what is attended to, and how each part is rounded."""
-    names = {name: say(f"attention.built_in.{name}") for name in BUILT_IN}
-    if dropped_kind() == HEADS or state.heads == DROPPED:
-        names[DROPPED] = say("attention.dropped")
+    dropped = (DROPPED,) if dropped_kind() == HEADS else ()
+    names = {name: name_of_heads(name, state.layer) for name in (*BUILT_IN, *dropped, state.heads)}
     bases = {name: say(f"attention.basis.{name}") for name in BASES}
     controls = [
         _list("heads", names),

@@ -13,7 +13,6 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.attention_state import (
-    DROPPED,
     PRODUCTS,
     SHOWN,
     TABS,
@@ -31,6 +30,7 @@ from quantviz.ui.layers.attention_state import (
     CHANNEL_KEYS,
     OWNER,
     OpenedHeads,
+    name_of_heads,
     opened_heads,
     seen_attention,
     ways_found,
@@ -53,9 +53,9 @@ def show_page() -> None:
     for sheet in ("layers.css", "attention.css"):
         st.html(Path(__file__).with_name(sheet))
     state = OWNER.state
-    named = f"attention.built_in.{state.heads}" if state.heads != DROPPED else "attention.dropped"
-    title = " › ".join((say("pages.attention"), say(named)))
-    name_tab(say("pages.attention"), say(named))
+    named = name_of_heads(state.heads, state.layer)
+    title = " › ".join((say("pages.attention"), named))
+    name_tab(say("pages.attention"), named)
     _, actions = show_header(title, "", ("pages/explore/layers.py", say("pages.layers")))
     with actions:
         show_undo(OWNER)
