@@ -6,8 +6,9 @@ import dataclasses
 import math
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ import click
 
 from quantviz.cli.output import FOUND, Bound, Output, language, put, say, summarized, with_output, write
 from quantviz.cli.reporting import LabTensor, ProgressLine, interrupted, lab_links, say_links, takes_report
+from quantviz.cli.tensors import open_tensor
+from quantviz.schemes.orientation import Orientation
 from quantviz.text import text, visible
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from quantviz.export.scan_summary import ScanSummary
 
 
+#: Tensors that a report opens to the hand.
+_OPEN = 3
 #: Tensors that a sentence names.
 _NAMED = 3
 #: Columns of the table for people; all other forms have every column.
@@ -165,7 +170,7 @@ def _measured(request: _ScanArguments) -> tuple[Scan, list[ResultRow]]:
 
 def _write_report(request: _ScanArguments, scanned: Scan, rows: list[ResultRow]) -> None:
     from quantviz.checkpoints.results.stored_rows import frame_of
-    from quantviz.export.report import report, scan_latex, scan_markdown
+    from quantviz.export.report import scan_html, scan_latex, scan_markdown
     from quantviz.export.scan_summary import summary_of
 
     output = request.output
@@ -177,7 +182,8 @@ def _write_report(request: _ScanArguments, scanned: Scan, rows: list[ResultRow])
         table = frame_of(scanned, rows, language())
         title = Path(request.path).name
         if output.format == "html":
-            put(output, report(table, title=title, language=language(), links=links))
+            live = _live(request, summary)
+            put(output, scan_html(table, live, title=title, language=language(), links=links))
         elif output.format == "markdown":
             put(output, scan_markdown(table, title=title, language=language()))
         elif output.format == "latex":
@@ -186,6 +192,33 @@ def _write_report(request: _ScanArguments, scanned: Scan, rows: list[ResultRow])
             write(output, summarized(table, scanned.coverage[language()]))
     _say_worst(summary)
     say_links(links)
+
+
+def _live(request: _ScanArguments, summary: ScanSummary) -> Mapping[str, Any]:
+    """Return the worst tensors that a browser can quantize by itself, for a page of the report; of none and
+    without plotly nothing.
+    """
+    from quantviz.analysis.study import Study
+    from quantviz.export.report import WORST
+    from quantviz.live.hand_payload import MOST_INTEGERS
+    from quantviz.live.hand_words import Looks
+    from quantviz.live.standalone import LivePage, LivePages
+    from quantviz.schemes.recipes import as_scheme
+
+    recipe = summary.recipes[0].recipe
+    room = MOST_INTEGERS
+    pages: list[LivePage] = []
+    for row in summary.worst(recipe, WORST) if find_spec("plotly") else ():
+        if len(pages) == _OPEN or math.prod(row.shape or ()) > room:
+            continue
+        axes = request.outputs_axis.get(row.tensor)
+        chosen = open_tensor(request.path, row.tensor, Orientation(axes, by="user") if axes else None)
+        title = f"{row.tensor} · {recipe}"
+        page = LivePage.of(Study.of(chosen.stored, as_scheme(recipe)), title, Looks(language()))
+        if page.problem is None:
+            pages.append(page)
+            room -= page.study.x.count
+    return LivePages(tuple(pages)).values() if pages else {}
 
 
 def _say_oddities(rows: list[ResultRow]) -> bool:

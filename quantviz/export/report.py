@@ -92,7 +92,17 @@ def report(
     names = [recipe_summary.recipe for recipe_summary in summary.recipes]
     if recipe is not None and recipe not in names:
         raise QuantVizError("unknown_recipe", got=recipe, known=", ".join(names))
-    return _put(_ReportPage(summary, recipe or names[0], language, links or {}).written(title), path)
+    return _put(_ReportPage(summary, recipe or names[0], language, links or {}).written(title, {}), path)
+
+
+def scan_html(
+    table: Any, live: Mapping[str, Any], *, title: str, language: str, links: Mapping[str, str]
+) -> str:
+    """Return the page of `report` for a scan's table, with tensors that can be quantized anew in it: `live`
+    has the values of `live_scripts.html`, none where there are no such tensors.
+    """
+    summary = summary_of(table, language)
+    return _ReportPage(summary, summary.recipes[0].recipe, language, links).written(title, live)
 
 
 def scan_markdown(table: Any, *, title: str | None = None, language: str = DEFAULT_LANGUAGE) -> str:
@@ -162,7 +172,7 @@ class _ReportPage:
     def say(self, key: str, /, **params: object) -> str:
         return text(key, self.language, **params)
 
-    def written(self, title: str | None) -> str:
+    def written(self, title: str | None, live: Mapping[str, Any]) -> str:
         kinds = kind_map(self.summary.weights)
         return html_page(
             "scan",
@@ -181,6 +191,7 @@ class _ReportPage:
                 self.table("worst", _WORST_COLUMNS, self.worst(self.linked)),
                 self.table("unmeasured", _UNMEASURED, self.unmeasured()),
             ],
+            **live,
         )
 
     # ---- the verdict ----

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from quantviz.lab.layer_state import AS_IT_IS, CELL, HELD, LINES, SCHEME, LayerPart
@@ -11,7 +12,7 @@ from quantviz.lab.typed_numbers import read_number
 
 #: Heads from a file that was dropped; a link does not carry it.
 DROPPED = "upload"
-#: Built-in heads, in the order in which they are offered.
+#: Built-in heads, in the order in which they are offered, and a model with a layer.
 BUILT_IN = ("loud_mean", "loud_channel", "character_twin")
 #: The group of KIVI (arXiv 2402.02750): 32 tokens of a channel at two bits.
 KIVI = "uint2,asymmetric,per_group(size=32,axis=0),min_max,hqq"
@@ -29,6 +30,7 @@ SHOWN = ("x", "error")
 TABS = ("ways", "cell", "heads")
 _NUMBER = whole_number(999_999)
 _MOST_BASE = 1e9
+_HEADS = one_of(lambda: (*BUILT_IN, *import_module("quantviz.models.character_model").MODELS, DROPPED))
 _BASE = codec(lambda form: min(max(read_number(form), 1.0), _MOST_BASE), lambda base: f"{base:g}")
 
 
@@ -46,8 +48,10 @@ class AttentionState(PageState):
 
     page = "attention"
 
-    #: Built-in heads, or `DROPPED`; and of several in a file the name of those that are shown.
-    heads: str = field(BUILT_IN[0], link="f", codec=_among((*BUILT_IN, DROPPED)), always=True)
+    #: Built-in heads, a model that runs with one of its layers, or `DROPPED`; and of several in a file the
+    #: name of those that are shown.
+    heads: str = field(BUILT_IN[0], link="f", codec=_HEADS, always=True)
+    layer: int = field(1, link="i", codec=_NUMBER)
     name: str = field("", link="n", codec=codec())
     #: Schemes, each a recipe's id, a scheme's text form, or `AS_IT_IS`.
     keys: str = field("int4_per_row", link="k", codec=SCHEME)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, TypeAlias
@@ -30,12 +30,13 @@ import torch
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.layer_result import LayerResult, layer
-from quantviz.layers.methods.chain import Chain
-from quantviz.layers.operands import scheme_of, shares_scales_beyond
+from quantviz.layers.methods.chain import Chain, as_chain
+from quantviz.layers.operands import Operand, input_operand, scheme_of, shares_scales_beyond, weight_operand
 from quantviz.pickling import Picklable
 from quantviz.public_calls import check_fields, checked_fields, public_class
 from quantviz.quantization.quantizer import quantize
-from quantviz.schemes.granularity import Shape
+from quantviz.schemes.calibration import Given
+from quantviz.schemes.granularity import PerTensor, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files import Catalog, open_tensors
 from quantviz.sources.files.safetensors import written_header
@@ -91,6 +92,8 @@ class Captured(Picklable):
     bias: torch.Tensor | None = None
     #: Number of tokens that the layer saw, of which `inputs` has some.
     seen: int = 0
+    #: The convolution of which this layer is one group, with the inputs of all groups, where it is at hand.
+    convolution: Captured | None = None
 
     def __repr__(self) -> str:
         tokens, inputs, outputs = self.shape
@@ -101,6 +104,11 @@ class Captured(Picklable):
     def shape(self) -> Shape:
         """Return the numbers of tokens, of input channels and of outputs."""
         return (*self.inputs.shape, self.weight.shape[0])
+
+    @property
+    def groups(self) -> int:
+        """Return the number of groups of a convolution whose inputs are those of all, one after the other."""
+        return self.inputs.shape[1] // self.weight.shape[1]
 
     def whole(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return all of W and X, float32."""
@@ -122,9 +130,27 @@ class Captured(Picklable):
             QuantVizError: A scheme does not fit, or a value is NaN or Inf.
         """
         sides = (self.weight, self.inputs)
-        result = layer(*sides, weights, inputs, self.bias, method=method, static=static, seed=seed)
+        chain = as_chain(method)
+        schemes = (scheme_of(weights, "weights"), scheme_of(inputs, "inputs"))
+        if not chain.bases:
+            schemes = self.shared(*schemes, static=static, seed=seed)
+        result = layer(*sides, *schemes, self.bias, method=chain, static=static, seed=seed)
         notes = self.notes_under(result.weights.scheme, result.inputs.scheme)
         return replace(result, applied=replace(result.applied, notes=(*result.applied.notes, *notes)))
+
+    def shared(
+        self, weights: Scheme | None, inputs: Scheme | None, *, static: bool = True, seed: int = 0
+    ) -> tuple[Scheme | None, Scheme | None]:
+        """Return schemes with the one scale of the whole convolution, where this is a group of one that is
+        at hand, and engines have one scale over all groups.
+        """
+        if self.convolution is None:
+            return weights, inputs
+        w, x = self.convolution.whole()
+        return (
+            _with_scale(weights, lambda scheme: weight_operand(w, scheme)),
+            _with_scale(inputs, lambda scheme: input_operand(x, scheme, x.shape[1], seed, static=static)),
+        )
 
     def notes_under(self, weights: Scheme | None, inputs: Scheme | None) -> tuple[Note, ...]:
         """Return the note on scales that groups of a convolution share, where this is one of its groups: they
@@ -143,10 +169,21 @@ class Captured(Picklable):
             name
             for name, scheme, own, whole in sides
             if scheme is not None
+            and scheme.calibration.of_values
             and not any(scheme.problems(own))
             and shares_scales_beyond(scheme, own, whole)
         ]
         return (Note.of("layer_group", names=", ".join(names), groups=groups),) if names else ()
+
+
+def _with_scale(scheme: Scheme | None, whole: Callable[[Scheme], Operand]) -> Scheme | None:
+    """Return a scheme with the scale and zero point of a whole matrix, if that has a single one."""
+    one = scheme is not None and isinstance(scheme.granularity, PerTensor)
+    if scheme is None or not one or not scheme.calibration.of_values:
+        return scheme
+    study = whole(scheme).study
+    assert study is not None
+    return scheme.replace(calibration=Given(study.qparams.scale.item(), study.qparams.zero_point.item()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -131,42 +131,40 @@ class _CollectedLayer:
             raise QuantVizError("collect.nonfinite", name=self.name)
         self.reservoir.add(rows_of(self.module, inputs))
 
-    def captured(self) -> list[Captured]:
-        """Return the layer; of a convolution with groups a layer for each, of many those with the largest
-        outputs.
-        """
-        weight = self.module.weight
+    def captured(self) -> Captured:
+        weight, bias = self.module.weight, self.module.bias
         assert isinstance(weight, torch.Tensor)
-        weights = _by_group(weight.detach(), self.kind, self.groups)
-        bias = self.module.bias
-        values: Sequence[torch.Tensor | None] = [None] * self.groups
-        if isinstance(bias, torch.Tensor):
-            values = bias.detach().cpu().chunk(self.groups)
+        matrix = weight.detach().cpu()
+        if self.kind == "conv1d":
+            matrix = matrix.T
+        elif self.kind == "conv_transposed":
+            # The first axis has the inputs of each group.
+            matrix = torch.cat([torch.stack(part.unbind(1)) for part in matrix.chunk(self.groups)])
+        values = bias.detach().cpu() if isinstance(bias, torch.Tensor) else None
         rows, seen = self.reservoir.rows, self.reservoir.seen
-        if self.groups == 1:
-            return [Captured(self.name, self.kind, weights[0], rows, values[0], seen)]
-        inputs = rows.chunk(self.groups, 1)
-        kept: Sequence[int] = range(self.groups)
-        if self.groups > _MOST_GROUPS:
-            sides = zip(inputs, weights, strict=True)
-            energy = torch.stack([(x.double() @ w.double().T).square().sum() for x, w in sides])
-            kept = energy.topk(_MOST_GROUPS).indices.sort().values.tolist()
-        names = [name_of_group(self.name, group, self.groups) for group in kept]
-        return [
-            Captured(name, self.kind, weights[group], inputs[group].contiguous(), values[group], seen)
-            for name, group in zip(names, kept, strict=True)
-        ]
+        return Captured(self.name, self.kind, matrix.flatten(1), rows, values, seen)
 
 
-def _by_group(weight: torch.Tensor, kind: str, groups: int) -> tuple[torch.Tensor, ...]:
-    """Return the matrix of each group of a layer's weight, (outputs, inputs)."""
-    if kind == "conv1d":
-        weight = weight.T
-    parts = weight.cpu().chunk(groups)
-    if kind == "conv_transposed":
-        # The first axis has the inputs.
-        parts = tuple(torch.stack(part.unbind(1)) for part in parts)
-    return tuple(part.flatten(1) for part in parts)
+def _groups_of(layer: Captured) -> list[Captured]:
+    """Return a layer; of a convolution with groups a layer for each, of many those with the largest
+    outputs.
+    """
+    groups, weight, inputs = layer.groups, layer.weight, layer.inputs
+    if groups == 1:
+        return [layer]
+    assert isinstance(weight, torch.Tensor)
+    assert isinstance(inputs, torch.Tensor)
+    sides = list(zip(weight.chunk(groups), inputs.chunk(groups, 1), strict=True))
+    values = [None] * groups if layer.bias is None else layer.bias.chunk(groups)
+    kept: Sequence[int] = range(groups)
+    if groups > _MOST_GROUPS:
+        energy = torch.stack([(x.double() @ w.double().T).square().sum() for w, x in sides])
+        kept = energy.topk(_MOST_GROUPS).indices.sort().values.tolist()
+    names = [name_of_group(layer.name, group, groups) for group in kept]
+    return [
+        Captured(name, layer.kind, sides[at][0], sides[at][1].contiguous(), values[at], layer.seen, layer)
+        for name, at in zip(names, kept, strict=True)
+    ]
 
 
 @public
@@ -202,23 +200,18 @@ def collect(
     >>> layers.names, layers["2"].inputs.shape, layers["2"].seen
     (('0', '2'), torch.Size([6, 16]), 8)
     """
-    return collected(model, batches, names, rows, seed=seed, with_groups=True)
+    found = collected(model, batches, names, rows, seed=seed)
+    many = [layer for layer in found if layer.groups > _MOST_GROUPS]
+    left = sum(layer.groups - _MOST_GROUPS for layer in many)
+    shown = [f"{layer.name} ({_MOST_GROUPS}/{layer.groups})" for layer in many]
+    notes = (*note_on_layers("collect_groups", shown, left), *found.notes)
+    return Layers(tuple(group for layer in found for group in _groups_of(layer)), notes)
 
 
 def collected(
-    model: Any,
-    batches: Any,
-    names: Sequence[str] | None = None,
-    rows: int = 512,
-    *,
-    seed: int = 0,
-    with_groups: bool = False,
+    model: Any, batches: Any, names: Sequence[str] | None = None, rows: int = 512, *, seed: int = 0
 ) -> Layers:
-    """Return the layers of a model as `collect` does, and leave convolutions with groups aside unless wanted.
-
-    Raises:
-        QuantVizError: As for `collect`; or there are no other layers.
-    """
+    """Return the layers of a model as `collect` does, each convolution with groups as one."""
     if not isinstance(model, nn.Module):
         raise QuantVizError("collect.no_model", got=type(model).__name__)
     if model.training:
@@ -227,10 +220,6 @@ def collected(
         raise QuantVizError("collect.rows", got=rows)
     wanted, others = _wanted(model, names)
     watched = [_CollectedLayer(*each, rows, seed) for each in wanted]
-    grouped = [] if with_groups else [each.name for each in watched if each.groups > 1]
-    if len(grouped) == len(watched):
-        raise QuantVizError("collect.grouped", names=", ".join(grouped[:_NAMED]))
-    watched = [each for each in watched if each.name not in grouped]
     order: dict[str, _CollectedLayer] = {}
     with ExitStack() as hooks, torch.no_grad():
         for layer in watched:
@@ -241,13 +230,10 @@ def collected(
         raise QuantVizError("collect.nothing_ran", count=len(watched))
     idle = [each.name for each in watched if each.name not in order]
     notes = [
-        *note_on_layers("collect_grouped", grouped),
-        *_note_on_groups([each for each in order.values() if each.groups > _MOST_GROUPS]),
         *note_on_layers("collect_idle", idle),
         *(note for key in ("collect_other", "collect_vectors") for note in note_on_layers(key, others[key])),
     ]
-    layers = [layer for each in order.values() for layer in each.captured()]
-    return Layers(tuple(layers), tuple(notes))
+    return Layers(tuple(each.captured() for each in order.values()), tuple(notes))
 
 
 def modules_by_name(model: nn.Module) -> dict[str, nn.Module]:
@@ -351,18 +337,9 @@ def _pads_of(layer: _Convolution) -> list[tuple[int, int]]:
     return [(each, each) for each in layer.padding]
 
 
-def _note_on_groups(layers: list[_CollectedLayer]) -> list[Note]:
-    """Return the note on the groups of convolutions that are left aside, if there are any."""
-    left = sum(each.groups - _MOST_GROUPS for each in layers)
-    notes = note_on_layers(
-        "collect_groups", [f"{each.name} ({_MOST_GROUPS}/{each.groups})" for each in layers]
-    )
-    return [Note.of(note.key, count=left, names=note.params["names"]) for note in notes]
-
-
-def note_on_layers(key: str, names: list[str]) -> list[Note]:
-    """Return the note on some layers, if there are any."""
+def note_on_layers(key: str, names: list[str], count: int | None = None) -> list[Note]:
+    """Return the note on some layers, if there are any; it counts them, unless a count is given."""
     if not names:
         return []
     some = ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])
-    return [Note.of(key, count=len(names), names=some)]
+    return [Note.of(key, count=len(names) if count is None else count, names=some)]

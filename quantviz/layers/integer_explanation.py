@@ -93,21 +93,26 @@ class IntegerExplanation(Picklable):
             QuantVizError: There is no such language.
         """
         known_language(language)
-        return tuple(
-            ExplanationRow(
-                symbol=SYMBOLS.get(step.name, step.name),
-                words=text(f"steps.{step.key}", language),
-                inputs=tuple((SYMBOLS.get(name, name), value) for name, value in step.inputs.items()),
-                output=step.output,
-                dtype=step.dtype,
-                code_line=step.code_line,
-            )
-            for step in self.steps
-        )
+        return rows_of_steps(self.steps, language)
 
     def step(self, key: str) -> Step | None:
         """Return the first step called `key`, where there is one."""
         return next((step for step in self.steps if step.key == key), None)
+
+
+def rows_of_steps(steps: Sequence[Step], language: str) -> tuple[ExplanationRow, ...]:
+    """Return lines with their symbols and words, as a table shows them."""
+    return tuple(
+        ExplanationRow(
+            symbol=SYMBOLS.get(step.name, step.name),
+            words=text(f"steps.{step.key}", language),
+            inputs=tuple((SYMBOLS.get(name, name), value) for name, value in step.inputs.items()),
+            output=step.output,
+            dtype=step.dtype,
+            code_line=step.code_line,
+        )
+        for step in steps
+    )
 
 
 def steps_of_cell(

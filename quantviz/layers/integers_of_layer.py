@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.layers.changes import SMALL
 from quantviz.layers.integer_codes import Codes
 from quantviz.layers.integer_engines import INTEGER_ENGINES
+from quantviz.layers.integer_explanation import explain_operator
 from quantviz.layers.integer_result import IntegerResult, integer_layer
 from quantviz.layers.layer_result import LayerResult
 from quantviz.layers.methods.applied import refuse_applied
 from quantviz.layers.operands import Operand
 from quantviz.layers.parts import summed_in_any_order, summed_in_order
+from quantviz.quantization.explanation import Step
+from quantviz.quantization.integer_operators import OPERATORS
 from quantviz.quantization.quantizer import quantize
 from quantviz.quantization.result import QParams
 from quantviz.schemes.scheme import Scheme
@@ -68,6 +73,47 @@ def integers_of(
         engine=engine,
         number_format=number_format,
         activation=activation,
+    )
+
+
+class AddedInput(NamedTuple):
+    """An output's code added to one of the layer's inputs, as at the end of a residual block."""
+
+    #: Scale and zero point of the sum, and the lines that lead to its code.
+    params: QParams
+    steps: tuple[Step, ...]
+
+    @property
+    def q(self) -> int:
+        """Return the code of the sum."""
+        return int(self.steps[-1].output)
+
+
+def added_input(layer: LayerResult, integers: IntegerResult, token: int, output: int) -> AddedInput | None:
+    """Return the sum of an output's code and that of the input channel of the same number, as the engine adds
+    codes of two scales. Those of the sum are chosen on the tokens that are not held back.
+
+    None where the engine's sums are not known, the layer has fewer inputs than outputs, or its inputs have
+    several scales or another format.
+    """
+    inputs, outputs = integers.inputs, integers.shape[2]
+    known = integers.engine in OPERATORS["add"] and inputs.number_format == integers.number_format
+    if not known or inputs.scale.dim() or inputs.shape[1] < outputs:
+        return None
+    values = integers.y + inputs.scale * (inputs.codes - inputs.zero_point)[:, :outputs]
+    params = quantize(values[~layer.held_back], outputs_scheme(integers.number_format)).qparams
+    codes = [[int(integers.q[token, output])], [int(inputs.codes[token, output])]]
+    of_terms = (integers.outputs, QParams(inputs.scale, inputs.zero_point))
+    return AddedInput(
+        params,
+        explain_operator(
+            "add",
+            codes,
+            of_terms,
+            params,
+            number_format=integers.number_format,
+            arithmetic=integers.engine,
+        ),
     )
 
 

@@ -57,30 +57,46 @@ def live_html(
         parts_of: Returns the packed parts of the page in the colours of a theme, which differ in their
             headers alone, and the texts of its programs.
         looks: Its language, and its theme where it does not follow the reader's system.
-        kind: "tensor", "layer", or "frames" of pages, whose parts are these.
+        kind: "tensor", "layer", or "frames" of pages, whose parts are these, or
+            those "apart", of several tensors.
         follows: Whether it is light or dark as the reader's system is.
         panels: Whether it has plotly's script.
         framed: Whether it stands in a page that has the scripts.
     """
+    return html_page(
+        "live",
+        language=looks.language,
+        theme=None if follows else looks.theme,
+        kind=kind,
+        surfaces=[THEMES[each].surface for each in (("light", "dark") if follows else (looks.theme,) * 2)],
+        **live_values(parts_of, looks, kind=kind, follows=follows, panels=panels, framed=framed),
+        panels=panels,
+        **values,
+    )
+
+
+def live_values(
+    parts_of: Callable[[str], tuple[Mapping[str, bytes], Sequence[str]]],
+    looks: Looks,
+    *,
+    kind: str,
+    follows: bool = True,
+    panels: bool = True,
+    framed: bool = False,
+) -> dict[str, Any]:
+    """Return the values of the template `live_scripts.html`; see `live_html`."""
     parts, texts = parts_of("light" if follows else looks.theme)
     dark = parts_of("dark")[0] if follows else {}
     programs = ",".join(f"p{i}:({body})" for i, body in enumerate(texts))
     own = f"Object.assign(quantvizParts,{{kind:{json.dumps(kind)},programs:{{{programs}}}}});"
     scripts = {"own": own.encode()} if framed else {"own": own.encode(), "start": _start().encode()}
     heads = {name: part[: 4 + int.from_bytes(part[:4], "little")] for name, part in dark.items()}
-    return html_page(
-        "live",
-        language=looks.language,
-        theme=None if follows else looks.theme,
-        kind=kind,
-        panels=panels,
-        surfaces=[THEMES[each].surface for each in (("light", "dark") if follows else (looks.theme,) * 2)],
-        parts={name: _text_of(part) for name, part in parts.items()},
-        heads={name: _text_of(head) for name, head in heads.items()},
-        plotly=Markup(_plotly()) if panels and not framed else None,
-        scripts={name: _text_of(script) for name, script in scripts.items()},
-        **values,
-    )
+    return {
+        "parts": {name: _text_of(part) for name, part in parts.items()},
+        "heads": {name: _text_of(head) for name, head in heads.items()},
+        "plotly": Markup(_plotly()) if panels and not framed else None,
+        "scripts": {name: _text_of(script) for name, script in scripts.items()},
+    }
 
 
 def _text_of(data: bytes) -> Markup:

@@ -4,11 +4,13 @@ cell, with the arithmetic of its schemes. It sends nothing, and evaluates no tex
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from markupsafe import Markup
 
 from quantviz.browser.packing import pack
@@ -30,7 +32,7 @@ from quantviz.live.hand_payload import (
     small_payload,
 )
 from quantviz.live.hand_words import Looks
-from quantviz.live.page_file import CHART, live_html, with_named_programs
+from quantviz.live.page_file import CHART, live_html, live_values, with_named_programs
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
@@ -149,7 +151,10 @@ class LivePage:
         payload = _alone(payload, _schemes_in_reach(state, lesson), ruler, looks.language)
         header, texts = with_named_programs(payload.header())
         page = {"told": self.told, "chart": CHART, **self._chart(data, state, theme)}
-        parts = {"page": pack(page, {}), "hand": pack(header, arrays)}
+        # Of a dark page there is the header alone: the values are no part of it.
+        traces = page["figure"]["data"] if self.panels else []
+        drawn = {f"figure.data.{at}.z": _values_of(trace) for at, trace in enumerate(traces)}
+        parts = {"page": pack(page, drawn), "hand": pack(header, arrays)}
         if self.panels:
             parts["cells"] = pack_cells(data, CHART, theme)
         return parts, texts
@@ -197,10 +202,10 @@ class LivePage:
 
 @dataclass(frozen=True, eq=False)
 class LivePages:
-    """One tensor under several schemes, each as a page beside the others in one page."""
+    """One tensor under several schemes, or several tensors, each as a page beside the others in one page."""
 
     pages: tuple[LivePage, ...]
-    title: str
+    title: str = ""
 
     @property
     def problem(self) -> QuantVizError | None:
@@ -213,10 +218,8 @@ class LivePages:
         Raises:
             QuantVizError: The browser cannot quantize the tensor under one of the schemes by itself.
         """
-        framed = [replace(each, told=True, framed=True).html().encode() for each in self.pages]
-        parts = {f"frame{at}": page for at, page in enumerate(framed)}
         return live_html(
-            lambda theme: ({} if theme == "dark" else parts, ()),
+            self._parts,
             self.pages[0].looks,
             kind="frames",
             follows=True,
@@ -224,6 +227,27 @@ class LivePages:
             title=self.title,
             chart=CHART,
         )
+
+    def values(self) -> dict[str, Any]:
+        """Return the values of the template `live_scripts.html`, for a page that shows several tensors."""
+        return live_values(self._parts, self.pages[0].looks, kind="apart")
+
+    def _parts(self, theme: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
+        """Return each page as a part, once: it has the colours of both themes."""
+        pages = self.pages if theme == "light" else ()
+        framed = [replace(each, told=True, framed=True).html().encode() for each in pages]
+        return {f"frame{at}": page for at, page in enumerate(framed)}, ()
+
+
+def _values_of(trace: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """Take the values out of a heatmap's JSON, which keeps their shape."""
+    z = trace.pop("z")
+    if not isinstance(z, dict):
+        z = np.array(z, np.float32)
+        trace["shape"] = z.shape
+        return z
+    trace["shape"] = [int(length) for length in z["shape"].split(", ")]
+    return np.frombuffer(base64.b64decode(z["bdata"]), np.dtype(z["dtype"]))
 
 
 def _alone(

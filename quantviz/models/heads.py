@@ -30,8 +30,8 @@ _WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "mask": ("mask",),
     }
 )
-#: Tokens of the built-in model, and the layer whose heads are taken.
-_TOKENS, _LAYER = 64, 1
+#: Tokens of a model that runs.
+_TOKENS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +87,12 @@ def _loud_keys(*, same: bool) -> Heads:
     return Heads(*map(torch.from_numpy, (q, k, v)))
 
 
-def _character_heads(model: str) -> Heads:
-    """Return the four heads of a layer of a built-in model, on text that is held back, with its mask."""
+def heads_of_model(model: str, layer: int) -> Heads:
+    """Return the heads of a layer of a built-in model, on text that is held back, with its mask.
+
+    Raises:
+        QuantVizError: It has no such layer.
+    """
     from quantviz.models.character_model import network_of, tokens_of
     from quantviz.models.network import distances, logits
 
@@ -97,11 +101,13 @@ def _character_heads(model: str) -> Heads:
 
     def watch(name: str, value: torch.Tensor) -> None:
         at, _, part = name.rpartition(".")
-        if at == f"model.layers.{_LAYER}" and part in ("queries", "keys", "values"):
+        if at == f"model.layers.{layer}" and part in ("queries", "keys", "values"):
             parts[part] = torch.stack(value[0].chunk(network.sizes.heads, -1)).clone()
 
     with torch.inference_mode():
         logits(network, tokens_of("held_back", model)[:1, :_TOKENS], watch=watch)
+    if not parts:
+        raise QuantVizError("attention.no_layer", got=layer, last=network.sizes.layers - 1)
     mask = distances(network.sizes.heads, _TOKENS, _TOKENS)
     return Heads(parts["queries"], parts["keys"], parts["values"], mask)
 
@@ -110,6 +116,5 @@ BUILT_IN_HEADS: Mapping[str, Callable[[], Heads]] = MappingProxyType(
     {
         "loud_mean": partial(_loud_keys, same=True),
         "loud_channel": partial(_loud_keys, same=False),
-        "character_twin": partial(_character_heads, "character_twin"),
     }
 )

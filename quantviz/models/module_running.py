@@ -19,18 +19,19 @@ from quantviz.layers.collecting import (
     collected,
     iterated,
     modules_by_name,
+    note_on_layers,
     rows_of,
     run_batch,
     shaped_as_output,
 )
 from quantviz.layers.methods.applied import ChainWork, done_together
-from quantviz.layers.methods.chain import as_chain
+from quantviz.layers.methods.chain import NEAREST, as_chain
 from quantviz.layers.operands import input_operand, weight_operand
 from quantviz.models.capturing import tensors_in
 from quantviz.models.character_model import CHARACTER, SEED_TEXT
 from quantviz.models.logit_rows import LogitDifference, LogitRows
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes, check_names
-from quantviz.models.quantizing import QuantizedLinear, mean_bits, rounded_by
+from quantviz.models.quantizing import QuantizedLinear, mean_bits, products, rounded_by
 from quantviz.models.running import LayerNumbers, RunResult, relative_error, run_built_in
 from quantviz.public_calls import check_fields, checked_fields, public, public_class
 from quantviz.schemes.scheme import Scheme
@@ -114,8 +115,8 @@ def run_module(
 ) -> ModuleRun:
     """Return a torch model under schemes, beside itself without: its loss, its outputs and its layers.
 
-    The layers are those of `collect`, without convolutions with groups; all others stay as they are, and a
-    note names them. The model itself is not changed.
+    The layers are those of `collect`; no method works on a convolution with groups, which is one of them.
+    All others stay as they are, and a note names them. The model itself is not changed.
 
     Args:
         model: A `torch.nn.Module` in evaluation mode.
@@ -151,17 +152,17 @@ def run_module(
     check_names(chosen, seen.names)
     rounded = {layer.name: _rounded(layer, chosen.of(layer.name)) for layer in seen}
     sums = _compared(model, pairs, rounded, loss)
-    numbers = {layer.name: _numbers(layer, rounded[layer.name]) for layer in seen}
     notes = [Note.of("run_calibrated_on_itself")] if calibration is None and _calibrated(chosen) else []
+    grouped = [each.name for each in seen if each.groups > 1 and as_chain(chosen.of(each.name).method)]
     return ModuleRun(
         chosen,
-        MappingProxyType(numbers),
+        MappingProxyType({layer.name: _numbers(layer, rounded[layer.name]) for layer in seen}),
         sums.mean_loss(1),
         sums.mean_loss(0),
         sums.rel_out,
         sums.logits.difference(),
         mean_bits(rounded.values()),
-        (*seen.notes, *notes),
+        (*seen.notes, *note_on_layers("run_groups_nearest", grouped), *notes),
     )
 
 
@@ -208,14 +209,16 @@ def _pairs(batches: Any, loss: Loss | None) -> list[tuple[Any, Any]]:
 
 
 def _rounded(layer: Captured, schemes: LayerSchemes) -> QuantizedLinear:
-    """Return a layer under its schemes; a chain of methods sees the tokens that were collected."""
+    """Return a layer under its schemes; a chain of methods sees the tokens that were collected, and no
+    convolution with groups, which is several matrices.
+    """
     weight, seen = layer.whole()
     sides = (weight_operand(weight, None), input_operand(seen, None, seen.shape[1], 0, static=True))
     of_sides = [
         scheme if isinstance(scheme, Scheme) else None for scheme in (schemes.weights, schemes.inputs)
     ]
     none_held_back = torch.zeros(len(seen), dtype=torch.bool)
-    chain = as_chain(schemes.method)
+    chain = as_chain(schemes.method if layer.groups == 1 else NEAREST)
     work = ChainWork(chain, sides, (of_sides[0], of_sides[1]), none_held_back, True, 0, traced=False)
     ((rounded, _, applied),) = done_together([work])
     return rounded_by(work, layer.name, layer.bias, schemes, (rounded, applied))
@@ -223,7 +226,7 @@ def _rounded(layer: Captured, schemes: LayerSchemes) -> QuantizedLinear:
 
 def _numbers(layer: Captured, rounded: QuantizedLinear) -> LayerNumbers:
     weight, seen = layer.whole()
-    rel_out = relative_error(rounded.outputs(seen), seen @ weight.T)
+    rel_out = relative_error(rounded.outputs(seen), products(seen, weight))
     return LayerNumbers(rounded.sqnr_db, rel_out, rounded.bits)
 
 

@@ -63,7 +63,21 @@ class QuantizedLinear:
 
     def outputs(self, x: torch.Tensor) -> torch.Tensor:
         """Return the layer's outputs of some inputs, without its bias, float32 (tokens, outputs)."""
-        return (x if self.inputs is None else self.inputs(x)) @ self.weight.T
+        return products(x if self.inputs is None else self.inputs(x), self.weight)
+
+
+def products(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Return XWᵀ, (tokens, outputs); of a convolution with groups, whose inputs lie one after the other, each
+    group's own.
+
+    >>> products(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.ones(2, 2)).tolist()
+    [[3.0, 7.0]]
+    """
+    groups = x.shape[1] // weight.shape[1]
+    if groups == 1:
+        return x @ weight.T
+    sides = (blocks.viewed(x, (len(x), groups, -1)), blocks.viewed(weight, (groups, -1, weight.shape[1])))
+    return torch.einsum("tgi,goi->tgo", *sides).flatten(1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from quantviz.public_calls import public
 from quantviz.quantization.code_functions import CONVERSIONS, PRODUCTS, SIGMOIDS, SOFTMAXES, TANHS
 from quantviz.quantization.code_sums import AVERAGES as AVERAGES
 from quantviz.quantization.code_sums import SUMS, SUMS_B_FIRST
+from quantviz.quantization.code_tables import SIGMOID_16, SOFTMAX_16, TANH_16
 from quantviz.quantization.operations import NamedTensors, Operations, run_operations
 from quantviz.quantization.requantizing import (
     REQUANTIZATIONS as REQUANTIZATIONS,
@@ -27,6 +28,8 @@ from quantviz.quantization.result import QParams
 from quantviz.schemes.formats import NumberFormat, find_format
 from quantviz.tensors.conversion import as_accumulators, as_codes, torch_dtype
 
+#: The arithmetic of tables for int16, and the least scale of inputs with which its products leave int32.
+_OF_16_BITS, _BEYOND_16_BITS = "litert_16", 4.0
 #: Every operator on codes by name, and its operations by the name of the arithmetic.
 OPERATORS: Mapping[str, Mapping[str, Operations]] = MappingProxyType(
     {
@@ -34,9 +37,9 @@ OPERATORS: Mapping[str, Mapping[str, Operations]] = MappingProxyType(
         "mul": PRODUCTS,
         "concat": CONVERSIONS,
         "average": AVERAGES,
-        "sigmoid": SIGMOIDS,
-        "tanh": TANHS,
-        "softmax": SOFTMAXES,
+        "sigmoid": {**SIGMOIDS, _OF_16_BITS: SIGMOID_16},
+        "tanh": {**TANHS, _OF_16_BITS: TANH_16},
+        "softmax": {**SOFTMAXES, _OF_16_BITS: SOFTMAX_16},
     }
 )
 #: Those of two terms.
@@ -195,7 +198,9 @@ def integer_operator(
             sigmoid and softmax, 1/128 and the middle code of tanh.
         number_format: Id of the integer format of all.
         arithmetic: The engine, one of `OPERATORS[operator]`: "onnxruntime" is its QLinear operator of that
-            name; "litert" the kernels of LiteRT, which join int8 codes only where all scales are one.
+            name; "litert" the kernels of LiteRT, which join int8 codes only where all scales are one;
+            "litert_16" those for int16, which CMSIS-NN has too: tables of sigmoid, tanh and softmax. None
+            of them has LayerNorm in integers: they compute it in float32, from values.
 
     Raises:
         QuantVizError: An argument is not as described, or the engine has no such operator.
@@ -263,6 +268,10 @@ def prepared(
     values["vector"] = _in_vectors(shape[:-1][-1:])
     same = all(bool(values[f"{part}_x"] == values[f"{part}_y"]) for part in "sz")
     copies = operator == "concat" and arithmetic == "litert" and fmt.code_min < 0
+    if arithmetic == _OF_16_BITS:
+        fits = fmt.id == "int16" and values["s_y"] == 2.0**-15 and values["s_x"] < _BEYOND_16_BITS
+        if not fits or values["z_x"] or values["z_y"]:
+            raise QuantVizError("operator_of_16_bits", operator=operator, arithmetic=arithmetic)
     if (copies or (operator, arithmetic) in _SAME_SCALE) and not same:
         raise QuantVizError("scales_differ", operator=operator, arithmetic=arithmetic)
     return arithmetics[arithmetic], values

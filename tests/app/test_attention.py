@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import save
 
 import quantviz as qv
-from quantviz.models.heads import BUILT_IN_HEADS
+from quantviz.models.heads import BUILT_IN_HEADS, heads_of_model
 from tests.helpers.controls import choose, controls, value_of
 from tests.helpers.session import act, address, bodies, bring, opened, told
 
@@ -54,7 +54,7 @@ def test_the_number_is_the_librarys_and_the_remedy_is_taken_and_undone():
 def test_a_link_opens_a_cell_and_its_arithmetic():
     at = opened(PAGE, f="character_twin", k="int4_per_row", x="causal", c="20.3", h="1", m="both", e="error")
     lines = bodies(at, "qv-steps-told")[0]
-    heads = BUILT_IN_HEADS["character_twin"]()
+    heads = heads_of_model("character_twin", 1)
     found = qv.attention(
         heads.q,
         heads.k,

@@ -7,14 +7,16 @@ import streamlit as st
 
 import quantviz as qv
 from quantviz.figures.numbers import short_number
+from quantviz.lab.attention_state import AttentionState
 from quantviz.lab.layer_state import LayerState
 from quantviz.layers.methods.chain import fitting_chains, offered_chains
+from quantviz.models.heads import heads_of_model
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, scheme_of_bits
 from quantviz.models.predicting import SchemeNumbers, pair_orders, predict_sums, tried_schemes
 from quantviz.models.salient_channels import salient_costs
 from quantviz.ui.checkpoints import model_room, model_sums
 from quantviz.ui.checkpoints.model_room import state_of_layer
-from quantviz.ui.checkpoints.model_state import ModelState, state_of
+from quantviz.ui.checkpoints.model_state import CACHES, ModelState, state_of
 from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.lessons.page import STATES
 from tests.helpers import session
@@ -41,6 +43,18 @@ def test_the_page_says_what_a_run_gives():
     assert len(words_of(at, "models_method")) == len(fitting) < len(offered_chains())
     act(at, models_part="depth", models_bits=16)
     assert {"bits": "16", "part": "depth"}.items() <= address(healthy(at)).items()
+
+
+def test_the_head_that_is_looked_at_opens_on_the_page_of_attention():
+    at = session.opened(PAGE, **TWIN, layer="2", head="3", kv="int4_token")
+    keys, values = CACHES["int4_token"]
+    wanted = AttentionState("character_twin", layer=2, keys=keys, values=values, head=3)
+    assert address(healthy(act(at, "models_open_head"))) == {**wanted.written(), "lang": "en"}
+    heads = heads_of_model("character_twin", 2)
+    found = qv.attention(heads.q, heads.k, heads.v, keys, values, mask=heads.mask)
+    assert short_number(found.kl) in bodies(at, "qv-large")[0]
+    with pytest.raises(qv.QuantVizError, match="layers 0 to 1: got 9"):
+        heads_of_model("adder", 9)
 
 
 def test_the_address_has_the_choices_before_the_run_is_done(monkeypatch):

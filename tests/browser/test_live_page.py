@@ -1,5 +1,6 @@
 """A page without a server, opened from a disk without a network: its codes are the reference's."""
 
+from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 import quantviz as qv
 from quantviz.analysis.study import Study
+from quantviz.export.report import scan_html
 from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import LayerState, SchemePair
 from quantviz.lab.state import opening
@@ -24,9 +26,9 @@ from quantviz.ui.lessons.step import page_of
 STATE = opening()
 #: A title that would be a script, were it not text.
 HOSTILE = "</script><script>window.ran = 1</script><b>"
-STANDS = "() => window.quantvizPage?.hand.shown"
-FRAMES_STAND = """() => window.quantvizPage?.frames.every(
-  ({ contentWindow }) => contentWindow.quantvizPage?.hand.shown)"""
+#: Whether the page stands, or each of the pages in its frames.
+STANDS = """() => (window.quantvizPage?.frames ?? [window]).every(
+  (each) => (each.contentWindow ?? each).quantvizPage?.hand?.shown)"""
 CODES = "() => Array.from(window.quantvizPage.hand.shown.q)"
 VALUES = "() => Array.from(window.quantvizPage.hand.shown.x)"
 SIGHT = "quantvizPage.panels._fullLayout.xaxis.range"
@@ -43,6 +45,16 @@ ROWS = (
     (torch.randn(3, 8).bfloat16(), "int4,symmetric,per_channel(axis=0),mse,course"),
     (torch.randn(2, 3, 4), "nf4,symmetric,flat(size=8),min_max,course"),
 )
+
+
+@dataclass
+class Report:
+    """A page that was made."""
+
+    written: str
+
+    def html(self):
+        return self.written
 
 
 def saved(folder, live):
@@ -73,7 +85,7 @@ def alone(browser, tmp_path):
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.goto(saved(tmp_path, live).as_uri())
-        page.wait_for_function(FRAMES_STAND if isinstance(it, LivePages) else STANDS)
+        page.wait_for_function(STANDS)
         return page
 
     yield opened
@@ -88,12 +100,14 @@ def chosen(page):
 
 
 def drag(page, handle, dx):
-    box = page.locator(f"[data-handle={handle}]").bounding_box()
+    held = page.locator(f"[data-handle={handle}]")
+    held.scroll_into_view_if_needed()
+    box, mouse = held.bounding_box(), getattr(page, "page", page).mouse
     x, y = box["x"] + box["width"] / 2, box["y"] + 8
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + dx, y, steps=6)
-    page.mouse.up()
+    mouse.move(x, y)
+    mouse.down()
+    mouse.move(x + dx, y, steps=6)
+    mouse.up()
 
 
 def codes_agree(page, scheme, shape=STATE.source.shape):
@@ -123,7 +137,7 @@ def test_a_hand_has_the_reference_s_codes_and_the_address_brings_them_back(alone
     }
     again = page.context.new_page()
     again.goto(page.url)
-    again.wait_for_function("() => window.quantvizPage?.hand.shown")
+    again.wait_for_function(STANDS)
     assert {name: again.locator(name).all_inner_texts() for name in told} == told
     assert again.evaluate(CODES) == page.evaluate(CODES)
     again.locator("#qv-reset").click()
@@ -191,7 +205,7 @@ def test_the_values_go_along_where_a_step_holds_its_codes(alone):
     codes_agree(page, chosen(page), result.shape)
     again = page.context.new_page()
     again.goto(page.url)
-    again.wait_for_function("() => window.quantvizPage?.hand.shown")
+    again.wait_for_function(STANDS)
     assert again.evaluate(VALUES) == page.evaluate(VALUES)
 
 
@@ -243,7 +257,7 @@ def test_a_layer_s_outputs_follow_the_ceiling_a_channel_and_a_weight(alone):
     assert channel == int(products.channels[1])
     again = page.context.new_page()
     again.goto(page.url)
-    again.wait_for_function("() => window.quantvizPage?.hand.shown")
+    again.wait_for_function(STANDS)
     shown = ".qv-numbers, .qv-values, .qv-products, #qv-product, #qv-scheme"
     assert again.locator(shown).all_inner_texts() == page.locator(shown).all_inner_texts()
     again.locator("#qv-reset").click()
@@ -268,8 +282,21 @@ def test_schemes_beside_each_other_have_one_tensor_under_the_hand(alone):
         codes_agree(frame, scheme)
     again = page.context.new_page()
     again.goto(page.url)
-    again.wait_for_function(FRAMES_STAND)
+    again.wait_for_function(STANDS)
     assert [each.evaluate(CODES) for each in again.frames[1:]] == [each.evaluate(CODES) for each in frames]
+
+
+def test_the_worst_tensors_of_a_report_are_alive_in_it_each_by_itself(alone):
+    results = [qv.quantize(torch.randn(6, 8), "int4_per_row") for _ in range(2)]
+    pages = LivePages(tuple(LivePage.of(Study.of_result(each), HOSTILE, Looks("en")) for each in results))
+    row = {"tensor": HOSTILE, "recipe": "int4_per_row", "status": "ok", "sqnr_db": 9.0}
+    page = alone(Report(scan_html([row], pages.values(), title="x", language="en", links={})))
+    assert page.evaluate("() => window.ran") is None
+    drag(page.frames[1], "hi", -60)
+    page.wait_for_function("() => location.hash.includes('manual_range')")
+    (address,) = parse_qs(urlsplit(page.url).fragment)["0"]
+    codes_agree(page.frames[1], qv.Scheme.parse(parse_qs(address)["s"][0]), (6, 8))
+    assert page.frames[2].evaluate(CODES) == results[1].q.flatten().tolist()
 
 
 def test_a_live_page_is_dark_where_the_reader_s_system_is(browser, tmp_path):
@@ -278,7 +305,7 @@ def test_a_live_page_is_dark_where_the_reader_s_system_is(browser, tmp_path):
     page.goto(
         saved(tmp_path, LivePage.of(Study.of(STATE.source.open(), STATE.scheme), "x", Looks("en"))).as_uri()
     )
-    page.wait_for_function("() => window.quantvizPage?.hand.shown")
+    page.wait_for_function(STANDS)
     assert page.evaluate("quantvizPage.data.settings.colors.surface") == THEMES["dark"].surface
     codes_agree(page, STATE.scheme)
     context.close()

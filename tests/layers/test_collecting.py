@@ -1,5 +1,6 @@
 """Layers collected from a model that runs: which tokens, of which layers, and what is refused."""
 
+import dataclasses
 import pickle
 
 import pytest
@@ -230,19 +231,23 @@ def test_of_many_groups_the_loudest_are_layers_and_the_others_are_counted(tmp_pa
 
 def test_a_scale_that_groups_share_in_an_engine_is_named_where_it_is_of_one_alone():
     layers = qv.collect(nn.Conv2d(16, 8, 2, groups=4).eval(), [drawn(2, 16, 6, 6)])
-    for weights, inputs, names in (
-        ("int8_per_tensor", None, "W"),
-        ("int8_per_output", "int8_per_tensor", "X"),
-        ("int8_per_output", "int8_per_token", "X"),
-        ("int8_per_output", "int8_per_channel", ""),
-        ("int8_per_tensor", "int8_per_tensor", "W, X"),
-        ("nvfp4", None, "W"),
-        (None, None, ""),
+    alone = qv.Layers(tuple(dataclasses.replace(each, convolution=None) for each in layers))
+    for weights, inputs, names, kept in (
+        ("int8_per_tensor", None, "W", ""),
+        ("int8_per_output", "int8_per_tensor", "X", ""),
+        ("int8_per_output", "int8_per_token", "X", "X"),
+        ("int8_per_output", "int8_per_channel", "", ""),
+        ("int8_per_tensor", "int8_per_tensor", "W, X", ""),
+        ("nvfp4", None, "W", "W"),
+        (None, None, "", ""),
     ):
-        result = layers["Conv2d.group1of4"].result(weights, inputs)
+        notes = layers["Conv2d.group1of4"].result(weights, inputs).notes
+        found = [note.params["names"] for note in notes if note.key == "layer_group"]
+        assert found == ([kept] if kept else []), (weights, inputs)
+        result = alone["Conv2d.group1of4"].result(weights, inputs)
         found = [note.params for note in result.notes if note.key == "layer_group"]
         assert found == ([{"names": names, "groups": 4}] if names else []), (weights, inputs)
-        assert layers.notes_under(result.weights.scheme, result.inputs.scheme) == tuple(
+        assert alone.notes_under(result.weights.scheme, result.inputs.scheme) == tuple(
             note for note in result.notes if note.key == "layer_group"
         )
     # Per row, the rounded weight is that of the whole weight's rows.
@@ -251,6 +256,25 @@ def test_a_scale_that_groups_share_in_an_engine_is_named_where_it_is_of_one_alon
     rounded = qv.quantize(weight, "int8_per_row").x_hat
     parts = [each.result("int8_per_output", None).weights.quantized(slice(None)) for each in whole]
     assert torch.equal(torch.cat(parts), rounded)
+
+
+@pytest.mark.parametrize("scheme", ["int8_per_tensor", "int8,asymmetric,per_tensor,percentile(p=99.0),torch"])
+def test_one_scale_of_the_whole_convolution_serves_each_group(scheme):
+    conv = nn.Conv2d(40, 40, 3, groups=40).eval()
+    conv.weight.data = drawn(40, 1, 3, 3) * torch.arange(1, 41)[:, None, None, None]
+    x = drawn(2, 40, 8, 8) * torch.linspace(0.1, 9, 40)[:, None, None]
+    group = qv.collect(conv, [x])["Conv2d.group39of40"]
+    result = group.result(scheme, scheme)
+    weight = qv.quantize(conv.weight.flatten(1), scheme)
+    assert torch.equal(result.weights.quantized(slice(None)), weight.x_hat[39:])
+    # Scale and zero point of the inputs follow from the tokens that are not held back, of all groups.
+    places = functional.unfold(x, 3).movedim(1, 2).flatten(0, 1)
+    whole = qv.quantize(places[~result.held_back], scheme)
+    rounded = qv.quantize(places[:, 39 * 9 :], scheme, qparams=whole.qparams).x_hat
+    assert torch.equal(result.inputs.quantized(slice(None)), rounded)
+    # In another basis the whole convolution has no such scale.
+    turned = group.result(scheme, scheme, method="rotation")
+    assert [note.key for note in turned.notes].count("layer_group") == 1
 
 
 class Parts(nn.Module):
@@ -289,13 +313,6 @@ def test_every_module_with_parameters_is_captured_or_named_with_the_reason(tmp_p
     layers.save(tmp_path / "layers.safetensors")
     assert qv.Layers.open(tmp_path / "layers.safetensors").notes == layers.notes
     assert qv.collect(model, [batch], ["up"]).notes == ()
-    # A run of the whole model rounds no convolution with groups, and names it.
-    run = qv.run(model, [batch], schemes="int8_per_row")
-    assert (*run.layers,) == ("up", "head")
-    assert {note.key: note.params["names"] for note in run.notes}["collect_grouped"] == "depthwise"
-    with pytest.raises(qv.QuantVizError) as error:
-        qv.run(model.depthwise, [drawn(1, 8, 5)])
-    assert error.value.key == "collect.grouped"
 
 
 def test_half_precision_stays_and_the_file_has_all(model, tmp_path):

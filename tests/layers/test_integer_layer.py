@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import onnxruntime
@@ -10,7 +11,9 @@ import torch
 from onnx import TensorProto, helper
 
 import quantviz as qv
+from quantviz.layers.built_in import BuiltInLayer
 from quantviz.layers.integer_engines import ACTIVATIONS
+from quantviz.layers.integers_of_layer import added_input, integers_of
 from quantviz.quantization.integer_operators import OPERATORS
 from quantviz.quantization.requantizing import as_int32, factor_and_exponent, rounded_away
 from quantviz.quantization.value_to_code import fma
@@ -418,6 +421,25 @@ def test_the_steps_of_a_sum_lead_to_its_code():
         assert (steps[-1].name, steps[-1].output) == ("q", code)
 
 
+@pytest.mark.parametrize("engine", ["onnxruntime", "litert_ruy"])
+def test_an_output_is_added_to_an_input_of_another_scale(engine):
+    layer = BuiltInLayer("minilm_1_attention_output").open().result("int8_per_row", "int8_per_tensor")
+    integers = integers_of(layer, engine=engine)
+    found = added_input(layer, integers, 7, 31)
+    # The scale of the sum, by hand: from the used tokens' values, with 0 in the range.
+    x_hat = layer.inputs.quantized(slice(None))[:, :256]
+    total = (integers.y + x_hat)[~layer.held_back]
+    width = total.max().clamp(min=0) - total.min().clamp(max=0)
+    assert float(found.params.scale) == pytest.approx(float(width) / 255, rel=1e-6)
+    x = (layer.inputs.study.qparams, layer.inputs.codes(slice(None)).to(torch.int32))
+    sums = qv.add_codes(
+        integers.q, integers.outputs, x[1][:, :256].contiguous(), x[0], found.params, arithmetic=engine
+    )
+    assert found.q == int(sums[7, 31])
+    assert float(found.params.scale) not in (float(integers.outputs.scale), float(integers.inputs.scale))
+    assert added_input(layer, integers_of(layer, engine="fbgemm"), 7, 31) is None
+
+
 def test_the_steps_of_each_operator_lead_to_its_code():
     draw = np.random.default_rng(3)
     for operator, arithmetics in OPERATORS.items():
@@ -425,10 +447,13 @@ def test_the_steps_of_each_operator_lead_to_its_code():
         codes = [draw.integers(-128, 128, 19) for _ in of_terms]
         for arithmetic in arithmetics:
             outputs = qv.QParams(0.25, -3) if "litert" in arithmetic else qv.QParams(1 / 64, -40)
-            given = (operator, codes, of_terms, outputs)
-            found = qv.integer_operator(*given, arithmetic=arithmetic).flatten()
+            given, how = (operator, codes, of_terms, outputs), {"arithmetic": arithmetic}
+            if arithmetic == "litert_16":
+                given = (operator, [90 * codes[0]], [qv.QParams(2.0**-12)], qv.QParams(2.0**-15))
+                how["number_format"] = "int16"
+            found = qv.integer_operator(*given, **how).flatten()
             for at in (0, 17) if len(found) > 1 else (0,):
-                steps = qv.explain_operator(*given, at=at, arithmetic=arithmetic)
+                steps = qv.explain_operator(*given, at=at, **how)
                 assert (steps[-1].name, steps[-1].output) == ("q", int(found[at])), arithmetic
         assert len(found) == (1 if operator == "average" else 19)
 
@@ -461,6 +486,22 @@ def test_what_is_no_sum_or_average_is_refused():
         (
             "scales_differ",
             lambda: qv.integer_operator("concat", [[1]], [one], qv.QParams(1.0, 3), arithmetic="litert"),
+        ),
+        *(
+            (
+                "operator_of_16_bits",
+                partial(
+                    *(qv.integer_operator, "tanh", [[1]], [x], y),
+                    number_format=kind,
+                    arithmetic="litert_16",
+                ),
+            )
+            for x, y, kind in (
+                (one, one, "int16"),
+                (qv.QParams(4.0), qv.QParams(2.0**-15), "int16"),
+                (qv.QParams(1.0, 1), qv.QParams(2.0**-15), "int16"),
+                (one, qv.QParams(2.0**-15), "int8"),
+            )
         ),
         ("index_out_of_range", lambda: qv.explain_operator("softmax", [[1, 2]], [one], one, at=2)),
     ):

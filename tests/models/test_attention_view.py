@@ -10,7 +10,7 @@ import quantviz as qv
 from quantviz.layers.operands import scheme_of
 from quantviz.models.attention_view import AttentionLook, AttentionTask, view_of, ways_of
 from quantviz.models.head_rounding import AttentionOptions
-from quantviz.models.heads import BUILT_IN_HEADS, Heads
+from quantviz.models.heads import BUILT_IN_HEADS, Heads, heads_of_model
 
 LOOK = AttentionLook(0, "scores", "x", None, None, None)
 MOST = 16
@@ -34,7 +34,7 @@ def test_the_scores_error_is_that_of_a_layer_of_the_rounded_keys(center):
 
 @pytest.mark.parametrize("options", [{}, {"center": True}, {"hadamard": True, "rotary": 100.0}])
 def test_a_cells_steps_add_up_to_the_attention(options):
-    every = BUILT_IN_HEADS["character_twin"]()
+    every = heads_of_model("character_twin", 1)
     heads = Heads(*(each[:, :8] for each in (every.q, every.k, every.v)), every.mask[:, :8, :8])
     work = task("own", **options)
     found = work.result(heads)

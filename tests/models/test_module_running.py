@@ -68,7 +68,7 @@ def rounded_copy(model, scheme, names):
 
 def test_the_numbers_are_those_of_torch_with_rounded_weights(model, batches):
     found = qv.run(model, batches, functional.cross_entropy, "int4_per_row")
-    other = rounded_copy(model, "int4_per_row", ("conv", "fc1"))
+    other = rounded_copy(model, "int4_per_row", ("conv", "depth", "fc1"))
     with torch.no_grad():
         pairs = [(model(x), other(x), target) for x, target in batches]
     before, after = (torch.cat([pair[side] for pair in pairs]).double() for side in (0, 1))
@@ -91,7 +91,10 @@ def test_rounded_inputs_are_those_of_the_layer(model, batches):
             patches = functional.unfold(x, 3, padding=1, stride=2).movedim(1, 2)
             rounded = qv.quantize(patches.reshape(-1, 9), "int4_per_row").x_hat
             conv = (rounded @ model.conv.weight.flatten(1).T + model.conv.bias).reshape(12, 4, 4, 4)
-            seen = model.depth(torch.relu(conv.movedim(3, 1))).flatten(1)
+            patches = functional.unfold(torch.relu(conv.movedim(3, 1)), 3, padding=1).movedim(1, 2)
+            rounded = qv.quantize(patches.reshape(-1, 36), "int4_per_row").x_hat.reshape(12, 16, 4, 9)
+            depth = torch.einsum("bpgk,gk->bgp", rounded, model.depth.weight.flatten(1))
+            seen = (depth + model.depth.bias[:, None]).flatten(1)
             seen = qv.quantize(seen, "int4_per_row").x_hat
             inputs.append((model.lm_head(torch.relu(model.fc1(seen))), model(x)))
     after, before = (torch.cat(side).double() for side in zip(*inputs, strict=True))
@@ -101,12 +104,11 @@ def test_rounded_inputs_are_those_of_the_layer(model, batches):
 
 def test_what_stays_as_it_is_is_named(model, batches):
     found = qv.run(model, [x for x, _ in batches], schemes=INT2)
-    assert list(found.layers) == ["conv", "fc1", "lm_head"]
+    assert list(found.layers) == ["conv", "depth", "fc1", "lm_head"]
     assert found.worst[-1] == "lm_head"
     assert found.layers["lm_head"].rel_out < 1e-12  # rounded only where it is named
     assert found.loss is None
     said = " ".join(note.message("en") for note in found.notes)
-    assert "depth" in said
     assert "table (Embedding)" in said
 
 
@@ -125,6 +127,25 @@ def test_a_method_and_static_scales_see_the_calibration(model, batches):
     elsewhere = qv.run(model, batches, functional.cross_entropy, schemes, calibration=loud)
     assert not any(note.key == "run_calibrated_on_itself" for note in elsewhere.notes)
     assert elsewhere.rel_out > 10 * on_itself.rel_out
+    (note,) = (note for note in elsewhere.notes if note.key == "run_groups_nearest")
+    assert note.params == {"count": 1, "names": "depth"}
+
+
+@pytest.mark.parametrize("kind", [nn.Conv1d, nn.ConvTranspose1d])
+def test_groups_of_a_convolution_share_one_scale_of_weights_and_inputs(kind):
+    torch.manual_seed(2)
+    model = kind(6, 12, 3, groups=3, stride=2).eval()
+    model.weight.data *= torch.logspace(0, 2, len(model.weight))[:, None, None]
+    x = torch.randn(2, 6, 9) * torch.tensor([1.0, 1, 1, 1, 9, 9])[:, None]
+    scheme = "int8_per_tensor"
+    found = qv.run(model, [x], schemes=qv.LayerSchemes(scheme, scheme))
+    again = kind(6, 12, 3, groups=3, stride=2).eval()
+    again.load_state_dict(model.state_dict())
+    again.weight.data = qv.quantize(model.weight.data, scheme).x_hat
+    with torch.no_grad():
+        y, y_hat = model(x).double(), again(qv.quantize(x, scheme).x_hat).double()
+    assert found.rel_out == pytest.approx(float((y_hat - y).square().sum() / y.square().sum()), rel=1e-4)
+    assert found.bits == 8 + 16 / model.weight.numel()
 
 
 def test_texts_are_batches_too():

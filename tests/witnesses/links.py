@@ -28,8 +28,17 @@ Parts = Mapping[str, tuple[list[str], list[str]]]
 
 _HERE = Path(__file__).parent
 #: Links that are drawn of each page's parts.
-_DRAWN = {"lab": 70, "layers": 40, "formats": 25, "bugs": 8, "bugs_puzzle": 3, "golf": 12, "checkpoints": 25}
-_DRAWN |= {"checkpoints_model": 20, "teacher": 15, "lessons": 4, "class": 8}
+_DRAWN = {
+    "lab": 70,
+    "layers": 40,
+    "attention": 8,
+    "formats": 25,
+    "bugs": 8,
+    "bugs_puzzle": 3,
+    "golf": 12,
+    "checkpoints": 25,
+}
+_DRAWN |= {"attention": 8, "checkpoints_model": 20, "teacher": 15, "lessons": 4, "class": 8}
 
 
 def query_of(pairs: Iterable[tuple[str, str]]) -> str:

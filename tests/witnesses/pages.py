@@ -110,6 +110,7 @@ PAGES: Mapping[str, Callable[[Query], Read]] = {
     "": _home,
     "lab": declared("quantviz.lab.state.LabState"),
     "layers": declared("quantviz.lab.layer_state.LayerState"),
+    "attention": declared("quantviz.lab.attention_state.AttentionState"),
     "golf": declared("quantviz.teaching.golf.GolfRound"),
     "formats": declared("quantviz.ui.formats.state.FormatsState"),
     "bugs": declared("quantviz.ui.gallery.state.GalleryState"),

@@ -40,6 +40,7 @@ DIGITS = 4
 PAGES = {
     "lab": "pages/lab/playground.py",
     "layers": "pages/explore/layers.py",
+    "attention": "pages/explore/attention.py",
     "checkpoints": "pages/explore/checkpoints.py",
     **{name: f"pages/learn/{name}.py" for name in ("lessons", "formats", "bugs", "golf", "teacher")},
 }

@@ -2,7 +2,9 @@
 // selected in one of them, or a value that is moved, is so in all.
 
 export class Frames {
-  constructor({ pieces }) {
+  constructor({ pieces, kind }) {
+    // Of several tensors each has its own cells.
+    this.apart = kind === "apart";
     const asked = new URLSearchParams(location.hash.slice(1));
     this.addresses = {};
     this.frames = Object.values(pieces).map((page, at) => {
@@ -26,7 +28,7 @@ export class Frames {
     this.address = `${new URLSearchParams(this.addresses)}`;
     history.replaceState(null, "", `#${this.address}`);
     const chosen = JSON.stringify([cell, edits]);
-    if (chosen === this.chosen) return;
+    if (this.apart || chosen === this.chosen) return;
     this.chosen = chosen;
     for (const frame of this.frames)
       if (frame !== this.frames[at]) frame.contentWindow.postMessage({ cell, edits }, "*");

@@ -79,7 +79,11 @@ export class TensorPage extends Page {
   draw() {
     this.width = this.fitting;
     this.panels.closest("section").style.width = `${this.width}px`;
-    const { data, layouts, config } = this.figure;
+    const { layouts, config } = this.figure;
+    const data = this.figure.data.map(({ shape: [rows, cols], z, ...trace }) => {
+      const lines = Array.from({ length: rows }, (_, row) => z.subarray(row * cols, (row + 1) * cols));
+      return { ...trace, z: lines };
+    });
     this.bridge.update(this.component(this.data ? this.rowAndColumn() : this.state.selected));
     return window.Plotly.react(this.panels, data, { ...layouts[this.width], width: this.width }, config);
   }

@@ -96,6 +96,8 @@ class ChainWork:
         #: The layer in the basis of `bases`.
         self.task = MethodTask(w, self._x[~held_back], weights, activations, seed, traced)
         self.bases: list[Basis] = []
+        #: W before each of them.
+        self._before: list[torch.Tensor] = []
         self._traces: dict[str, Any] = {}
         self._bits = 0.0
         self._notes: list[Note] = []
@@ -107,6 +109,7 @@ class ChainWork:
     def begin(self) -> None:
         """Take the layer into the basis in which it is rounded."""
         for method in self.chain.bases:
+            self._before.append(self.task.w)
             with _blamed(method.id):
                 basis = method.basis(self.task)
             self.bases.append(basis)
@@ -173,9 +176,13 @@ class ChainWork:
         bias: torch.Tensor | None,
     ) -> tuple[Operand, Operand, Applied]:
         weight, inputs = self._sides
-        for basis in reversed(self.bases):
+        for basis, w in zip(reversed(self.bases), reversed(self._before), strict=True):
             w_hat = basis.weights_back(w_hat)
             x_hat = basis.inputs_back(x_hat)
+            if basis.shift is not None:
+                # The inputs' shift meets the weights as they are, in the bias.
+                change = (w - w_hat) @ basis.shift
+                bias = change if bias is None else bias + change
         of_weight = None if rounded is None else Study.of_result(rounded.result)
         own_weight = of_weight is not None and not (
             self.bases or self.chain.corrections or (rounded is not None and rounded.values is not None)

@@ -167,19 +167,23 @@ class CourseTrace:
 
 
 class Basis(ABC):
-    """A change of the axis of inputs, x → xT and W → WT⁻ᵀ, which keeps XWᵀ. All values are float64."""
+    """A change of the axis of inputs, x → (x − δ)T and W → WT⁻ᵀ, which keeps XWᵀ with δWᵀ in the bias. All
+    values are float64.
+    """
 
     #: Bits that it adds to each weight at its stored size.
     extra_bits: float = 0.0
     #: Whether the layer before takes the change of inputs, so that it costs nothing when the model runs.
     merges: bool = True
+    #: δ, (inputs,), which is taken off the inputs; None for 0.
+    shift: torch.Tensor | None = None
     #: The numbers that a picture shows of it.
     trace: Any = None
     notes: tuple[Note, ...] = ()
 
     @abstractmethod
     def of_inputs(self, x: torch.Tensor) -> torch.Tensor:
-        """Return inputs in this basis, xT."""
+        """Return inputs in this basis, (x − δ)T."""
 
     @abstractmethod
     def of_weights(self, w: torch.Tensor) -> torch.Tensor:
@@ -195,27 +199,35 @@ class Basis(ABC):
 
 
 class ScaledBasis(Basis):
-    """A basis in which each input channel is divided by its own scale, and its weights are multiplied by it.
+    """A basis in which each input channel, less its shift, is divided by its own scale, and its weights are
+    multiplied by it.
 
     >>> scaled = ScaledBasis(torch.tensor([2.0, 0.5], dtype=torch.float64))
     >>> scaled.of_inputs(torch.tensor([[4.0, 4.0]])).tolist(), scaled.of_weights(torch.ones(1, 2)).tolist()
     ([[2.0, 8.0]], [[2.0, 0.5]])
     """
 
-    def __init__(self, scales: torch.Tensor, trace: Any = None, notes: tuple[Note, ...] = ()) -> None:
+    def __init__(
+        self,
+        scales: torch.Tensor,
+        trace: Any = None,
+        notes: tuple[Note, ...] = (),
+        shift: torch.Tensor | None = None,
+    ) -> None:
         #: Above 0, float64 (inputs,).
         self.scales = scales
+        self.shift = shift
         self.trace = trace
         self.notes = notes
 
     def of_inputs(self, x: torch.Tensor) -> torch.Tensor:
-        return x / self.scales
+        return (x if self.shift is None else x - self.shift) / self.scales
 
     def of_weights(self, w: torch.Tensor) -> torch.Tensor:
         return w * self.scales
 
     def inputs_back(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.scales
+        return x * self.scales if self.shift is None else x * self.scales + self.shift
 
     def weights_back(self, w: torch.Tensor) -> torch.Tensor:
         return w / self.scales

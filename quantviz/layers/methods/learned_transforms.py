@@ -1,5 +1,5 @@
-"""Learned transforms: SpinQuant's rotation (Liu et al. 2024, arXiv 2405.16406), and OmniQuant's scales of
-channels and clips of blocks (Shao et al. 2023, arXiv 2308.13137).
+"""Learned transforms: SpinQuant's rotation (Liu et al. 2024, arXiv 2405.16406), and OmniQuant's scales and
+shifts of channels and clips of blocks (Shao et al. 2023, arXiv 2308.13137).
 
 All go down the slope of the layer's output error with both sides rounded, on the tokens that may be used,
 where rounding counts as having slope 1. The best look is kept, the start among them.
@@ -46,15 +46,18 @@ class Slopes(NamedTuple):
     error: float
     of_inputs: torch.Tensor
     of_weights: torch.Tensor
+    #: By what is added to every output, (outputs,).
+    of_bias: torch.Tensor
 
 
 def slopes_in(task: MethodTask, basis: Basis) -> Slopes:
-    """Return the error and the slopes of ½‖X̂Ŵᵀ − XWᵀ‖² with both sides rounded in a basis, float64."""
+    """Return the error and the slopes of ½‖X̂Ŵᵀ + δWᵀ − XWᵀ‖² with both sides rounded in a basis, float64."""
     x_hat = _rounded(basis.of_inputs(task.x), task.inputs)
     w_hat = _rounded(basis.of_weights(task.w), task.weights)
-    error = x_hat @ w_hat.T - task.x @ task.w.T
+    x = task.x if basis.shift is None else task.x - basis.shift
+    error = x_hat @ w_hat.T - x @ task.w.T
     share = relative(float(error.square().sum()) / len(error), task.signal)
-    return Slopes(share, error @ w_hat, error.T @ x_hat)
+    return Slopes(share, error @ w_hat, error.T @ x_hat, error.sum(0))
 
 
 def _rounded(values: torch.Tensor, scheme: Scheme | None) -> torch.Tensor:
@@ -176,30 +179,43 @@ class LearnedScales(_LearnedBasis):
     """Divide each input channel by a learned scale, and multiply its weights by it, as OmniQuant's LET does.
 
     Scales begin at SmoothQuant's with α = ½. A step moves log s against its slope, `rate` in the root mean
-    square, which falls to 0. LET's shifts, which end up in the bias, are not among them.
+    square, which falls to 0. With `shift` LET's other half is learned too: what is taken off each channel,
+    which begins at the middle of its range, and ends up in the bias with the weights as they are. It moves
+    by `rate` halves of these ranges.
     """
 
     steps: int = 20
     rate: float = 0.02
+    shift: bool = False
     id: ClassVar[str] = "learned_scales"
     cost: ClassVar[str] = "steps · 3 N m n"
+    variants: ClassVar[tuple[str, ...]] = ("learned_scales(shift=true)",)
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from super().problems()
         yield from between(self, "rate", 1e-6, 10)
 
     def start(self, task: MethodTask) -> ScaledBasis:
-        return ScaledBasis(smooth_scales(task.x, (task.w,), 0.5))
+        middle = (task.x.amax(0) + task.x.amin(0)) / 2 if self.shift else None
+        x = task.x if middle is None else task.x - middle
+        return ScaledBasis(smooth_scales(x, (task.w,), 0.5), shift=middle)
 
     def moved(self, task: MethodTask, basis: Basis, slopes: Slopes, step: int) -> Basis:
         assert isinstance(basis, ScaledBasis)
         by_weights = slopes.of_weights * basis.of_weights(task.w)
         slope = by_weights.sum(0) - (slopes.of_inputs * basis.of_inputs(task.x)).sum(0)
-        size = float(slope.square().mean().sqrt())
-        if not size:
-            return basis
-        move = slope * (self.rate * (1 - step / self.steps) / size)
-        return ScaledBasis(basis.scales * torch.exp(-move))
+        rate = self.rate * (1 - step / self.steps)
+        scales = basis.scales * torch.exp(-rate * _of_size_1(slope))
+        if basis.shift is None:
+            return ScaledBasis(scales)
+        reach = (task.x.amax(0) - task.x.amin(0)) / 2
+        by_shift = slopes.of_bias @ task.w - slopes.of_inputs.sum(0) / basis.scales
+        return ScaledBasis(scales, shift=basis.shift - rate * reach * _of_size_1(by_shift * reach))
+
+
+def _of_size_1(slope: torch.Tensor) -> torch.Tensor:
+    """Return a slope with a root mean square of 1; 0 stays."""
+    return slope / (slope.square().mean().sqrt() or 1.0)
 
 
 #: The logarithm of odds at which a clip begins: 98 % of a block's range.

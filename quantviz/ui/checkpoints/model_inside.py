@@ -4,6 +4,7 @@ channels.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.figures.numbers import short_number
+from quantviz.lab.attention_state import AttentionState
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.checkpoints.model_state import (
     ADDERS,
+    CACHES,
     FORMATS,
     HEADS,
     KINDS,
@@ -26,7 +29,8 @@ from quantviz.ui.checkpoints.model_state import (
 )
 from quantviz.ui.checkpoints.state import change_model
 from quantviz.ui.components.controls import choice_control, show_controls
-from quantviz.ui.components.small_parts import show_plot, table_html
+from quantviz.ui.components.small_parts import show_button, show_plot, table_html
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.words import language, plain, say, sentences, theme
 
 if TYPE_CHECKING:
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from quantviz.models.mixed_precision import Mix
     from quantviz.models.salient_channels import SalientCost
 
+_ATTENTION = "pages/explore/attention.py"
 _HEIGHT = 200
 #: How many times the cost of the scheme alone the bars of salient channels reach.
 _REACH = 3
@@ -65,6 +70,8 @@ def show_attention(chosen: str, state: ModelState) -> None:
         )
         show_controls("models_place", None, *controls, look="qv-beside")
         st.markdown(plain(sentences(*_costs_of_keys(model), why)))
+        opens = state_of_head(model, state).written()
+        show_button(say("models.open_head"), "models_open_head", turn_to, _ATTENTION, opens, type="tertiary")
         pictures = st.columns([3, 3, 2, 2], gap="small", vertical_alignment="bottom")
     for column, part in zip(pictures[:2], ("keys", "values"), strict=True):
         with column:
@@ -100,6 +107,15 @@ def show_attention(chosen: str, state: ModelState) -> None:
                 theme=theme(),
             )
             show_plot(figure, f"models_attention_{part}", words)
+
+
+def state_of_head(model: str, state: ModelState) -> AttentionState:
+    """Return the state of the page of attention with the head of a state, and its keys' and values' schemes,
+    if they have any.
+    """
+    seen = AttentionState(heads=model, layer=state.layer, head=state.head)
+    keys, values = CACHES[state.cache]
+    return dataclasses.replace(seen, keys=keys or seen.keys, values=values or seen.values)
 
 
 def _costs_of_keys(model: str) -> Iterator[str]:

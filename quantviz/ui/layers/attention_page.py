@@ -42,6 +42,7 @@ from quantviz.ui.layers.attention_state import (
     OWNER,
     OpenedHeads,
     mask_of,
+    name_of_heads,
     opened_heads,
     seen_attention,
     ways_found,
@@ -61,9 +62,8 @@ _MOST_BASE = 1e9
 
 def show_choices(state: AttentionState, opened: OpenedHeads | None) -> None:
     """Show what is attended to, and how each part is rounded."""
-    names = {name: say(f"attention.built_in.{name}") for name in BUILT_IN}
-    if dropped_kind() == HEADS or state.heads == DROPPED:
-        names[DROPPED] = say("attention.dropped")
+    dropped = (DROPPED,) if dropped_kind() == HEADS else ()
+    names = {name: name_of_heads(name, state.layer) for name in (*BUILT_IN, *dropped, state.heads)}
     bases = {name: say(f"attention.basis.{name}") for name in BASES}
     controls = [
         _list("heads", names),
@@ -247,9 +247,9 @@ def show_page() -> None:
     for sheet in ("layers.css", "attention.css"):
         st.html(Path(__file__).with_name(sheet))
     state = OWNER.state
-    named = f"attention.built_in.{state.heads}" if state.heads != DROPPED else "attention.dropped"
-    title = " › ".join((say("pages.attention"), say(named)))
-    name_tab(say("pages.attention"), say(named))
+    named = name_of_heads(state.heads, state.layer)
+    title = " › ".join((say("pages.attention"), named))
+    name_tab(say("pages.attention"), named)
     _, actions = show_header(title, "", ("pages/explore/layers.py", say("pages.layers")))
     with actions:
         show_undo(OWNER)

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.attention_state import DROPPED, AttentionState
+from quantviz.lab.attention_state import BUILT_IN, DROPPED, AttentionState
 from quantviz.lab.layer_state import AS_IT_IS
 from quantviz.ui.lab.dropped_files import HEADS, DroppedFiles, dropped_files
 from quantviz.ui.layers.state import MOST_PIXELS, kept_fact
 from quantviz.ui.shell.bounds import ATTENTION_SCORES, HEAVY_PRODUCTS
 from quantviz.ui.shell.long_work import heavily, read_file
 from quantviz.ui.shell.page_owner import PageOwner
+from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
     from quantviz.models.attention_view import AttentionTask, AttentionView
@@ -54,11 +55,12 @@ def opened_heads(state: AttentionState) -> OpenedHeads:
     Raises:
         QuantVizError: This session has no such file, or its tensors are no queries, keys and values.
     """
-    from quantviz.models.heads import BUILT_IN_HEADS
+    from quantviz.models.heads import BUILT_IN_HEADS, heads_of_model
 
     if state.heads != DROPPED:
-        key = f"heads {state.heads}"
-        return OpenedHeads(kept_fact(key, BUILT_IN_HEADS[state.heads], shared=True), key)
+        key = f"heads {state.heads} {state.layer}"
+        made = BUILT_IN_HEADS.get(state.heads) or partial(heads_of_model, state.heads, state.layer)
+        return OpenedHeads(kept_fact(key, made, shared=True), key)
     dropped = dropped_files(HEADS)
     held = st.session_state.get(_READ)
     if held is None or held[0] is not dropped or state.name not in ("", held[1].name):
@@ -81,6 +83,15 @@ def _read(dropped: DroppedFiles, name: str) -> OpenedHeads:
         if math.prod(q[:-1]) * math.prod(k[-2:-1]) > ATTENTION_SCORES:
             raise QuantVizError("attention.too_large", q=q, k=k, most=ATTENTION_SCORES)
     return OpenedHeads(heads_in(catalog, name), f"heads {dropped.folder} {name}", tuple(found), name)
+
+
+def name_of_heads(heads: str, layer: int) -> str:
+    """Return the name of heads for people."""
+    if heads == DROPPED:
+        return say("attention.dropped")
+    if heads in BUILT_IN[:-1]:
+        return say(f"attention.built_in.{heads}")
+    return say(f"layers.in_model.{heads}", layer=f"layers.{layer}")
 
 
 def task_of(state: AttentionState, heads: Heads) -> AttentionTask:

@@ -51,11 +51,37 @@ def show_integer(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
     why = layer.explain(*cell)
     with st.container(key="layers_integer_answer"):
         st.markdown(sentences(_answer(seen, why, state, cell), _about_formats(seen, layer)))
-    heads = [say(f"cell.{name}") for name in ("step", "numbers", "gives")]
-    table = table_html(heads, _rows(why))
-    st.html(f'<div class="qv-products qv-integers" tabindex="0">{table}</div>')
+    _show_table(_rows(why))
     for note in layer.notes:
         st.caption(say_note(note))
+    _show_added(seen, layer, cell)
+
+
+def _show_table(rows: Iterable[str]) -> None:
+    heads = [say(f"cell.{name}") for name in ("step", "numbers", "gives")]
+    table = table_html(heads, rows)
+    st.html(f'<div class="qv-products qv-integers" tabindex="0">{table}</div>')
+
+
+def _show_added(seen: SeenLayer, layer: IntegerResult, cell: tuple[int, int]) -> None:
+    """Show the sum of the output and an input, whose scales differ, once that is opened."""
+    from quantviz.layers.integer_explanation import rows_of_steps
+    from quantviz.layers.integers_of_layer import added_input
+
+    found = added_input(seen.result, layer, *cell)
+    if found is None:
+        return
+    opened = st.expander(say("layers.integer.added"), key="layers_added", on_change="rerun")
+    if opened.open:
+        with opened:
+            scales = [float(each) for each in (layer.outputs.scale, layer.inputs.scale, found.params.scale)]
+            a, b, s = (short_number(scale) for scale in scales)
+            st.caption(say("layers.integer.added_about", channel=cell[1], a=a, b=b, sum=s))
+            rows = rows_of_steps(found.steps, language())
+            _show_table(
+                _row(row.words, row.code_line, _read(row.inputs), _written(row.output), row.dtype)
+                for row in rows
+            )
 
 
 def _show_choices(state: LayerState) -> None:

@@ -269,6 +269,20 @@ def _operator_paths() -> Iterator[Path]:
             )
 
 
+def _paths_of_16_bits() -> Iterator[Path]:
+    """Yield the paths of tables. Of a power of two ruy's kernels compute sigmoid and tanh without a table."""
+    for operator, (kernels, resolver, _) in zip(
+        ("sigmoid", "tanh", "softmax"), (_KERNELS[0], _KERNELS[0], _KERNELS[1]), strict=True
+    ):
+        yield Path(
+            f"{_OPERATORS[operator][0]} of int16, {kernels}",
+            f'`integer_operator("{operator}")`',
+            partial(operators.cases_of_16_bits, operator),
+            partial(_operated, operator=operator, resolver=resolver),
+            partial(operators.ours, operator=operator, arithmetic="litert_16"),
+        )
+
+
 def _sums() -> list[Sum]:
     return [
         *(terms for seed in (51, 52) for terms in sums(seed) if terms[-1] == "int8"),
@@ -402,6 +416,7 @@ PATHS = (
         for kernels, resolver, arithmetic in _KERNELS
     ),
     *_operator_paths(),
+    *_paths_of_16_bits(),
     *_paths("reference", _REFERENCE, "litert_reference_connected", "litert_reference"),
     *_paths("ruy", _RUY, "litert_ruy", "litert_ruy"),
     *_paths("XNNPACK", _XNNPACK, "xnnpack", "xnnpack"),

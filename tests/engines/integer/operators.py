@@ -79,6 +79,23 @@ def _outputs(operator: str, params: Sequence[Params], draw: np.random.Generator,
     return float(np.float32(size * (2.0 if number % 2 else draw.uniform(0.5, 2))))
 
 
+def cases_of_16_bits(operator: str) -> tuple[Case, ...]:
+    """Return int16 codes under scales of 10⁻⁵ to 3, powers of two among them: all codes, and for softmax rows
+    of 1 to 200, some alike and some far below the largest.
+    """
+    draw = np.random.default_rng(17)
+    found = []
+    for number in range(24):
+        ends = (1e-5, 0.01) if number % 2 else (0.01, 3.0)
+        scale = draw.uniform(*ends) if number % 3 else 2.0 ** draw.integers(-14, 1)
+        codes = np.arange(-(2**15), 2**15, 7)[None]
+        if operator == "softmax":
+            codes = draw.integers(-(2**15), 2**15, (30, (1, 2, 5, 33, 200)[number % 5]))
+            codes = (codes * (1.0, 0.1, 0.002, 0.0)[number % 4]).astype(int)
+        found.append(Case((codes,), ((float(np.float32(scale)), 0),), (2.0**-15, 0), "int16"))
+    return tuple(found)
+
+
 def ours(case: Case, operator: str, arithmetic: str) -> torch.Tensor:
     """Return our codes."""
     params = [qv.QParams(*each) for each in case.params]

@@ -51,16 +51,51 @@ def test_the_slope_by_the_rotation_is_torchs():
     assert slopes.error == pytest.approx(share, rel=1e-9)
 
 
-def test_the_slope_by_scales_is_torchs():
+@pytest.mark.parametrize("shift", [None, 1.5])
+def test_the_slopes_by_scales_and_shifts_are_torchs(shift):
     task = task_of(*PAIR)
     scales = torch.linspace(0.5, 2, 24).double()
-    found = as_chain("learned_scales(rate=0.01,steps=1)").bases[0]
-    basis = ScaledBasis(scales)
-    moved = found.moved(task, basis, slopes_in(task, basis), 0)
+    found = as_chain(f"learned_scales(rate=0.01,steps=1,shift={str(shift is not None).lower()})").bases[0]
+    offsets = torch.linspace(-1, shift or 0, 24).double() if shift else None
+    basis = ScaledBasis(scales, shift=offsets)
+    slopes = slopes_in(task, basis)
+    moved = found.moved(task, basis, slopes, 0)
     logs = scales.log().requires_grad_()
-    loss_of(task, task.x / logs.exp(), task.w * logs.exp()).backward()
+    taken = torch.zeros(24).double() if offsets is None else offsets.clone()
+    taken.requires_grad_()
+    sides = straight_through((task.x - taken) / logs.exp(), task.inputs), task.w * logs.exp()
+    y_hat = sides[0] @ straight_through(sides[1], task.weights).T + taken @ task.w.T
+    loss = (y_hat - task.x @ task.w.T).square().sum() / 2
+    loss.backward()
+    assert slopes.error == pytest.approx(
+        float(2 * loss.detach() / (task.x @ task.w.T).square().sum()), rel=1e-9
+    )
     wanted = scales * torch.exp(-0.01 * logs.grad / logs.grad.square().mean().sqrt())
     assert torch.allclose(moved.scales, wanted, rtol=1e-9)
+    if shift:
+        reach = (task.x.amax(0) - task.x.amin(0)) / 2
+        by_shift = taken.grad * reach
+        wanted = taken - 0.01 * reach * by_shift / by_shift.square().mean().sqrt()
+        assert torch.allclose(moved.shift, wanted, rtol=1e-9)
+
+
+def test_what_is_taken_off_the_inputs_is_in_the_bias_with_the_weights_as_they_are():
+    """Channels whose values lie far from 0, under one symmetric scale of each token."""
+    x = drawn(96, 24, 5).float() / 4 + torch.linspace(-40, 40, 24)
+    w = torch.randn(10, 24, generator=torch.Generator().manual_seed(6))
+    plain, found = (
+        qv.layer(w, x, *PAIR, torch.ones(10), method=f"learned_scales{form}") for form in ("", "(shift=true)")
+    )
+    assert found.rel_out.held_back < plain.rel_out.held_back / 20
+    task = MethodTask(w.double(), x[~found.held_back].double(), *(as_scheme(each) for each in PAIR))
+    basis = as_chain("learned_scales(shift=true)").bases[0].basis(task)
+    # By hand: codes of what is left of the inputs, times rounded weights, and the bias.
+    left = qv.quantize(((x.double() - basis.shift) / basis.scales).float(), PAIR[1]).x_hat.double()
+    w_hat = qv.quantize((w.double() * basis.scales).float(), PAIR[0]).x_hat.double()
+    bias = 1 + w.double() @ basis.shift
+    cells = found.cells(slice(None), slice(None))
+    assert torch.allclose(cells.y_hat, left @ w_hat.T + bias, rtol=1e-5, atol=1e-4)
+    assert torch.allclose(cells.y, x.double() @ w.double().T + 1, rtol=1e-12)
 
 
 def test_a_cayley_step_is_numpys_and_stays_orthogonal():
