@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from quantviz.lab.classroom import HIDEABLE, LOCKABLE
+from quantviz.lab.classroom import HIDEABLE
 from quantviz.lab.state import LabState
 from quantviz.live.hand_words import Looks
 from quantviz.tensors.views import MOST_PART
 from quantviz.ui.components.clipboard import copy_button, picture_button, show_copy_link
 from quantviz.ui.components.small_parts import show_python
-from quantviz.ui.shell.classroom import locked, visible
+from quantviz.ui.shell.classroom import is_open, visible
 from quantviz.ui.shell.words import language, say, say_error, shape_text, theme
 
 if TYPE_CHECKING:
@@ -87,8 +87,7 @@ def _data(study: Study, state: LabState) -> None:
             key="download_ipynb",
             on_click="ignore",
         )
-    # In it everything can be moved: also what a teacher has locked.
-    if all(map(visible, HIDEABLE)) and not any(map(locked, LOCKABLE)):
+    if is_open():
         # The page is made when it is asked for, when the session's own cache is not at hand.
         own = study if study.result is None or study.of_file else Study.of_result(study.result)
         page = LivePage(own, title, state.cell, Looks(language(), theme()))
