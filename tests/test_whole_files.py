@@ -32,7 +32,7 @@ WRITES = (
 )
 MAY = {
     "jobs.py": {"fdopen"},  # a pipe
-    "ui/checkpoints/spending.py": {"write_bytes"},
+    "ui/checkpoints/allocating.py": {"write_bytes"},
     "teaching/lessons/thumbnails.py": {"write_text"},  # written while the program is made
     "evaluation/tables.py": {"savez"},  # into memory
     "models/adder_training.py": {"save_file"},  # written while the program is made

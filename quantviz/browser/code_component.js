@@ -1,5 +1,7 @@
 // A button that fills the screen with a code to scan. Escape or a click closes it.
 
+import { lasting } from "./page/component.js";
+
 const STYLE = `
 button { font: inherit; font-size: var(--qv-14); font-weight: 600; min-height: var(--qv-button);
   padding: 0 1rem; cursor: pointer; width: 100%;
@@ -54,11 +56,4 @@ class FullScreenCode {
   }
 }
 
-export default function ({ data, parentElement }) {
-  const code = (parentElement.qvCode ??= new FullScreenCode(parentElement));
-  code.update(data);
-  return () => {
-    code.close();
-    delete parentElement.qvCode;
-  };
-}
+export default lasting(FullScreenCode);

@@ -3,7 +3,7 @@
 
 import { askRoom, keepRoom, keptRoom } from "./room/server.js";
 import { filled } from "./ruler/figures.js";
-import { tuckAway } from "./page/component.js";
+import { tuckAway, lasting } from "./page/component.js";
 
 const EVERY = 1500;
 // Milliseconds in which all phones have looked for news.
@@ -264,11 +264,4 @@ function firstAddress() {
   return performance.getEntriesByType("navigation")[0]?.name ?? location.href;
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
-  const desk = (parentElement.quantvizDesk ??= new Desk(parentElement));
-  desk.update(data, setTriggerValue);
-  return () => {
-    desk.close();
-    delete parentElement.quantvizDesk;
-  };
-}
+export default lasting(Desk);

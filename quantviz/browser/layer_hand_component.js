@@ -1,9 +1,6 @@
-// The knobs of a small layer, which the picture of its multiplication follows: see
-// `multiplication/layer_hand.js`.
+// The hand in the picture of a layer, as a component.
 
-import { showLasting } from "./page/component.js";
 import { LayerHand } from "./multiplication/layer_hand.js";
+import { lasting } from "./page/component.js";
 
-export default function (component) {
-  return showLasting(LayerHand, component);
-}
+export default lasting(LayerHand);

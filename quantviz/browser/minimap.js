@@ -1,7 +1,7 @@
 // The small picture of the whole matrix. It tells the panels' bridge which window to show, and draws its
 // frame only where the bridge says, so that the two never differ.
 
-import { SHARED } from "./page/component.js";
+import { lasting, SHARED } from "./page/component.js";
 import { arrowStep } from "./page/keys.js";
 import { clamp, inPixels } from "./panels/geometry.js";
 import { span } from "./panels/numbers.js";
@@ -9,17 +9,6 @@ import { filled } from "./ruler/figures.js";
 
 // Pixels of the smallest frame that can still be seen and grabbed.
 const LEAST_FRAME = 8;
-
-export default function ({ data, parentElement }) {
-  const map = (parentElement.minimap ??= new Minimap(parentElement));
-  map.update(data);
-  SHARED.maps.set(data.chart, map);
-  return () => {
-    if (SHARED.maps.get(data.chart) === map) SHARED.maps.delete(data.chart);
-    map.root.remove();
-    delete parentElement.minimap;
-  };
-}
 
 class Minimap {
   constructor(parent) {
@@ -42,6 +31,7 @@ class Minimap {
 
   update(data) {
     this.data = data;
+    SHARED.maps.set(data.chart, this);
     const { colors, labels, width, height } = data;
     this.style.textContent = mapRules(colors);
     Object.assign(this.map.style, inPixels({ width, height }));
@@ -118,6 +108,11 @@ class Minimap {
     const size = step ? { rows, cols } : { rows: rows * factor, cols: cols * factor };
     this.look({ ...size, top: top + (down * rows) / 2, left: left + (across * cols) / 2 });
   }
+
+  close() {
+    if (SHARED.maps.get(this.data.chart) === this) SHARED.maps.delete(this.data.chart);
+    this.root.remove();
+  }
 }
 
 function mapRules({ text, font, line, mark, surface }) {
@@ -137,3 +132,5 @@ function mapRules({ text, font, line, mark, surface }) {
       border: 1px solid ${line}; border-radius: 6px; padding: 3px 10px; min-height: 28px; cursor: pointer; }
   `;
 }
+
+export default lasting(Minimap);

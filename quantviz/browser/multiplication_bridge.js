@@ -1,9 +1,6 @@
-// Component without a picture of its own: it ties the picture of a layer's multiplication to the page.
+// The picture of a layer's multiplication, as a component.
 
-import { showLasting, tuckAway } from "./page/component.js";
 import { Multiplication } from "./multiplication/multiplication.js";
+import { lasting } from "./page/component.js";
 
-export default function (component) {
-  tuckAway(component.parentElement, true);
-  return showLasting(Multiplication, component);
-}
+export default lasting(Multiplication);

@@ -2,6 +2,7 @@
 // another page; a vote that was closed is shown by one run of this one.
 
 import { appAddress, askRoom, keptRoom } from "./room/server.js";
+import { lasting } from "./page/component.js";
 import { filled } from "./ruler/figures.js";
 
 const EVERY = 1000;
@@ -70,11 +71,4 @@ class Wall {
   }
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
-  const wall = (parentElement.quantvizWall ??= new Wall(parentElement));
-  wall.update(data, setTriggerValue);
-  return () => {
-    wall.close();
-    delete parentElement.quantvizWall;
-  };
-}
+export default lasting(Wall);

@@ -34,8 +34,8 @@ from quantviz.sources import LocalTensor, parse_source, write_source
 from quantviz.sources.files import open_tensors
 from quantviz.text import text
 from quantviz.ui.checkpoints import answer, choices, importance, page, reading
+from quantviz.ui.checkpoints.allocating import _sensitivities
 from quantviz.ui.checkpoints.audit import _frame, audits
-from quantviz.ui.checkpoints.spending import _sensitivities
 from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
 from quantviz.ui.checkpoints.table import python_call
 from quantviz.ui.lab.from_map import source_of

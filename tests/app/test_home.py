@@ -15,7 +15,7 @@ from quantviz.quantization.quantizer import quantize
 from quantviz.sources import Builtin
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import catalogue
-from quantviz.ui.home.play import TOYS
+from quantviz.ui.home.page import TOYS
 from tests.helpers.controls import value_of
 from tests.helpers.session import APP, act, address, bodies, bring, healthy, panels, told
 

@@ -40,7 +40,6 @@ from quantviz.teaching.lessons.plan import FIRST_HOUR, legend_home
 from quantviz.teaching.lessons.progress import LearnerAnswer, as_json, judged
 from quantviz.text import catalogue, languages
 from quantviz.ui.checkpoints.state import CheckpointsState
-from quantviz.ui.components import hand
 from quantviz.ui.lessons import moving, picture, second_look
 from quantviz.ui.shell import errors
 from tests.helpers.controls import choose, controls, value_of, words_of
@@ -549,13 +548,12 @@ def test_a_second_tap_that_comes_before_the_page_changes_nothing(monkeypatch):
     taps = {"kind": "mark", "at": 2.5}
 
     def tapped():
-        monkeypatch.setattr(hand, "released", lambda key: taps)
         with monkeypatch.context() as patch:
             patch.setattr(picture, "show_hand_ruler", let_go)
             return healthy(at.run())
 
     def let_go(now, *_, **__):
-        errors.safely(lambda: moving._let_go(now))()
+        errors.safely(moving._let_go)(now, taps)
 
     tapped()
     ((_, where),) = at.session_state["lesson_marks"].items()

@@ -15,7 +15,7 @@ from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, scheme_of_
 from quantviz.models.predicting import SchemeNumbers, pair_orders, predict_sums, tried_schemes
 from quantviz.models.salient_channels import salient_costs
 from quantviz.ui.checkpoints import model_room, model_sums
-from quantviz.ui.checkpoints.model_layers import state_of_layer
+from quantviz.ui.checkpoints.model_room import state_of_layer
 from quantviz.ui.checkpoints.model_state import CACHES, ModelState, state_of
 from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.lessons.page import STATES

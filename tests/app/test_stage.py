@@ -19,7 +19,7 @@ from quantviz.lab.state import LabState, opening
 from quantviz.sources import Builtin
 from quantviz.tensors.views import View
 from quantviz.text import text
-from quantviz.ui.components import refusals
+from quantviz.ui.components import small_parts
 from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.lab.compare import compare_tab
 from quantviz.ui.lab.range import range_tab
@@ -361,13 +361,13 @@ def test_a_name_keeps_its_small_letters_in_chinese():
 def test_names_that_do_not_fit_have_the_marks_of_their_language(monkeypatch):
     shown, problem = [], QuantVizError("no_such_block", block=(1,), grid=(1,))
     folds = []
-    monkeypatch.setattr(refusals.st, "caption", shown.append)
-    monkeypatch.setattr(refusals.st, "expander", lambda label, **_: folds.append(label) or nullcontext())
+    monkeypatch.setattr(small_parts.st, "caption", shown.append)
+    monkeypatch.setattr(small_parts.st, "expander", lambda label, **_: folds.append(label) or nullcontext())
     for language in ("en", "zh"):
         monkeypatch.setattr(words, "language", lambda _=language: _)
-        monkeypatch.setattr(refusals, "say_error", lambda _: "…")
+        monkeypatch.setattr(small_parts, "say_error", lambda _: "…")
         refused = ((name, problem) for name in ("a", "b"))
-        refusals.show_refused(refused, "recipes.do_not_fit", shape="2 × 2")
+        small_parts.show_refused(refused, "recipes.do_not_fit", shape="2 × 2")
     assert shown == ["Not possible here: a, b. …", "这里不可用：a；b。…"]
     assert folds == ["2 recipes do not fit 2 × 2 · why", "2 个配方不适合 2 × 2 · 原因"]
 

@@ -20,7 +20,7 @@ MOST_SHIFT = 0.03
 LEVELS = """() => [...document.querySelectorAll("[data-testid=stMain] :is(h1, h2, h3, h4, h5, h6)")].map(
     (heading) => Number(heading.tagName[1]))"""
 #: A step of each kind, as its lesson and number, and what is there when it can be used: a drag, a mark on the
-#: ruler, a number, an order, sliders alone, bits to flip, a table, a picture not told yet.
+#: ruler, a number, an order, sliders alone, bits to flip, a table, a dial, a picture not told yet.
 STEPS = {
     "drag": ("range_to_grid", 4, "[data-handle]"),
     "mark": ("rounding_against_clipping", 3, "[data-handle=mark]"),
@@ -29,6 +29,7 @@ STEPS = {
     "sliders": ("fewer_bits", 2, "[data-handle]"),
     "bits": ("float_formats", 4, "[data-handle]"),
     "table": ("engines_disagree", 6, ".st-key-lesson_picture canvas"),
+    "dial": ("kv_cache", 2, ".qv-dial figcaption"),
     "not told yet": ("per_channel", 4, ".st-key-lesson_picture canvas"),
 }
 

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 import quantviz as qv
 from quantviz.sources import Builtin
 from quantviz.text import text
-from quantviz.ui.home.play import TOYS
+from quantviz.ui.home.page import TOYS
 from tests.helpers.addresses import go
 from tests.helpers.browser import box, held, wait_idle
 from tests.helpers.sample import sample_of

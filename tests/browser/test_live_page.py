@@ -21,7 +21,7 @@ from quantviz.ui.components.lesson_place import LessonPlace
 from quantviz.ui.layers.hand import page_of as page_of_layer
 from quantviz.ui.layers.state import seen_layer
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.lessons.saved_page import page_of
+from quantviz.ui.lessons.step import page_of
 
 STATE = opening()
 #: A title that would be a script, were it not text.

@@ -17,9 +17,14 @@ from quantviz.streaming.frames import Patch
 from quantviz.streaming.overview import overview, pooled
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import View
-from quantviz.ui.components.minimap import minimap_size, show_minimap
-from quantviz.ui.components.panels import show_panels
-from quantviz.ui.components.panels_bridge import PanelsPlace, bridge_width, clicked_cell, zoomed_window
+from quantviz.ui.components.panels_bridge import (
+    PanelsPlace,
+    bridge_width,
+    clicked_cell,
+    show_panels,
+    zoomed_window,
+)
+from quantviz.ui.lab.picture.navigation import minimap_size, show_minimap
 
 #: (row, column) and value of the outliers, as shares of rows and columns.
 PLANTED = {(0.7371, 0.1234): 61.0, (0.123, 0.9996): -57.0}
@@ -33,14 +38,14 @@ def matrix(rows, cols):
     return x, {}
 
 
-def zoomed():
+def zoomed(_):
     window = zoomed_window("panels_bridge")
     if window:
         st.session_state["view"] = st.session_state["view"].window(*window, (rows, cols))
         st.session_state["reads"] = st.session_state.get("reads", 0) + 1
 
 
-def clicked():
+def clicked(_):
     st.session_state["cell"] = clicked_cell("panels_bridge", (rows, cols)) or st.session_state.get("cell")
 
 

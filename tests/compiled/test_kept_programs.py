@@ -30,7 +30,7 @@ class Blocked:
 sys.meta_path.insert(0, Blocked())
 """
 SHOW = """
-from quantviz.ui.home.play import play_data
+from quantviz.ui.home.page import play_data
 print(len(play_data("en", "light")), len(play_data("zh", "dark")))
 """
 

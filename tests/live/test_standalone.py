@@ -15,7 +15,7 @@ from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.ui.components.lesson_place import LessonPlace
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.lessons.saved_page import page_of as page_of_step
+from quantviz.ui.lessons.step import page_of as page_of_step
 
 #: Bytes of a page with plotly and without it.
 WITH_PANELS, WITHOUT = 2_000_000, 400_000

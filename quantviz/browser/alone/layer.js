@@ -30,8 +30,9 @@ export class LayerPage extends Page {
   make({ picture }) {
     this.known = readPacked(picture);
     Object.assign(this.saved, { moved: {}, largest: largestOf(this.saved.w) });
-    this.picture = new Multiplication(document.body, this.known, (name, told) => this.hear(name, told));
-    this.hand = new FollowedHand(document.getElementById("qv-hand"), this.ready(this.saved), () => {});
+    this.picture = new Multiplication(document.body);
+    this.picture.update(this.known, (name, told) => this.hear(name, told));
+    this.hand = new FollowedHand(document.getElementById("qv-hand"));
   }
 
   // The data with what the hand needs of the selected channel.

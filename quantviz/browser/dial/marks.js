@@ -3,8 +3,10 @@
 
 import { paintDisc, paintLine } from "../page/canvas.js";
 
-// CSS pixels free at the edges of the frame.
-const EDGE = 8;
+// CSS pixels free beside the frame: on its left and right, above and below.
+const EDGES = [8, 8, 8, 8];
+// The thinnest bar, in CSS pixels.
+const THINNEST = 0.8;
 
 const DRAWN = { line: drawLine, dots: drawDots, bars: drawBars, rows: drawBars, words: drawWords };
 
@@ -17,21 +19,23 @@ export function paintMarks({ plot, now, context, width, height, colors }) {
     const place = (values, k) => values[values.length > count ? now * count + k : k];
     const places = Array.from({ length: count }, (_, k) => [place(xs, k), place(ys, k)]);
     context.setLineDash(marks.dashed ? [4, 4] : []);
-    DRAWN[marks.draw](context, places, axes, marks, colors);
+    const labels = marks.labels.length > count ? marks.labels.slice(now * count) : marks.labels;
+    DRAWN[marks.draw](context, places, axes, { ...marks, labels }, colors);
   });
   context.setLineDash([]);
 }
 
 // From the frame's units to pixels: the axes' functions, and pixels to a unit.
-export function axesOf({ frame, equal }, width, height) {
+export function axesOf({ frame, equal, edges = EDGES }, width, height) {
   const [left, right, bottom, top] = frame;
-  let across = (width - 2 * EDGE) / (right - left);
-  let up = (height - 2 * EDGE) / (top - bottom);
+  const [before, behind, above, below] = edges;
+  let across = (width - before - behind) / (right - left);
+  let up = (height - above - below) / (top - bottom);
   if (equal) across = up = Math.min(across, up);
   const [middle, centre] = [(left + right) / 2, (bottom + top) / 2];
   return {
-    x: (value) => width / 2 + (value - middle) * across,
-    y: (value) => height / 2 - (value - centre) * up,
+    x: (value) => (before + width - behind) / 2 + (value - middle) * across,
+    y: (value) => (above + height - below) / 2 - (value - centre) * up,
     across,
     up,
   };
@@ -62,7 +66,7 @@ function drawDots(context, places, { x, y }, { color, size, hollow }, colors) {
 function drawBars(context, places, { x, y, across, up }, { draw, color, size, base }, colors) {
   context.fillStyle = colors[color];
   for (const [value, length] of places) {
-    const thick = size * (draw === "bars" ? across : up);
+    const thick = Math.max(size * (draw === "bars" ? across : up), THINNEST);
     if (draw === "bars")
       context.fillRect(
         x(value) - thick / 2,
@@ -80,14 +84,14 @@ function drawBars(context, places, { x, y, across, up }, { draw, color, size, ba
   }
 }
 
-function drawWords(context, places, { x, y }, { color, labels }, colors) {
+function drawWords(context, places, { x, y }, { color, labels, align, nudge: [right, down] }, colors) {
   context.fillStyle = colors[color];
-  context.textAlign = "center";
+  context.textAlign = align;
   context.textBaseline = "middle";
   const written = [];
   const size = parseFloat(context.font);
   places.forEach(([across, up], k) => {
-    const at = { x: x(across), y: y(up), half: context.measureText(labels[k]).width / 2 };
+    const at = { x: x(across) + right, y: y(up) + down, half: context.measureText(labels[k]).width / 2 };
     // One that would lie over another is left out.
     const isFree = written.every(
       (other) => Math.abs(other.y - at.y) >= 0.8 * size || Math.abs(other.x - at.x) >= other.half + at.half,

@@ -1,6 +1,9 @@
 // What a hand's message means: what is quantized while it moves, and what the server is told when it lets go.
 
 import { indexIn } from "../page/index_in.js";
+import { WAY } from "../page/number_drag.js";
+import { same } from "../panels/geometry.js";
+import { cellUnder } from "../panels/layout.js";
 
 // What is chosen: the scheme (`variant`), a range or scale in place of what its calibration finds, and cells
 // whose value was changed, `Map` of place → value.
@@ -89,4 +92,23 @@ export function markOf(data) {
 // What the server is told of a mark at `at`.
 export function markedAt(at, data) {
   return data.mark.on === "axis" ? at : stopsOf(data)[at];
+}
+
+// What a pointer takes hold of on the selected cell of x's panel; null beside it.
+export function grabbedCell(hand, event) {
+  const { bridge, data, shown } = hand;
+  if (!data.handles.value || !bridge?.gd || !bridge.container?.contains(event.target)) return null;
+  if (event.target.closest?.(".modebar")) return null;
+  const found = cellUnder(bridge, event.clientX, event.clientY);
+  const index = shown.places.indexOf(data.selected);
+  if (found?.panel !== "x" || !same(found.cell, bridge.selected) || index < 0) return null;
+  const [lo, hi] = hand.domain;
+  const message = (value) => ({ kind: "value", cell: index, value });
+  return {
+    from: shown.x[data.selected],
+    step: (hi - lo) / WAY,
+    move: (value) => hand.move(message(value)),
+    release: (value) => hand.release(message(value)),
+    giveUp: () => hand.giveUp(),
+  };
 }

@@ -12,10 +12,10 @@ import {
   quantizeTensor,
   unpacked,
 } from "../arithmetic/quantizing.js";
+import { NumberDrag } from "../page/number_drag.js";
 import { subjectOf } from "../panels/layout.js";
 import { Ruler } from "../ruler/ruler.js";
-import { CellDrag } from "./cell_drag.js";
-import { chosenBy, markOf, markedAt, released, unchanged } from "./choice.js";
+import { chosenBy, grabbedCell, markOf, markedAt, released, unchanged } from "./choice.js";
 import { ToldRange } from "./control_looks.js";
 import { curveFollows, curvePoints, curveToShow, foundOf, placeOnCurve } from "./curve.js";
 import { writeFigures } from "./figures_line.js";
@@ -74,7 +74,7 @@ export class Hand {
     if (this.shown.refused) throw new Error(`refused what the server computed: ${this.shown.refused.key}`);
     // From now on presses, controls, panels and curves find it: it has something to show.
     SHARED.hands.set(data.chart, this);
-    this.cellDrag ??= new CellDrag(this);
+    this.cellDrag ??= new NumberDrag((event) => grabbedCell(this, event));
     this.dress(data.settings);
     this.present();
     this.settle();

@@ -3,6 +3,7 @@
 // when the hand lets go.
 
 import { SHARED } from "../page/component.js";
+import { NumberDrag, WAY } from "../page/number_drag.js";
 import { metricsOf, momentsOf } from "../arithmetic/moments.js";
 import {
   changesOf,
@@ -17,15 +18,16 @@ import {
 } from "../arithmetic/multiplying.js";
 import { makeParts, unpacked } from "../arithmetic/quantizing.js";
 import { reasonOf } from "../hand/status.js";
+import { filled } from "../ruler/figures.js";
 import { integerCell, makeIntegers, writeIntegers } from "./integer_table.js";
 import { Knobs } from "./knobs.js";
 import { LivePicture } from "./live_picture.js";
 import { writeHeldError, writeLayerNumbers } from "./numbers_line.js";
-import { filled } from "../ruler/figures.js";
-import { pooled } from "./parts.js";
-import { PictureDrag } from "./picture_drag.js";
+import { AXES, partAt, pooled } from "./parts.js";
 import { Skyline } from "./skyline.js";
 
+// The knob that each part's marked cell is.
+const KNOBS = { x: "channel", w: "weight" };
 // Milliseconds to wait for what the server makes of a move.
 const PATIENCE = 8000;
 // What is old news while a hand moves something.
@@ -39,7 +41,7 @@ const OLD_BY_STEPS = `.st-key-layers_sentence, .st-key-layers_steps,
   .st-key-layers_tab_integer [data-testid="stCaptionContainer"]`;
 
 export class LayerHand {
-  constructor(parent, known, send) {
+  constructor(parent) {
     this.live = new LivePicture();
     // When the picture was painted last, in milliseconds; 0 while plotly's own is in sight.
     this.painted = 0;
@@ -51,8 +53,12 @@ export class LayerHand {
     };
     this.skyline = new Skyline(parent, moves);
     this.knobs = new Knobs(parent, moves);
-    this.drag = new PictureDrag(this);
-    this.update(known, send);
+    this.drag = new NumberDrag((event) => this.grabbed(event));
+    // A finger on the marked cell does not scroll the page.
+    window.addEventListener("touchmove", (event) => this.drag.held && event.preventDefault(), {
+      signal: this.drag.stop.signal,
+      passive: false,
+    });
   }
 
   get picture() {
@@ -133,6 +139,31 @@ export class LayerHand {
   channelSize(x) {
     const [tokens, inputs] = this.data.shape;
     return largestOf(Float32Array.from({ length: tokens }, (_, t) => x[t * inputs + this.data.cell[2]]));
+  }
+
+  // What a pointer takes hold of: the marked weight in Wᵀ, or the marked input in X, whose channel grows and
+  // shrinks as a whole.
+  grabbed(event) {
+    const { picture, data } = this;
+    if (!picture?.gd || !picture.container?.contains(event.target)) return null;
+    const found = partAt(picture.gd, event.clientX, event.clientY);
+    const name = KNOBS[found?.part.name];
+    const knob = this.knobs.knobs.get(name);
+    if (!knob) return null;
+    const { edges } = picture.known;
+    const [rowAxis, colAxis] = AXES[found.part.name];
+    const [token, output, channel] = data.cell;
+    const marked = [token, channel, output];
+    if (edges[rowAxis][found.row] !== marked[rowAxis] || edges[colAxis][found.col] !== marked[colAxis])
+      return null;
+    const { least, most } = knob;
+    return {
+      from: Number(knob.input.value),
+      step: (most - least) / WAY,
+      move: (value) => this.move(name, Math.min(Math.max(value, least), most)),
+      release: () => this.release(),
+      giveUp: () => this.giveUp(),
+    };
   }
 
   move(name, value) {

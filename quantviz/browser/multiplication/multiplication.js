@@ -1,7 +1,7 @@
 // The picture of a layer's multiplication under the pointer: it lights the lines of an output, selects it on
 // a click, and asks the server for the part that was zoomed to.
 
-import { SHARED } from "../page/component.js";
+import { SHARED, tuckAway } from "../page/component.js";
 import { Card } from "../panels/card.js";
 import { plainNumber } from "../panels/numbers.js";
 import { AXES, fitNumbers, partsOf, partAt, pixelOf } from "./parts.js";
@@ -15,12 +15,12 @@ const SETTLED = 400;
 const LEAST_HEIGHT = 100;
 
 export class Multiplication {
-  constructor(parent, known, send) {
+  constructor(parent) {
+    tuckAway(parent, true);
     this.stop = new AbortController();
     this.card = new Card();
     this.timers = {};
     this.observer = new MutationObserver(() => this.find());
-    this.update(known, send);
     this.observer.observe(document.body, { childList: true, subtree: true });
     // A line of the table of products chooses its channel.
     document.addEventListener("click", (event) => this.chooseLine(event), { signal: this.stop.signal });

@@ -34,15 +34,16 @@ export function readPacked(bytes) {
   return header;
 }
 
-// Show a component that lasts: made when it is first shown, told of what is new after that, and closed at its
-// end.
-export function showLasting(Made, { data, parentElement, setTriggerValue }) {
-  const known = readPacked(data);
-  if (parentElement.quantvizMade) parentElement.quantvizMade.update(known, setTriggerValue);
-  else parentElement.quantvizMade = new Made(parentElement, known, setTriggerValue);
-  return () => {
-    parentElement.quantvizMade?.close();
-    delete parentElement.quantvizMade;
+// Return the component that shows a `Made`: made when it is first shown, told each time of what the server has
+// sent, and closed at its end.
+export function lasting(Made) {
+  return ({ data, parentElement, setTriggerValue }) => {
+    const made = (parentElement.quantvizMade ??= new Made(parentElement));
+    made.update(data instanceof Uint8Array ? readPacked(data) : data, setTriggerValue);
+    return () => {
+      parentElement.quantvizMade?.close();
+      delete parentElement.quantvizMade;
+    };
   };
 }
 

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from quantviz.evaluation.metric_formulas import stored_size
+from quantviz.figures.marks import Marks
 from quantviz.models.attending import attention
 from quantviz.models.head_rounding import AttentionOptions
 from quantviz.schemes.granularity import PerBlock
 from quantviz.schemes.scheme import Scheme
 from quantviz.teaching.lessons.dial_lines import MODEL_PAGE, against
-from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Series, Tensor
+from quantviz.teaching.lessons.dial_series import MarksPicture, Series, Tensor
 
 #: Layers, channels of keys in each, and weights of Llama 2 7B (arXiv 2307.09288).
 _LAYERS, _CHANNELS, _WEIGHTS = 32, 4096, 6.74e9

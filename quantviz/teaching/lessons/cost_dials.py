@@ -7,6 +7,7 @@ import math
 import numpy as np
 import torch
 
+from quantviz.figures.marks import Marks
 from quantviz.layers.methods.contract import MethodTask
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.models.character_model import CHARACTER, network_of, tokens_of
@@ -15,7 +16,7 @@ from quantviz.models.quantizing import watched_on_calibration
 from quantviz.models.running import relative_error, run_built_in
 from quantviz.quantization.quantizer import quantize
 from quantviz.teaching.lessons.dial_lines import MODEL_PAGE, against
-from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Series, Tensor
+from quantviz.teaching.lessons.dial_series import MarksPicture, Series, Tensor
 
 #: Bits of a word in memory, and the numbers of texts that a model answers at once.
 _WORD = 32

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from quantviz.figures.marks import Marks
 from quantviz.figures.numbers import number
 from quantviz.lab.state import opening
-from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Tensor
+from quantviz.teaching.lessons.dial_series import MarksPicture, Tensor
 from quantviz.tensors.views import View
 
 MODEL_PAGE = "pages/explore/checkpoints.py"

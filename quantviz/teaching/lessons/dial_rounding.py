@@ -8,11 +8,12 @@ import numpy as np
 import torch
 
 from quantviz.errors import QuantVizError
+from quantviz.figures.marks import Marks, Numbers
 from quantviz.layers.methods.column_sweep import SweepTrace
 from quantviz.layers.methods.contract import MethodTask
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.operands import held_back_tokens
-from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Numbers, Series, Tensor, layer_address
+from quantviz.teaching.lessons.dial_series import MarksPicture, Series, Tensor, layer_address
 
 #: The order before any weight is rounded: weights are named by digits from 1.
 NONE = "0"

@@ -10,40 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
+from quantviz.figures.marks import Marks
 from quantviz.lab.layer_sources import OwnLayer
 from quantviz.lab.layer_state import AS_IT_IS, LayerState, SchemePair
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 
-Numbers: TypeAlias = npt.NDArray[np.float64]
 #: A tensor and its scheme.
 Tensor: TypeAlias = tuple[Source, Scheme]
-
-
-@dataclass(frozen=True, eq=False)
-class Marks:
-    """One layer of a picture: marks at places, the same at all stops or others at each."""
-
-    #: The kind of mark: a "line" through the places, a disc at each ("dots"), bars up from `base` ("bars") or
-    #: to the right of it ("rows"), or "words".
-    draw: str
-    #: Places in the picture's frame, (places,) or (stops, places); a line is broken at nan.
-    x: Numbers
-    y: Numbers
-    #: One of the names that `show_dial` has colours for.
-    color: str = "first"
-    #: The width of a line and the radius of a disc in pixels, the thickness of a bar in the frame's unit.
-    size: float = 2.0
-    dashed: bool = False
-    #: Whether discs are rings.
-    hollow: bool = False
-    #: The words at the places.
-    labels: tuple[str, ...] = ()
-    #: Where bars begin.
-    base: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

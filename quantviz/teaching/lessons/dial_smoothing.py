@@ -6,8 +6,9 @@ from typing import cast
 
 import numpy as np
 
+from quantviz.figures.marks import Marks, Numbers
 from quantviz.layers.layer_result import layer
-from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Numbers, Series, Tensor, layer_address
+from quantviz.teaching.lessons.dial_series import MarksPicture, Series, Tensor, layer_address
 
 #: The values of α.
 _STEPS = 20

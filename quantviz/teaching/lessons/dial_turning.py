@@ -6,10 +6,11 @@ import numpy as np
 import torch
 
 from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.figures.marks import Marks, Numbers
 from quantviz.layers.methods.rotation import FULL_ANGLE, turned_by
 from quantviz.quantization.quantizer import quantize
 from quantviz.quantization.result import QuantResult
-from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Numbers, Series, Tensor, layer_address
+from quantviz.teaching.lessons.dial_series import MarksPicture, Series, Tensor, layer_address
 
 _ANGLES = np.linspace(0, FULL_ANGLE, 31)
 #: The fall of the error that a goal asks for, in dB.

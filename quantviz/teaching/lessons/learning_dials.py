@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from quantviz.figures.marks import Marks, Numbers
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.scheme import Scheme
 from quantviz.teaching.lessons.dial_lines import in_lab
-from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Numbers, Series, Tensor
+from quantviz.teaching.lessons.dial_series import MarksPicture, Series, Tensor
 
 #: The weight at which the loss (ŵ − best)² is least, in steps.
 _BEST = 2.6

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import torch
 
+from quantviz.figures.marks import Marks, Numbers
 from quantviz.quantization.format_facts import finite_values
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.calibration import Given
@@ -14,7 +15,7 @@ from quantviz.schemes.formats import find_format
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.teaching.lessons.dial_lines import FORMATS_PAGE, against
-from quantviz.teaching.lessons.dial_series import Marks, MarksPicture, Numbers, Series, Tensor
+from quantviz.teaching.lessons.dial_series import MarksPicture, Series, Tensor
 
 _STEPS = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 #: The step of training whose gradients get a loss scale, and the scales as powers of two.

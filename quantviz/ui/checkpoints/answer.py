@@ -28,16 +28,12 @@ from quantviz.ui.checkpoints.allocating import show_allocation
 from quantviz.ui.checkpoints.reading import ScanView, name_of
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.checkpoints.table import open_in_lab, python_call, show_table
-from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.small_parts import legend_html, show_button, show_plot, show_python
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, number, plain, say, sentences, share, theme
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.model_map import Square
     from quantviz.checkpoints.results.stored_rows import Scan
-
-_CLICKS = "checkpoints_clicks"
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,25 +210,19 @@ def _reason(reason: ErrorCause) -> str:
 
 def _show_map(drawn: _DrawnMap, place: str, scale: Scale) -> None:
     data = drawn.data
-    # The chart starts afresh after a click, or a second one on the same square would take it back.
-    key = f"checkpoints_map_{place}_{st.session_state.get(_CLICKS, 0)}"
     with st.container(key=f"checkpoints_map_{place}", gap=None):
         show_plot(
             model_map_figure(data, language=language(), theme=theme(), scale=scale, worst=drawn.worst),
-            key,
+            f"checkpoints_map_{place}",
             say("checkpoints.map_alt", colour=say(f"checkpoints.colours.{data.colour}")),
-            on_select=errors.safely(lambda: _square_clicked(key, drawn)),
-            selection_mode="points",
+            take=partial(_square_clicked, drawn),
+            fits=lambda number: number in range(len(data.squares)),
+            afresh=True,
         )
 
 
-def _square_clicked(key: str, drawn: _DrawnMap) -> None:
-    squares = drawn.data.squares
-    number_of = clicked_mark(key, lambda number: number in range(len(squares)))
-    if number_of is None:
-        return
-    st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
-    square: Square = squares[int(number_of)]
+def _square_clicked(drawn: _DrawnMap, number_of: float) -> None:
+    square: Square = drawn.data.squares[int(number_of)]
     if square.opens:
         OWNER.change(layer=square.opens)
     else:

@@ -18,8 +18,7 @@ from quantviz.lab.layer_state import NEAREST, SchemePair
 from quantviz.text import visible
 from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.phone_tables import TableColumn, show_table
-from quantviz.ui.components.refusals import show_refused
-from quantviz.ui.components.small_parts import show_button
+from quantviz.ui.components.small_parts import show_button, show_refused
 from quantviz.ui.components.stepped_work import SteppedWork
 from quantviz.ui.layers.state import kept_fact
 from quantviz.ui.shell.bounds import HEAVY_PRODUCTS, HEAVY_SECONDS

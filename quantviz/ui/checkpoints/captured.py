@@ -28,7 +28,6 @@ from quantviz.sources.local import local_version
 from quantviz.text import visible
 from quantviz.ui.checkpoints.best_methods import Capture, show_best_methods
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
-from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.phone_tables import numbers_written
 from quantviz.ui.components.small_parts import show_button, show_plot
@@ -38,7 +37,6 @@ from quantviz.ui.layers import state as layers
 from quantviz.ui.layers.given_inputs import layer_in_folder, layer_of_upload
 from quantviz.ui.layers.own_layer import keep_layer
 from quantviz.ui.layers.words import pair_names, percent, scheme_name
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.words import language, plain, say, theme
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
 
 _LAYERS = "pages/explore/layers.py"
 _READ = "checkpoints_capture_read"
-_CLICKS = "checkpoints_capture_clicks"
 #: Seconds without a sign of how far the work is.
 _QUIET_SECONDS = 0.5
 #: Columns of the table with numbers, as they are written.
@@ -209,16 +206,14 @@ def _show_maps(chosen: str, rows: list[dict[str, Any]], pair: SchemePair) -> Non
         with column:
             st.markdown(f"**{say(f'layers_map.{name}')}**")
             # The chart starts afresh after a click, or a second one on the same square would take it back.
-            key = f"checkpoints_capture_{name}_{st.session_state.get(_CLICKS, 0)}"
-
-            def take(key: str = key) -> None:
-                at = clicked_mark(key, lambda number: number in range(len(rows)))
-                if at is not None:
-                    st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
-                    _open(chosen, rows[int(at)]["layer"], pair)
-
-            alt = say("layers_map.alt", what=say(f"layers_map.{name}"))
-            show_plot(figure, key, alt, on_select=errors.safely(take), selection_mode="points")
+            show_plot(
+                figure,
+                f"checkpoints_capture_{name}",
+                say("layers_map.alt", what=say(f"layers_map.{name}")),
+                take=lambda at: _open(chosen, rows[int(at)]["layer"], pair),
+                fits=lambda number: number in range(len(rows)),
+                afresh=True,
+            )
     st.caption(plain(say("layers_map.about")))
 
 

@@ -21,10 +21,8 @@ from quantviz.ui.checkpoints.model_state import (
     state_words,
 )
 from quantviz.ui.checkpoints.state import change_model
-from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.small_parts import legend_html, show_plot, term
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, method_name, plain, say, sentences, theme
 
 if TYPE_CHECKING:
@@ -143,13 +141,11 @@ def show_predictors(model: str, state: ModelState) -> None:
     )
     states = [state_of(each) for each in tried.values()]
 
-    def take_clicked() -> None:
-        at = clicked_mark(_SCATTER, lambda number: number in range(len(rows)))
-        if at is not None:
-            own = states[int(at)]
-            fields = ("bits", "shared", "method", "inputs", "cache")
-            st.session_state[_TAKEN] = True
-            change_model(only="", **{name: getattr(own, name) for name in fields})
+    def take(at: float) -> None:
+        own = states[int(at)]
+        fields = ("bits", "shared", "method", "inputs", "cache")
+        st.session_state[_TAKEN] = True
+        change_model(only="", **{name: getattr(own, name) for name in fields})
 
     kinds = {kind: kind_words(kind) for kind in dict.fromkeys(each.kind for each in rows)}
     legend = legend_html(coloured(kinds.values(), theme()))
@@ -159,7 +155,7 @@ def show_predictors(model: str, state: ModelState) -> None:
         rows, state.predictor, cards, kinds, height=_HEIGHT, language=language(), theme=theme()
     )
     alt = say("models.schemes_alt", number=say(f"models.predictors.{state.predictor}"))
-    show_plot(figure, _SCATTER, alt, on_select=errors.safely(take_clicked), selection_mode="points")
+    show_plot(figure, _SCATTER, alt, take=take, fits=lambda number: number in range(len(rows)))
     if st.session_state.pop(_TAKEN, False):
         st.rerun()  # A dot was clicked: the whole page follows.
     st.caption(

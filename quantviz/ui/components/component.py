@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import streamlit as st
 
 from quantviz.browser.messages import ELEMENTS, MESSAGES, Shape, Unfit, decoded
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import page_shown
 from quantviz.ui.shell.dropped import drop
 from quantviz.ui.shell.server import script_address
@@ -56,13 +57,21 @@ export default function (given) {
 def component(name: str, script: str, *, isolated: bool = True) -> Callable[..., Any]:
     """Return the function that mounts the component `name`; its `script` is a file of `quantviz.browser`.
 
-    Its messages go to the callbacks `on_<message>_change`, one for each message of the script in
-    `quantviz.browser.messages`; one that is not given does nothing. One that is not `isolated` has the page's
-    style.
+    What its messages say goes to the callbacks `on_<message>_change`, one for each message of the script in
+    `quantviz.browser.messages`: a function, or one with a second that says whether a value fits the page. A
+    message without one does nothing; an error in one is shown as a sentence. A component that is not
+    `isolated` has the page's style.
     """
     mount = _registered(name, script_address(script), page_shown(), isolated)
-    heard = {f"on_{message}_change": _nothing for message in MESSAGES.get(script, ())}
-    return lambda **given: mount(**{**heard, **given})
+
+    def show(*, key: str, **given: Any) -> Any:
+        for message in MESSAGES.get(script, ()):
+            take = given.get(f"on_{message}_change")
+            hear = _nothing if take is None else errors.safely(partial(_hear, key, script, message, take))
+            given[f"on_{message}_change"] = hear
+        return mount(key=key, **given)
+
+    return show
 
 
 def last_message(key: str, script: str, message: str, fits: Callable[[Any], bool] | None = None) -> Any:
@@ -115,6 +124,13 @@ def _heard(shape: Shape, said: object, fits: Callable[[Any], bool] | None, what:
             return message
     drop(what, key, said)
     return None
+
+
+def _hear(key: str, script: str, message: str, take: Any) -> None:
+    act, fits = take if isinstance(take, tuple) else (take, None)
+    value = last_message(key, script, message, fits)
+    if value is not None:
+        act(value)
 
 
 def _nothing() -> None:

@@ -114,7 +114,7 @@ class Control:
             (form, words, *filter(None, (self.reasons.get(form),))) for form, words in self.choices.items()
         ]
         data |= {"choices": choices, "help": as_html(self.help)}
-        # Values that are as usual are not sent, see `USUAL` in `controls/bar.js`.
+        # Values that are as usual are not sent, see `USUAL` in `controls_component.js`.
         return {name: value for name, value in data.items() if value}
 
 
@@ -368,12 +368,12 @@ def show_controls(
     if answers:
         data["answers"] = vars(answers)
     component("quantviz_controls", _SCRIPT, isolated=False)(
-        key=key, data=pack(data, {}), on_chosen_change=errors.safely(lambda: _take(key))
+        key=key, data=pack(data, {}), on_chosen_change=_take
     )
 
 
-def _take(key: str) -> None:
-    for number, page, name, form in last_message(key, _SCRIPT, "chosen") or ():
+def _take(chosen: Iterable[tuple[int, str, str, str]]) -> None:
+    for number, page, name, form in chosen:
         take = st.session_state[_TAKES].get((page, name))
         if take is None or number <= taken():
             continue

@@ -3,26 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from quantviz.browser.packing import pack
+from quantviz.figures.marks import Marks
 from quantviz.figures.theme import THEMES
-from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.component import component
 from quantviz.ui.shell.words import language, theme, unbroken
 
-_SCRIPT = "dial_component"
+#: CSS pixels free beside a picture's frame: on its left and right, above and below.
+_EDGES = (8, 8, 8, 8)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plot:
-    """A picture below the knob: its header, and its arrays by their names in it."""
+    """A picture below the knob, made of marks in a frame."""
 
-    header: Mapping[str, Any]
-    arrays: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    caption: str
+    #: Describes the picture.
+    alt: str
+    #: The ends of both axes: left, right, bottom, top.
+    frame: tuple[float, float, float, float]
+    #: From back to front.
+    marks: tuple[Marks, ...]
+    #: The names of its parts, each with its colour.
+    names: tuple[tuple[str, str], ...] = ()
+    #: Whether both axes have one unit.
+    equal: bool = False
+    #: How many times larger its marks and words are.
+    larger: float = 1.0
+    #: CSS pixels.
+    height: float = 150
+    edges: tuple[float, float, float, float] = _EDGES
+    #: The caption at each stop, where it changes.
+    captions: tuple[str, ...] = ()
+
+    def header(self) -> dict[str, Any]:
+        """Return the words, sizes and kinds that `marks.js` reads; places of marks are arrays beside them."""
+        marks = [
+            {
+                "draw": each.draw,
+                "color": each.color,
+                "size": self.larger * each.size if each.draw == "dots" else each.size,
+                "dashed": each.dashed,
+                "hollow": each.hollow,
+                "labels": each.labels,
+                "align": each.align,
+                "nudge": each.nudge,
+                "base": each.base,
+                "count": each.x.shape[-1],
+            }
+            for each in self.marks
+        ]
+        captions = list(map(unbroken, self.captions)) or None
+        height = self.larger * self.height
+        return {**vars(self), "marks": marks, "captions": captions, "height": height}
 
 
 def show_dial(
@@ -57,7 +95,7 @@ def show_dial(
         "words": list(map(unbroken, stops.values())),
         "now": values.index(now),
         "presses": presses,
-        "plots": {str(at): dict(plot.header) for at, plot in enumerate(plots)},
+        "plots": {str(at): plot.header() for at, plot in enumerate(plots)},
         "language": language(),
         "colors": {
             **colours.named("text", "muted", "line", "accent", "font", "lit", "surface"),
@@ -68,14 +106,16 @@ def show_dial(
         },
     }
     arrays = {
-        f"plots.{at}.{name}": numbers.flatten().astype(np.float32)
+        f"plots.{at}.{axis}{layer}": getattr(marks, axis).flatten().astype(np.float32)
         for at, plot in enumerate(plots)
-        for name, numbers in plot.arrays.items()
+        for layer, marks in enumerate(plot.marks)
+        for axis in "xy"
     }
 
-    def let_go() -> None:
-        stop = last_message(key, _SCRIPT, "stop", lambda stop: stop < len(values))
-        if stop is not None and values[stop] != now:
+    def let_go(stop: int) -> None:
+        if values[stop] != now:
             take(values[stop])
 
-    component("quantviz_dial", _SCRIPT)(key=key, data=pack(header, arrays), on_stop_change=let_go)
+    component("quantviz_dial", "dial_component")(
+        key=key, data=pack(header, arrays), on_stop_change=(let_go, lambda stop: stop < len(values))
+    )

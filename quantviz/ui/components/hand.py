@@ -37,7 +37,7 @@ def show_hand(
     ruler: HandRuler,
     *,
     key: str,
-    on_release: Callable[[], None],
+    on_release: Callable[[Mapping[str, Any]], None],
     lesson: LessonRuler | None = None,
     pays: bool = False,
 ) -> None:
@@ -59,7 +59,7 @@ def show_far_hand(
     why: Explanation,
     *,
     key: str,
-    on_release: Callable[[], None],
+    on_release: Callable[[Mapping[str, Any]], None],
     figures: Mapping[str, str],
     tried: Mapping[str, str] | None,
 ) -> None:
@@ -78,12 +78,6 @@ def show_far_hand(
 def asked(key: str) -> Mapping[str, Any] | None:
     """Return the range that a hand has come to on a large tensor in this run: `lo`, `hi` and a `number`."""
     message: Mapping[str, Any] | None = last_message(key, _SCRIPT, "try")
-    return message
-
-
-def released(key: str) -> Mapping[str, Any] | None:
-    """Return the message of a hand that let go in this run: see `moves.moved`."""
-    message: Mapping[str, Any] | None = last_message(key, _SCRIPT, "release")
     return message
 
 

@@ -22,8 +22,8 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import RESULTS
 from quantviz.lab.state import LabState
-from quantviz.ui.components.component import component, last_message
-from quantviz.ui.shell import errors, session
+from quantviz.ui.components.component import component
+from quantviz.ui.shell import session
 from quantviz.ui.shell.address import WENT, go_on, page_shown, turn_to
 from quantviz.ui.shell.classroom import PROMPT, classroom, enter, parameters, withhold
 from quantviz.ui.shell.startup import run_queue
@@ -180,11 +180,10 @@ def _turn(room: Room, stop: int) -> None:
     turn_to(_PAGES[page], {**query, **parameters(), "lang": language(), WENT: "1"})
 
 
-def _follow() -> None:
+def _follow(message: Mapping[str, Any]) -> None:
     """Show the stop that the phone asks for, else that of the class, as the room has it now."""
-    message = last_message(_SCRIPT, _SCRIPT, "follow")
     before: Seen | None = st.session_state.get(_SEEN)
-    if message is None or before is None:
+    if before is None:
         return
     wanted = message["stop"]
     now = _look(wanted, before)
@@ -228,7 +227,7 @@ def _height(stop: Stop) -> int:
 
 def _mount(key: str, data: Mapping[str, Any], height: int | Literal["content"] = "content") -> None:
     mount = component("quantviz_room", _SCRIPT, isolated=False)
-    mount(key=key, data=data, height=height, on_follow_change=errors.safely(_follow))
+    mount(key=key, data=data, height=height, on_follow_change=_follow)
 
 
 def _facts(seen: Seen) -> dict[str, Any]:

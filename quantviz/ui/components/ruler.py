@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quantviz.browser.packing import pack
 from quantviz.live.hand_words import ruler_settings
 from quantviz.ui.components.class_wall import votes_on_ruler
-from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.component import component
 from quantviz.ui.shell.classroom import enlarge_ruler
 from quantviz.ui.shell.words import language, theme
 
@@ -25,12 +25,12 @@ def show_ruler(
     key: str,
     label: str,
     handles: Handles | None = None,
-    on_moved: Callable[[], None] | None = None,
+    on_moved: Callable[[Mapping[str, Any]], None] | None = None,
     larger: float | None = None,
     words: Mapping[str, str] | None = None,
     votes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Show a ruler; in `on_moved`, `moved(key)` returns the handle and place of a drag.
+    """Show a ruler; `on_moved` gets the handle and place of a drag.
 
     `label` is the picture in a sentence, for people who cannot see it. Without `handles` nothing can be
     moved. `larger` is how many times larger it is where a lesson shows it on a projector: all its digits have
@@ -47,11 +47,5 @@ def show_ruler(
     component(_COMPONENT, _SCRIPT)(
         key=key,
         data=pack(*picture.for_script(settings, label, handles, words)),
-        **({"on_moved_change": on_moved} if on_moved else {}),
+        on_moved_change=on_moved,
     )
-
-
-def moved(key: str) -> Mapping[str, Any] | None:
-    """Return the move on the ruler `key` as its script's message has it, in the run that it caused."""
-    message: Mapping[str, Any] | None = last_message(key, _SCRIPT, "moved")
-    return message

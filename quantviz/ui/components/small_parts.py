@@ -11,12 +11,50 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from quantviz.errors import QuantVizError
+from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import enlarge, locked
-from quantviz.ui.shell.words import say
+from quantviz.ui.shell.words import plain, say, say_error, sentences
 
 if TYPE_CHECKING:
     from quantviz.figures.payload import UncheckedFigure
+
+
+def error_beside(field: str) -> QuantVizError | None:
+    """Return the error of the last input in the controls of `field`, or None."""
+    return errors.input_errors().get(field)
+
+
+def show_page_errors(*more: QuantVizError) -> None:
+    """Show some errors and those above the page."""
+    for error in (*more, *errors.page_errors()):
+        st.warning(say_error(error))
+
+
+def show_error_beside(field: str) -> bool:
+    """Show the error of the last input in the controls of `field`; return whether there is one."""
+    error = error_beside(field)
+    if error:
+        st.error(say_error(error))
+    return error is not None
+
+
+def show_refused(refused: Iterable[tuple[str, QuantVizError | None]], label: str, **words: Any) -> None:
+    """Show in one line how many of these names have a problem, which unfolds to the names by their problem.
+
+    `label` is the key of the line, which has the count and `words`.
+    """
+    names: dict[str, list[str]] = {}
+    for name, problem in refused:
+        if problem:
+            names.setdefault(say_error(problem), []).append(name)
+    if not names:
+        return
+    with st.expander(plain(say(label, count=sum(map(len, names.values())), **words)), key=label):
+        for reason, kept_out in names.items():
+            refusal = say("recipes.not_fitting", names=plain(say("recipes.between").join(kept_out)))
+            st.caption(sentences(refusal, reason))
 
 
 def show_button(label: str, key: str, on_click: Callable[..., None], *args: Any, **look: Any) -> None:
@@ -37,17 +75,38 @@ def show_plot(
     *,
     config: Mapping[str, Any] | None = None,
     laid_out: bool = False,
-    **look: Any,
+    take: Callable[[Any], None] | None = None,
+    fits: Callable[[Any], bool] = bool,
+    afresh: bool = False,
 ) -> None:
-    """Show a small plot, described by `alt` for people who cannot see it, with text as large as the page's.
+    """Show a plot beside others, described by `alt`, in letters of the session's size.
 
-    `config` is plotly's, by default that of a plot with nothing to press. A figure that is `laid_out` has the
-    size of its text already.
+    Args:
+        figure: The plot.
+        key: Its place on the page.
+        alt: Describes it.
+        config: Plotly's settings, by default those of a small plot.
+        laid_out: Whether its letters have their size already.
+        take: Gets the data of the mark that is clicked.
+        fits: Tells whether data of a mark is of this page: what a browser says is checked.
+        afresh: Whether the plot starts afresh after a click, or a second one would take it back.
     """
     from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
 
     figure = figure if laid_out else figure.enlarged(enlarge())
-    st.plotly_chart(figure, key=key, theme=None, config=dict(config or SMALL_PLOT_CONFIG), alt=alt, **look)
+    clicks = f"{key}_clicks"
+    chart = f"{key}_{st.session_state.get(clicks, 0)}" if afresh else key
+
+    def clicked() -> None:
+        mark = clicked_mark(chart, fits)
+        if take and mark is not None:
+            st.session_state[clicks] = st.session_state.get(clicks, 0) + 1
+            take(mark)
+
+    look: dict[str, Any] = {}
+    if take:
+        look = {"on_select": errors.safely(clicked), "selection_mode": "points"}
+    st.plotly_chart(figure, key=chart, theme=None, config=dict(config or SMALL_PLOT_CONFIG), alt=alt, **look)
 
 
 def table_html(heads: Iterable[str], rows: Iterable[str]) -> str:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.code_bits import as_html
-from quantviz.ui.components.component import clicked_mark, last_message
-from quantviz.ui.components.ruler import moved, show_ruler
+from quantviz.ui.components.component import last_message
+from quantviz.ui.components.ruler import show_ruler
 from quantviz.ui.components.small_parts import show_plot
 from quantviz.ui.formats.codes import format_name, value_words
 from quantviz.ui.formats.state import OWNER, FormatsState, can_be_one, unit_of
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import enlarge, noted
 from quantviz.ui.shell.words import language, number, say, theme
 
@@ -22,16 +22,7 @@ if TYPE_CHECKING:
     from quantviz.quantization.format_facts import RoundedNumber
 
 
-_CLICKS = "formats_clicks"
 _RULER = "formats_ruler"
-
-
-def _mark_clicked(key: str) -> None:
-    """Take the clicked value. The chart starts afresh, or a second click would take it back."""
-    value = clicked_mark(key, lambda value: isinstance(value, float))
-    if value is not None:
-        OWNER.change(x=value, code=None)
-        st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
 
 
 def colour_swatch(row: int) -> str:
@@ -58,15 +49,15 @@ def show_line(state: FormatsState) -> None:
         for fmt, unit in units
         if unit != 1
     )
-    key = f"formats_line_{st.session_state.get(_CLICKS, 0)}"
     with st.container(key="formats_line", gap=None):
         show_plot(
             formats_figure(data, language=language(), theme=theme(), enlarge=larger),
-            key,
+            "formats_line",
             say("formats.page.line_alt", words=" ".join(words).replace("**", "")),
             laid_out=True,
-            on_select=errors.safely(lambda: _mark_clicked(key)),
-            selection_mode="points",
+            take=lambda value: OWNER.change(x=value, code=None),
+            fits=lambda value: isinstance(value, float),
+            afresh=True,
         )
         st.html(f'<p class="qv-small">{" ".join(as_html(each) for each in words)}</p>')
 
@@ -170,12 +161,11 @@ def show_format_ruler(state: FormatsState, fmt: NumberFormat, landing: RoundedNu
             key=_RULER,
             label=landing_words(fmt, landing, state.ties).replace("**", ""),
             handles=Handles(value=True),
-            on_moved=errors.safely(_take_number),
+            on_moved=_take_number,
             words={"value": say("formats.page.ruler_value")},
         )
 
 
-def _take_number() -> None:
-    message = moved(_RULER)
-    if message and message["kind"] == "value":
+def _take_number(message: Mapping[str, Any]) -> None:
+    if message["kind"] == "value":
         OWNER.change(x=message["value"], code=None)

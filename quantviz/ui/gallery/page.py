@@ -2,26 +2,304 @@
 
 from __future__ import annotations
 
+import html
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from quantviz.browser.packing import pack
+from quantviz.figures.numbers import WRITING
+from quantviz.figures.theme import THEMES
+from quantviz.live.cells import color_scale
 from quantviz.ui.components.clipboard import show_copy_link
+from quantviz.ui.components.component import component
 from quantviz.ui.components.controls import Control, show_controls, undo_controls
 from quantviz.ui.components.page_header import show_header, write_title
-from quantviz.ui.components.refusals import error_beside, show_error_beside, show_page_errors
-from quantviz.ui.components.small_parts import show_button
-from quantviz.ui.gallery.board import SIGNS, show_board
-from quantviz.ui.gallery.both_ways import BugComparison, run_both_ways
-from quantviz.ui.gallery.program import given_words, place_words, show_program
+from quantviz.ui.components.small_parts import (
+    error_beside,
+    show_button,
+    show_error_beside,
+    show_page_errors,
+    table_html,
+)
+from quantviz.ui.gallery.both_ways import BugComparison, as_matrix, farthest, run_both_ways
 from quantviz.ui.gallery.state import DRAG, OWNER, GalleryState, bug_of, case_of, own_seed
+from quantviz.ui.shell.classroom import classroom, enlarge
 from quantviz.ui.shell.imports import warm_up
+from quantviz.ui.shell.shared_cache import shared_fact
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import plain, say
+from quantviz.ui.shell.words import language, number, plain, say
 
 if TYPE_CHECKING:
-    from quantviz.teaching.gallery import Bug, ProgramLine
+    import torch
+
+    from quantviz.figures.panels_data import PanelsData
+    from quantviz.figures.printing import Style
+    from quantviz.teaching.bug_handles import HandleFrame
+    from quantviz.teaching.gallery import Bug, ProgramLine, ProgramResult
+
+
+def show_program(shown: BugComparison) -> None:
+    """Show all lines of both programs, with the result of each at the cell."""
+    st.markdown(
+        f"## {plain(say('bugs.page.program', place=place_words(shown)))}\n\n"
+        f"{plain(say('bugs.page.program_help'))}"
+    )
+    heads = ("", say("bugs.page.line"), say("bugs.page.given_correct"), say("bugs.page.given_broken"))
+    rows = []
+    for at, (good, bad) in enumerate(zip(shown.correct.lines, shown.broken.lines, strict=True)):
+        codes = f"<code>{html.escape(good.code)}</code>"
+        if good is not bad:
+            codes = f'<b class="qv-correct">✓</b> {codes}<br>'
+            codes += f'<b class="qv-broken">✗</b> <code>{html.escape(bad.code)}</code>'
+        gives = [given_words(outcome, at, shown.place) for outcome in (shown.correct, shown.broken)]
+        other = ' class="qv-broken"' if gives[0] != gives[1] else ""
+        rows.append(
+            f"<tr><td>{at + 1}</td><td>{codes}</td><td>{html.escape(gives[0])}</td>"
+            f"<td{other}>{html.escape(gives[1])}</td></tr>"
+        )
+    st.html(f'<div class="qv-steps qv-program">{table_html(heads, rows)}</div>')
+
+
+def place_words(shown: BugComparison) -> str:
+    return ", ".join(map(str, shown.place))
+
+
+def given_words(outcome: ProgramResult, at: int, place: tuple[int, ...]) -> str:
+    """Return the result of a line in words, at the cell where it is a tensor."""
+    return "; ".join(
+        f"{name} = {_at_cell(value, outcome.x, place)}" for name, value in outcome.steps[at].items()
+    )
+
+
+def _at_cell(value: Any, x: torch.Tensor, place: tuple[int, ...]) -> str:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return _said(value.expand(x.shape)[place].item())
+    return _said(value) if isinstance(value, int | float) else str(value)
+
+
+def mse_words(value: float) -> str:
+    # Two of them are compared: 186,443 against 1.573 is seen at once, 1.864e5 is not.
+    return f"{value:,.0f}" if 1e4 <= value < 1e7 else _said(float(f"{value:.4g}"))
+
+
+def _said(value: float) -> str:
+    return "NaN" if value != value else number(value, 5)
+
+
+#: The rows, as they are called in the page.
+ROWS = ("correct", "broken")
+SIGNS: Mapping[str, str] = MappingProxyType({"correct": "✓", "broken": "✗"})
+_BOARD = "gallery_board"
+_SCRIPT = "gallery_component"
+_DIGITS = 4
+#: Keys of the panels' titles that have another name.
+_TITLES: Mapping[str, str] = MappingProxyType({"error": "error_signed", "q": "q_plain"})
+#: Of a teaching tensor's values.
+_DECIMALS = 2
+
+
+def row_name(row: str) -> str:
+    return say(f"bugs.page.row_{row}")
+
+
+def show_board(shown: BugComparison, *, telling: bool = True) -> None:
+    """Show the two rows, and the handle where the bug is dragged into view.
+
+    A puzzle that is not solved shows the broken row alone, without the correct one (`telling` is False).
+    """
+    rows = ROWS if telling else ROWS[1:]
+    # A class opens the same bugs, and the message with all places of a handle takes longer than the rest.
+    key = ("gallery board", shown.key, rows, language(), classroom().projector, enlarge())
+    down, across = as_matrix(shown.correct.x).shape
+    component("quantviz_gallery", _SCRIPT)(
+        key=_BOARD,
+        data=shared_fact(key, lambda: _packed(shown, rows)),
+        on_at_change=(
+            lambda at: OWNER.change(at=shown.frames[at].value),
+            lambda at: at < len(shown.frames),
+        ),
+        on_cell_change=(
+            lambda cell: OWNER.change(cell=(cell["row"], cell["col"])),
+            lambda cell: cell["row"] < down and cell["col"] < across,
+        ),
+    )
+
+
+# ---- data for the browser -------------------------------------------------------------------------
+
+
+def _packed(shown: BugComparison, rows: Sequence[str]) -> bytes:
+    outcomes = [[getattr(frame, row) for frame in shown.frames] for row in rows]
+    every = _all_frames(shown, [outcome for each in outcomes for outcome in each])
+    # A page may turn dark before the server hears of it: the browser has the colours of both.
+    suffix = "_projected" if classroom().projector else ""
+    both = [THEMES[f"{brightness}{suffix}"] for brightness in ("light", "dark")]
+    named = [
+        {
+            **colours.named("text", "muted", "line", "surface", "mark", "lit"),
+            "halo": colours.mark_halo,
+            "handle": colours.accent,
+        }
+        for colours in both
+    ]
+    alone = len(rows) == 1
+    names = ("x", "q", "x_hat", "error")
+    arrays = {"x": _stacked([frame.correct.x for frame in shown.frames])}
+    handle = _handle(shown) if len(shown.frames) > 1 else None
+    legend = "bugs.page.colours_drag" if handle else "bugs.page.colours"
+    header = {
+        "shape": as_matrix(shown.correct.x).shape,
+        "cell": shown.cell,
+        "at": shown.at,
+        # The script starts afresh where this differs. A puzzle's key does not contain its bug.
+        "board": [
+            zlib.crc32(arrays["x"].tobytes()),
+            *(() if alone else (shown.bug.id, shown.case.id)),
+            language(),
+        ],
+        "handle": handle,
+        "rows": [
+            {
+                "name": row,
+                "title": "" if alone else f"{SIGNS[row]} {row_name(row)}",
+                "told": [] if alone else [_told_of_row(row, frame, shown) for frame in shown.frames],
+            }
+            for row in rows
+        ],
+        "titles": {name: say(f"panels.title.{_TITLES.get(name, name)}") for name in names},
+        "scales": {name: [color_scale(name, every, colours) for colours in both] for name in names},
+        "styles": {name: [asdict(style) for style in _styles(shown, every, name)] for name in names},
+        "legend": "" if alone else say(legend),
+        "writing": asdict(WRITING),
+        "enlarge": enlarge(),
+        "colors": {name: f"light-dark({light}, {named[1][name]})" for name, light in named[0].items()},
+    }
+    for i, each in enumerate(outcomes):
+        arrays[f"rows.{i}.q"] = _stacked([outcome.q for outcome in each])
+        arrays[f"rows.{i}.x_hat"] = _stacked([outcome.x_hat for outcome in each])
+    if not alone:
+        arrays["lit"] = _stacked([frame.hit for frame in shown.frames]).astype("u1")
+    return pack(header, arrays)
+
+
+def _stacked(tensors: Sequence[torch.Tensor]) -> Any:
+    import torch
+
+    return torch.stack(tuple(tensors)).numpy().ravel()
+
+
+def _all_frames(shown: BugComparison, outcomes: Sequence[ProgramResult]) -> PanelsData:
+    """Return both rows at every value, one below the other: colours and decimals are the same for all."""
+    import torch
+
+    from quantviz.figures.panels_data import panels_data
+
+    x, q, x_hat = (
+        torch.cat([as_matrix(getattr(outcome, name)) for outcome in outcomes]) for name in ("x", "q", "x_hat")
+    )
+    return panels_data(x, q, x_hat, code_range=_code_range(shown))
+
+
+def _styles(shown: BugComparison, every: PanelsData, name: str) -> list[Style]:
+    """Return the possible number styles of a column, the one with most decimals first.
+
+    Along a handle it is as teaching tensors are, with one decimal more for errors, however many decimals the
+    values on the way have.
+    """
+    from quantviz.figures.printing import Style
+
+    if len(shown.frames) == 1 or name == "q":
+        return list(every.styles(name))
+    plain = [Style(decimals) for decimals in range(_DECIMALS + (name == "error"), -1, -1)]
+    return [*plain, *(Style(style.decimals, zero=False) for style in plain)]
+
+
+def _code_range(shown: BugComparison) -> tuple[float, float]:
+    """Return all codes that the two programs' dtypes have; of int4 held in int8 only those of int4."""
+    import torch
+
+    if shown.bug.bits < 8:
+        half = float(1 << (shown.bug.bits - 1))
+        return -half, half - 1
+    dtypes = [
+        torch.int8 if outcome.q.is_floating_point() else outcome.q.dtype
+        for outcome in (shown.correct, shown.broken)
+    ]
+    return float(min(torch.iinfo(dtype).min for dtype in dtypes)), float(
+        max(torch.iinfo(dtype).max for dtype in dtypes)
+    )
+
+
+# ---- words ------------------------------------------------------------------------------------------
+
+
+def _told_of_row(row: str, frame: HandleFrame, shown: BugComparison) -> list[str]:
+    """Return a row's line number, line, result at the cell, and error after the program."""
+    outcome = getattr(frame, row)
+    line = frame.bug.fixed if row == "correct" else frame.bug.broken
+    at = outcome.lines.index(line)
+    ends = [say("bugs.page.mse", mse=mse_words(_mse(outcome)))]
+    if row == "broken":
+        words = "bugs.page.hit" if len(shown.frames) > 1 else "bugs.page.differ"
+        count = int(frame.hit.sum())
+        ends.append(say(words, count=count, all=frame.hit.numel()) if count else say(f"{words}_none"))
+    return [
+        say("bugs.page.line_number", line=at + 1),
+        line.code,
+        given_words(outcome, at, shown.place),
+        " · ".join(ends),
+    ]
+
+
+def _mse(outcome: ProgramResult) -> float:
+    """Return the mean squared error. Errors as small as float32's own rounding are 0, as in the cells."""
+    from quantviz.figures.panels_data import ROUNDING
+
+    error = (outcome.x_hat - outcome.x).double()
+    rounding = error.abs() <= ROUNDING * outcome.x.double().abs()
+    return error.masked_fill(rounding, 0.0).square().mean().item()
+
+
+def _handle(shown: BugComparison) -> dict[str, Any]:
+    from quantviz.teaching.bug_handles import HANDLES
+
+    bug = shown.bug.id
+    return {
+        "name": say(f"bugs.{bug}.drag.name"),
+        "ask": say(f"bugs.{bug}.drag.ask"),
+        "values": [number(HANDLES[bug].shown(frame.value), _DIGITS) for frame in shown.frames],
+        "shows": [int(frame.shows) for frame in shown.frames],
+        "said": [_said_of(frame, shown) for frame in shown.frames],
+    }
+
+
+def _said_of(frame: HandleFrame, shown: BugComparison) -> str:
+    """Say why the bug shows at a value of its handle, or why it does not."""
+    from quantviz.teaching.bug_handles import HANDLES
+
+    row, col = shown.cell if bool(as_matrix(frame.hit)[shown.cell]) else farthest(frame)
+    place = (row, col) if frame.correct.x.dim() > 1 else (col,)
+    facts = {
+        "value": frame.value,
+        "shift": HANDLES[shown.bug.id].shown(frame.value),
+        "x": frame.correct.x[place].item(),
+        "q": frame.broken.q[place].item(),
+        "correct": frame.correct.x_hat[place].item(),
+        "broken": frame.broken.x_hat[place].item(),
+        **HANDLES[shown.bug.id].facts(frame.correct, frame.broken, place),
+    }
+    return say(
+        f"bugs.{shown.bug.id}.drag.{'shows' if frame.shows else 'hides'}",
+        place=", ".join(map(str, place)),
+        **{name: number(value, _DIGITS) for name, value in facts.items()},
+    )
 
 
 _SEED = "bugs_seed"

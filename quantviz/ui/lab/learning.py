@@ -6,69 +6,19 @@ here, so no control waits for them.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlencode
 
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.words import language, say
 
-_ONE_SCALE = ("per_tensor", "per_channel", "per_group", "block")
-_RANGE = ("range", "calibration", "clipping")
-
-#: The glossary's terms for each control, by its key or the beginning of its key, to the "_" or its end.
-TERMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        # The sidebar's tensor.
-        **dict.fromkeys(
-            ("kind", "scenario", "course", "distribution", "random", "typed", "upload", "seen_as", "view"),
-            ("tensor",),
-        ),
-        # The scheme.
-        "recipe": ("quantization",),
-        "format": ("format",),
-        "bits": ("bit",),
-        "mode": ("symmetric", "asymmetric"),
-        **dict.fromkeys(("granularity",), _ONE_SCALE),
-        **dict.fromkeys(("group", "flat"), ("per_group",)),
-        "block": ("block",),
-        # Whose arithmetic, and its rules.
-        "convention": ("convention",),
-        "rule": ("convention",),
-        "rule_ties": ("tie",),
-        **dict.fromkeys(("rule_scale", "rule_block_scale", "range_scale"), ("scale",)),
-        **dict.fromkeys(
-            ("rule_zero_point", "rule_zero_domain", "rule_unsigned_zero", "range_zero_point"), ("zero_point",)
-        ),
-        "rule_zero_in_range": ("range", "zero_point"),
-        "rule_overflow": ("clipping",),
-        **dict.fromkeys(("rule_narrow_range", "rule_narrow_symmetric"), ("symmetric",)),
-        **dict.fromkeys(("rule_scale_bits", "rule_zero_bits", "rule_code_bits"), ("effective_bits",)),
-        # The range.
-        **dict.fromkeys(("calibration", "range"), _RANGE),
-        "range_p": ("percentile",),
-        # The controls of *More*.
-        "value_scale": ("outlier",),
-        "error": ("error", "step"),
-        # The stage's tabs, and the selected cell.
-        "stage_tab": ("cell",),
-        "stage_tab_cell": ("cell", "error"),
-        "stage_tab_range": ("range", "clipping", "sqnr"),
-        "stage_tab_blame": ("error", "outlier", "sqnr"),
-        "stage_tab_compare": ("convention", "sqnr"),
-        "cell": ("cell",),
-        # The numbers.
-        "number_mse": ("mse",),
-        "number_sqnr": ("sqnr",),
-        "number_zeroed": ("rounding",),
-        "number_clipped": ("clipping",),
-        "number_bits": ("effective_bits",),
-    }
-)
-#: Terms for the selected cell's cause: the sentence's own word.
-CAUSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"rounded": ("rounding",), "zeroed": ("rounding", "step"), "clipped": ("clipping",)}
-)
+_READ = tomllib.loads(Path(__file__).with_name("terms.toml").read_text(encoding="utf-8"))
+#: The glossary's terms for each control, and for the selected cell's cause.
+TERMS: Mapping[str, list[str]] = MappingProxyType(_READ["terms"])
+CAUSES: Mapping[str, list[str]] = MappingProxyType(_READ["causes"])
 
 
 def terms_of(control: str) -> tuple[str, ...]:
@@ -79,7 +29,7 @@ def terms_of(control: str) -> tuple[str, ...]:
     """
     parts = control.split("_")
     names = ("_".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((TERMS[name] for name in names if name in TERMS), ())
+    return next((tuple(TERMS[name]) for name in names if name in TERMS), ())
 
 
 def learn_address(term: str) -> str:

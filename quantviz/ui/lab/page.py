@@ -8,29 +8,34 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.classroom import GROUPS
+from quantviz.evaluation.tables import metrics_csv
+from quantviz.export.files import scope_of
+from quantviz.lab.classroom import GROUPS, HIDEABLE
+from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
+from quantviz.live.hand_words import Looks
 from quantviz.schemes.arithmetic_changes import TensorTraits
+from quantviz.tensors.views import MOST_PART
 from quantviz.ui.components.classroom_signs import show_prompt
-from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.components.small_parts import show_button
-from quantviz.ui.components.tensor_cache import notes_of, stored_of, study_of
+from quantviz.ui.components.clipboard import copy_button, picture_button, show_copy_link
+from quantviz.ui.components.phone_tables import number_column, numbers_written
+from quantviz.ui.components.small_parts import show_button, show_page_errors, show_plot, show_python
+from quantviz.ui.components.tensor_cache import kept, notes_of, stored_of, study_of
 from quantviz.ui.lab.bars.answers import show_answers
 from quantviz.ui.lab.bars.scheme_bar import show_scheme
-from quantviz.ui.lab.bars.sharing import show_share
 from quantviz.ui.lab.bars.title_line import show_title, tensor_name
 from quantviz.ui.lab.learning import learn, terms_of
-from quantviz.ui.lab.numbers import below_the_fold
 from quantviz.ui.lab.numbers.tiles import show_numbers, tiles
-from quantviz.ui.lab.picture.navigation import show_worst
+from quantviz.ui.lab.picture.navigation import block_words, show_worst
 from quantviz.ui.lab.picture.tensor_panels import (
     PANELS_KEY,
     error_end,
@@ -46,14 +51,243 @@ from quantviz.ui.lab.stage import Stage, comparing, fill_stage, has_hand, lit_in
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.address import keep_place
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
-from quantviz.ui.shell.classroom import classroom, embedded, visible
+from quantviz.ui.shell.classroom import classroom, embedded, is_open, visible
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.long_work import prepare
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import say, say_error
+from quantviz.ui.shell.words import language, number, say, say_error, shape_text, theme
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
+    from quantviz.evaluation.histogram_bins import HistogramData
+    from quantviz.figures.panels_data import PanelsData
+    from quantviz.quantization.result import QuantResult
+
+#: Blocks up to which the scales are listed without asking.
+_FEW_BLOCKS = 16
+#: Blocks that are listed at most.
+_MOST_LISTED = 10_000
+
+
+# ---- histograms, scales -------------------------------------------------------------------------
+
+
+def show_histograms(study: Study, state: LabState) -> None:
+    """Show x over the grid, and the error in steps, once opened: two more charts make a change of the scheme
+    take a third longer in the browser, and a large tensor takes one more pass for them.
+    """
+    opened = st.expander(say("below.histograms"), expanded=False, key="histograms", on_change="rerun")
+    if not opened.open:
+        return
+    with opened:
+        _show_histograms(study, state)
+
+
+def _show_histograms(study: Study, state: LabState) -> None:
+    from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_figure
+
+    seen = "" if scope_of(state) == "tensor" else state.view.index_of(study.shape)
+    data = kept(state.source, f"histograms {state.scheme} {seen}", lambda: _histograms(study, state))
+    log_counts = bool(st.session_state.get("log_counts"))
+    for which, column in zip(("values", "errors"), st.columns(2, gap="medium"), strict=True):
+        with column:
+            figure = histogram_figure(data, which, language=language(), theme=theme(), log_counts=log_counts)
+            show_plot(figure, f"histogram_{which}", say(f"below.histogram_{which}"), config=HISTOGRAM_CONFIG)
+    st.toggle(say("below.log_counts"), key="log_counts")
+
+
+def _histograms(study: Study, state: LabState) -> HistogramData:
+    """Show the histograms of the cells that the tiles count."""
+    import torch
+
+    from quantviz.figures.histograms import histogram_data
+
+    index = state.view.index_of(study.shape)
+    if scope_of(state) == "tensor":
+        return study.survey.histograms if study.result is None else histogram_data(study.result)
+    if study.result is None:
+        return histogram_data(study.part(index))
+    mask = torch.zeros(study.shape, dtype=torch.bool)
+    mask[index] = True
+    return histogram_data(study.result, mask)
+
+
+def show_scales(study: Study, state: LabState) -> None:
+    """Scale and zero point of each block."""
+    count = study.layout.block_count
+    opened = st.expander(
+        say("below.scales", count=count), expanded=1 < count <= _FEW_BLOCKS, key="scales", on_change="rerun"
+    )
+    if not opened.open:
+        return
+    with opened:
+        columns = {name: values[:_MOST_LISTED] for name, values in study.scales(_MOST_LISTED).items()}
+        # The place in the tensor is clearer than that in the grid of blocks, an axis each.
+        axes = range(len(study.layout.grid_shape))
+        grid = zip(*(columns.pop(f"axis_{axis}") for axis in axes), strict=True)
+        places = [block_words(study.layout, study.shape, state.view, block) for block in grid]
+        table = {"block": columns.pop("block"), "place": places, **columns}
+        forms = dict.fromkeys(("block", *columns), "%.6g")
+        st.dataframe(
+            numbers_written(table, forms),
+            key="scales_table",
+            hide_index=True,
+            row_height=29,
+            column_config={
+                "place": st.column_config.TextColumn(say("places.columns.index")),
+                **{
+                    name: number_column(say(f"export.column.{name}"), form, len(places))
+                    for name, form in forms.items()
+                },
+            },
+            alt=say("below.scales_alt"),
+        )
+        if count > _MOST_LISTED:
+            key = "below.scales_cut" if study.result else "below.scales_cut_large"
+            st.caption(say(key, listed=_MOST_LISTED, count=count))
+
+
+# ---- metrics ----------------------------------------------------------------------------------------
+
+
+def show_metrics(study: Study, state: LabState) -> None:
+    """Show every metric with its meaning, once opened: some take a pass over a large tensor."""
+    if not all(map(visible, TILE_PARTS)):  # a class guesses the hidden numbers
+        return
+    opened = st.expander(say("metrics.title"), key="metrics", on_change="rerun")
+    if not opened.open:
+        return
+    with opened:
+        from quantviz.evaluation.metric_formulas import METRICS
+        from quantviz.export.files import file_name
+
+        found = study.metrics
+        rows = [
+            (say(f"metrics.{name}.name"), found[name], each.unit, say(f"metrics.{name}.help"))
+            for name, each in METRICS.items()
+        ]
+        st.dataframe(
+            {
+                "metric": [name for name, _, _, _ in rows],
+                "value": [number(100 * value if unit == "share" else value, 6) for _, value, unit, _ in rows],
+                "unit": [say(f"metrics.units.{unit or 'none'}") for _, _, unit, _ in rows],
+                "meaning": [meaning for _, _, _, meaning in rows],
+            },
+            key="metrics_table",
+            hide_index=True,
+            row_height=29,
+            height="content",
+            column_config={
+                name: st.column_config.TextColumn(
+                    say(f"metrics.{name}"), alignment="right" if name == "value" else "left"
+                )
+                for name in ("metric", "value", "unit", "meaning")
+            },
+            alt=say("metrics.alt"),
+        )
+        st.download_button(
+            say("metrics.csv"),
+            lambda: metrics_csv(found),
+            file_name(state.source, state.scheme, "metrics.csv"),
+            key="download_metrics",
+            on_click="ignore",
+        )
+
+
+#: Cells up to which there is a .csv: a line each, held in memory while it is made.
+_MOST_CSV = 2**20
+
+
+def show_share(study: Study, state: LabState, chart: str, whole: Callable[[], PanelsData]) -> None:
+    """Show downloads and links that a teacher has not hidden; pictures are of `chart` or `whole`."""
+    if visible("actions"):
+        show_copy_link("lab.link")
+    if not visible("below"):
+        return
+    with st.container(key="share_pictures", horizontal=True, gap="small"):
+        _pictures(state, study, chart, whole)
+    with st.container(key="share_data", horizontal=True, gap="small"):
+        _data(study, state)
+    from quantviz.export.files import python_lines
+
+    lines = python_lines(state, language=language())
+    copy_button("copy_python", say("below.copy_python"), say("lab.copied"), text=lines)
+    show_python(say("below.python"), "python", lambda: lines)
+
+
+def _data(study: Study, state: LabState) -> None:
+    from quantviz.analysis.study import Study
+    from quantviz.evaluation.tables import PartPosition, as_csv, as_npz
+    from quantviz.export.files import file_name, notebook_text
+    from quantviz.live.standalone import LivePage
+
+    # Of a large tensor it is the part in view that leaves.
+    index = state.view.index_of(study.shape)
+    result = study.result
+    rows, cols = state.view.size(study.shape)
+    count = rows * cols if result is None else result.x.numel()
+
+    def exported() -> QuantResult:
+        return study.part(index) if result is None else result
+
+    # Made on request, so that nobody waits for an unwanted file.
+    within = PartPosition(index, study.shape) if result is None else None
+    for ending, write, most in (
+        ("npz", partial(as_npz, within=within), MOST_PART),
+        ("csv", partial(as_csv, within=within), _MOST_CSV),
+    ):
+        too_many = count > most
+        about = say("below.of_the_slice") if result is None else None
+        if too_many:
+            about = say("below.too_many", most=most)
+        st.download_button(
+            say(f"below.{ending}"),
+            lambda write=write: write(exported()),  # type: ignore[misc]
+            file_name(state.source, state.scheme, ending),
+            key=f"download_{ending}",
+            on_click="ignore",
+            disabled=too_many,
+            help=about,
+        )
+    title = f"{state.source.title(language())} · {shape_text(study.shape)}"
+    # They show everything: also what a teacher has hidden.
+    if all(map(visible, HIDEABLE)) and result is not None:
+        st.download_button(
+            say("below.notebook"),
+            notebook_text(state, title, language=language()),
+            file_name(state.source, state.scheme, "ipynb"),
+            key="download_ipynb",
+            on_click="ignore",
+        )
+    if is_open():
+        # The page is made when it is asked for, when the session's own cache is not at hand.
+        own = study if study.result is None or study.of_file else Study.of_result(study.result)
+        page = LivePage(own, title, state.cell, Looks(language(), theme()))
+        st.download_button(
+            say("below.page"),
+            page.html,
+            file_name(state.source, state.scheme, "html"),
+            key="download_html",
+            on_click="ignore",
+            disabled=page.problem is not None,
+            help=say("below.page_help") if page.problem is None else say_error(page.problem),
+        )
+
+
+def _pictures(state: LabState, study: Study, chart: str, whole: Callable[[], PanelsData]) -> None:
+    """Show the panels as files that need no browser."""
+    figure = None
+    windowed = state.view.size(study.shape) != state.view.matrix(study.shape)
+    if windowed and st.session_state.get("picture_whole", False):
+        from quantviz.figures.arrangement import PanelsStyle
+        from quantviz.figures.panels import panels_figure
+
+        # As the page has it side by side, on a phone too.
+        figure = panels_figure(whole(), PanelsStyle(language(), theme())).to_json()  # type: ignore[no-untyped-call]
+    for ending in ("png", "svg"):
+        picture_button(f"picture_{ending}", say(f"below.picture_{ending}"), chart, ending, figure)
+    if windowed:
+        st.toggle(say("below.picture_whole"), key="picture_whole", help=say("below.picture_whole_help"))
 
 
 #: The controls whose links are in their help, and those of *More*.
@@ -185,9 +419,9 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
         show_answers(study, state)
     if visible("below"):
         show_worst(study, state)
-        below_the_fold.show_histograms(study, state)
-        below_the_fold.show_scales(study, state)
-        below_the_fold.show_metrics(study, state)
+        show_histograms(study, state)
+        show_scales(study, state)
+        show_metrics(study, state)
         st.caption(say("lab.purpose"))
         if state.large:
             st.caption(say(f"lab.paths.{_way(study)}", count=study.x.count))

@@ -1,10 +1,12 @@
-"""The page of attention: its finding and schemes, one product of a head, the KL divergence, ways to round."""
+"""The page of attention: its finding and schemes, one product of a head, one cell, and ways to round."""
 
 from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,36 +15,228 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.attention_state import (
+    BASES,
+    BUILT_IN,
+    DROPPED,
+    KEYS,
+    KIVI,
+    LAYOUTS,
+    MASKS,
+    OTHERS,
+    POSITIONS,
     PRODUCTS,
     SHOWN,
     TABS,
     AttentionState,
 )
+from quantviz.lab.layer_state import AS_IT_IS
 from quantviz.live.layer_payload import Multiplication
+from quantviz.ui.components.cell import steps_html
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.controls import Control, choose_among, show_controls, show_undo
+from quantviz.ui.components.controls import Control, choose_among, number_control, show_controls, show_undo
 from quantviz.ui.components.page_header import show_header
-from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.components.small_parts import show_button, table_html
-from quantviz.ui.layers.attention_cell import show_cell
-from quantviz.ui.layers.attention_choices import show_choices
+from quantviz.ui.components.small_parts import show_button, show_page_errors, table_html
+from quantviz.ui.lab.dropped_files import HEADS, dropped_kind
 from quantviz.ui.layers.attention_state import (
     CHANNEL_KEYS,
     OWNER,
     OpenedHeads,
+    mask_of,
     name_of_heads,
     opened_heads,
     seen_attention,
     ways_found,
 )
 from quantviz.ui.layers.picture import show_multiplication
-from quantviz.ui.layers.words import number_html, percent
+from quantviz.ui.layers.words import number_html, percent, scheme_name
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import say, say_error, sentences, unbroken
+from quantviz.ui.shell.words import number, say, say_error, sentences, share, unbroken
 
 if TYPE_CHECKING:
-    from quantviz.models.attention_view import AttentionView
+    from quantviz.models.attention_view import AttentionCell, AttentionView
+
+_MOST_RESIDUAL = 999_999
+_MOST_BASE = 1e9
+
+
+def show_choices(state: AttentionState, opened: OpenedHeads | None) -> None:
+    """Show what is attended to, and how each part is rounded."""
+    dropped = (DROPPED,) if dropped_kind() == HEADS else ()
+    names = {name: name_of_heads(name, state.layer) for name in (*BUILT_IN, *dropped, state.heads)}
+    bases = {name: say(f"attention.basis.{name}") for name in BASES}
+    controls = [
+        _list("heads", names),
+        _list("keys", _schemes(state.keys, KEYS)),
+        _list("basis", bases),
+        _list("values", _schemes(state.values, (*OTHERS, "int4_per_column"))),
+    ]
+    if opened is not None and len(opened.names) > 1:
+        each = {name: name for name in opened.names}
+        controls.insert(1, _list("name", each, state.name or opened.name))
+    show_controls("layers_schemes", OWNER, *controls, look="qv-inside")
+    with st.popover(say("layers.more"), key="attention_more"):
+        _show_more(state, opened)
+
+
+def _show_more(state: AttentionState, opened: OpenedHeads | None) -> None:
+    masks = [name for name in MASKS if name != "own" or (opened and opened.heads.mask is not None)]
+    mask = mask_of(state, opened.heads) if opened else state.mask
+    controls = [
+        *(_list(name, _schemes(getattr(state, name), OTHERS)) for name in ("scores", "queries", "weights")),
+        _list("mask", {name: say(f"attention.mask.{name}") for name in masks}, mask),
+        _list("positions", {name: say(f"attention.positions.{name}") for name in POSITIONS}),
+    ]
+    numbers = [
+        number_control(
+            "residual",
+            say("attention.choice.residual"),
+            state.residual,
+            lambda tokens: OWNER.change(residual=tokens),
+            lowest=0,
+            highest=_MOST_RESIDUAL,
+            help=say("attention.choice.residual_help"),
+        ),
+    ]
+    if state.positions != "none":
+        numbers.append(
+            number_control(
+                "rotary",
+                say("attention.choice.rotary"),
+                state.rotary,
+                lambda base: OWNER.change(rotary=base),
+                whole=False,
+                lowest=1.0,
+                highest=_MOST_BASE,
+            )
+        )
+        layouts = {name: say(f"attention.layout.{name}") for name in LAYOUTS}
+        controls.append(_list("layout", layouts))
+    heads = 1 if opened is None else max(1, opened.heads.q[..., 0, 0].numel())
+    if heads > 1:
+        controls.insert(0, _list("head", {str(head): str(head) for head in range(heads)}))
+    show_controls("attention_more_choices", OWNER, *controls, look="qv-inside")
+    show_controls("attention_more_numbers", OWNER, *numbers, look="qv-beside")
+
+
+def _list(field: str, choices: Mapping[str, str], value: str | None = None) -> Control:
+    return Control(
+        field,
+        "list",
+        say(f"attention.choice.{field}"),
+        say(f"attention.choice.{field}_help"),
+        OWNER.state.form_of(field) if value is None else value,
+        choices,
+    )
+
+
+def _schemes(present: str, offered: tuple[str, ...]) -> dict[str, str]:
+    """Return the names of the schemes that are offered, and of the present one, which a link may have."""
+    return {
+        form: say("attention.kivi") if form == KIVI else scheme_name(form, "inputs")
+        for form in dict.fromkeys((AS_IT_IS, *offered, present))
+    }
+
+
+#: Products that are shown at once, and those that unfold.
+_LISTED = 3
+
+
+def show_cell(state: AttentionState, view: AttentionView) -> None:
+    """Show the selected cell of the product in view."""
+    product = view.picture.words.rpartition(".")[2]
+    cell = view.cell
+
+    def take(axis: int, to: int) -> None:
+        row, column = cell.place
+        OWNER.change(cell=(to, column) if axis == 0 else (row, to))
+
+    with st.container(key="layers_place", horizontal=True, vertical_alignment="center", gap="small"):
+        axes = zip(("token", "output"), cell.place, (view.shape[0], view.shape[2]), strict=True)
+        controls = (
+            number_control(
+                f"attention_{axis}",
+                say(f"attention_picture.{product}.axes.{axis}"),
+                now,
+                partial(take, at),
+                lowest=0,
+                highest=count - 1,
+            )
+            for at, (axis, now, count) in enumerate(axes)
+        )
+        show_controls("attention_cell", OWNER, *controls, look="qv-beside")
+    told = "".join(f"<li>{html.escape(line)}</li>" for line in _lines(cell, product))
+    st.html(f'<ol class="qv-steps-told">{told}</ol>')
+    st.html(f'<div class="qv-products">{_table(cell, product, _LISTED)}</div>')
+    with st.container(key="layers_folds", horizontal=True, gap="small"):
+        opened = st.expander(
+            say("attention.cell.all", count=len(cell.terms)), key="attention_products", on_change="rerun"
+        )
+        if opened.open:
+            listed = _table(cell, product, len(cell.terms))
+            opened.html(f'<div class="qv-products" tabindex="0">{listed}</div>')
+        _show_rounding(cell, product)
+
+
+def _lines(cell: AttentionCell, product: str) -> Iterator[str]:
+    """Yield the cell's arithmetic, a step a line."""
+    before, after = cell.sums
+    yield say(
+        f"attention.cell.sum_{product}",
+        count=len(cell.terms),
+        before=short_number(before, 4),
+        after=short_number(after, 4),
+        error=number(after - before, 3, signed=True),
+    )
+    if product == "output":
+        return
+    values = {"before": short_number(cell.values[0], 4), "after": short_number(cell.values[1], 4)}
+    yield say("attention.cell.factor", factor=short_number(cell.factor, 4), **values)
+    if not cell.seen:
+        yield say("attention.cell.hidden")
+        return
+    p, p_hat = cell.weights
+    yield say("attention.cell.softmax", before=share(p), after=share(p_hat))
+    if not math.isnan(cell.kl_part):
+        parts = {"before": short_number(p, 3), "after": short_number(p_hat, 3)}
+        part, row = number(cell.kl_part, 3, signed=True), short_number(cell.kl_row, 3)
+        yield say("attention.cell.kl", **parts, part=part, row=row)
+
+
+def _table(cell: AttentionCell, product: str, most: int) -> str:
+    """Return the products as a table, those first that bring most of the error; a click on one chooses it."""
+    rows = []
+    for term in cell.terms[:most]:
+        marked = ' class="qv-selected"' if term.at == cell.chosen else ""
+        numbers = "".join(f"<td>{short_number(value)}</td>" for value in (term.change, *term[1:5]))
+        rows.append(
+            f'<tr data-channel="{term.at}"{marked}><td><button type="button">{term.at}</button></td>'
+            f"{numbers}</tr>"
+        )
+    heads = [
+        say(f"attention.cell.heads.{product}.{name}") for name in ("at", "change", "x", "x_hat", "w", "w_hat")
+    ]
+    return table_html(heads, rows)
+
+
+def _show_rounding(cell: AttentionCell, product: str) -> None:
+    """Show every step of the rounding of the chosen product's key or value, once that is opened."""
+    opened = st.expander(
+        say(f"attention.cell.steps_{product}", at=cell.chosen), key="attention_steps", on_change="rerun"
+    )
+    if not opened.open:
+        return
+    with opened:
+        if cell.rounded is None:
+            st.caption(say("attention.cell.as_it_is"))
+            return
+        mean, why = cell.rounded
+        if mean:
+            st.caption(say("attention.cell.mean", mean=short_number(mean, 4), rest=short_number(why.x, 4)))
+        if OWNER.state.basis in ("hadamard", "both"):
+            st.caption(say("attention.cell.hadamard"))
+        st.html(steps_html(why))
+
 
 #: A way is offered that leaves at most this share of the KL divergence.
 _WORTH = 0.9

@@ -14,10 +14,9 @@ from quantviz.lab.layer_moves import moved_layer
 from quantviz.lab.layer_state import LayerPart, LayerState
 from quantviz.live.hand_words import Looks
 from quantviz.live.layer_payload import LayerHand
-from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.component import component
 from quantviz.ui.layers.picture import PICTURE, multiplication_of
 from quantviz.ui.layers.state import OWNER
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import is_open
 from quantviz.ui.shell.words import language, say, say_error, shape_text, theme
 
@@ -50,18 +49,13 @@ def show_hand(seen: SeenLayer, state: LayerState, selected: tuple[int, int, int]
         channel = message["channel"]
         return (channel is None or channel < shape[1]) and bool(message.get("output", 0) < shape[2])
 
-    def take() -> None:
-        message = last_message(_KEY, _SCRIPT, "release", fits)
-        if message is not None:
-            OWNER.put(moved_layer(OWNER.state, message))
-
     hand = _hand_of(seen, state)
     integers = _integers(seen, state) if hand.small else None
     with st.container(key="layers_knobs" if hand.small else "layers_skyline"):
         component("quantviz_layer_hand", _SCRIPT)(
             key=_KEY,
             data=pack(*hand.payload(PICTURE, selected, integers)),
-            on_release_change=errors.safely(take),
+            on_release_change=(lambda message: OWNER.put(moved_layer(OWNER.state, message)), fits),
         )
     return hand.small
 

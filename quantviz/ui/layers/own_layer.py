@@ -13,8 +13,7 @@ from quantviz.lab.layer_sources import LayerSource, OwnLayer
 from quantviz.lab.layer_state import NEAREST
 from quantviz.sources import SOURCES, Source
 from quantviz.ui.components.controls import switch
-from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.components.small_parts import show_button
+from quantviz.ui.components.small_parts import show_button, show_page_errors
 from quantviz.ui.components.tensor_cache import keep_uploads
 from quantviz.ui.layers.given_inputs import (
     GIVEN,

@@ -4,35 +4,151 @@ beside it the error, its remedy and the stage.
 
 from __future__ import annotations
 
+import dataclasses
+import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.layer_state import NEAREST, LayerState
-from quantviz.layers.built_in import BuiltInLayer
+from quantviz.lab.layer_sources import parse_layer, write_layer
+from quantviz.lab.layer_state import (
+    AS_IT_IS,
+    INPUTS,
+    NEAREST,
+    PAIRS,
+    WEIGHTS,
+    LayerState,
+    SchemePair,
+    name_of_pair,
+)
+from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.models.model_layer import ModelLayer
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.controls import choose_among, show_undo
+from quantviz.ui.components.controls import (
+    Control,
+    choice_control,
+    choose_among,
+    number_control,
+    show_controls,
+    show_undo,
+)
 from quantviz.ui.components.page_header import show_header
-from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.layers.cell_tab import show_cell
-from quantviz.ui.layers.channels_tab import show_channels
-from quantviz.ui.layers.choices import show_choices
-from quantviz.ui.layers.compare_tab import show_compare
+from quantviz.ui.components.small_parts import show_page_errors
 from quantviz.ui.layers.hand import offer_page, show_hand
 from quantviz.ui.layers.integer_tab import show_integer
 from quantviz.ui.layers.method_tab import show_method, show_method_choice
-from quantviz.ui.layers.own_layer import refuse_large
+from quantviz.ui.layers.own_layer import MORE, refuse_large, show_own_layer
 from quantviz.ui.layers.picture import settled, show_picture
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
-from quantviz.ui.layers.words import show_finding, show_numbers, show_remedy
+from quantviz.ui.layers.tabs import show_cell, show_channels, show_compare
+from quantviz.ui.layers.words import pair_names, scheme_name, show_finding, show_numbers, show_remedy
+from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error, say_note
+
+#: Whether the list of more choices was ever open.
+_OPENED = "layers_more_opened"
+#: The schemes that are offered for each side, and its letter.
+_OFFERED = MappingProxyType({"weights": WEIGHTS, "inputs": INPUTS})
+_LETTERS = MappingProxyType({"weights": "W", "inputs": "X"})
+#: Among the layers the one without weights, which has a page of its own.
+_ATTENTION = "attention"
+#: More seeds than anybody tries.
+_MOST_SEED = 999_999_999
+
+
+def show_choices(state: LayerState) -> None:
+    """Show the layer and its schemes."""
+    shape = state.source.shape
+    layers = {write_layer(each): each.title(language()) for each in map(BuiltInLayer, BUILT_IN_LAYERS)}
+    now = write_layer(state.source)
+    layers[_ATTENTION] = say("layers.attention")
+    layers.setdefault(now, state.source.title(language()))
+    pairs = {name: words for name, words in pair_names().items() if not PAIRS[name].problem(shape)}
+    known = name_of_pair(state.pair)
+    own = {} if known in pairs else {"": say("layers.own_pair")}
+    controls = [
+        _control("layer", layers, now, _take_layer),
+        _control(
+            "pair",
+            own | pairs,
+            known if known in pairs else "",
+            lambda name: OWNER.change(pair=PAIRS.get(name, state.pair)),
+        ),
+    ]
+    with st.container(key="layers_choices", horizontal=True, gap="small"):
+        show_controls("layers_schemes", OWNER, *controls, look="qv-inside")
+        st.html(f'<p class="qv-small">{html.escape(_schemes_words(state))}</p>', width="stretch")
+        more = st.popover(say("layers.more"), key=MORE, help=say("layers.more_help"), on_change="rerun")
+        with more:
+            show_controls("layers_sides", OWNER, *(_side_control(state, side) for side in _OFFERED))
+            # Once opened they stay, and with them an upload and a typed value.
+            if more.open or st.session_state.get(_OPENED):
+                st.session_state[_OPENED] = True
+                _show_more(state)
+
+
+def _take_layer(form: str) -> None:
+    if form == _ATTENTION:
+        turn_to("pages/explore/attention.py", {})
+    else:
+        OWNER.put(OWNER.state.of_layer(parse_layer(form)))
+
+
+def _schemes_words(state: LayerState) -> str:
+    """Return the names of both schemes, and on which tokens one static scale of X was chosen."""
+    names = [f"{letter} {scheme_name(getattr(state.pair, side), side)}" for side, letter in _LETTERS.items()]
+    scheme = state.pair.schemes()[1]
+    if scheme is not None and state.pair.static and scheme.layout(state.source.shape[:2]).block_count == 1:
+        names.append(say("layers.static_word"))
+    return " · ".join(names)
+
+
+def _side_control(state: LayerState, side: str) -> Control:
+    """Return the choice of a side's scheme: those that fit, and the present one, which a link may have."""
+    present = getattr(state.pair, side)
+    plain = SchemePair(AS_IT_IS, AS_IT_IS)
+    fits = (form for form in _OFFERED[side] if not plain.with_side(side, form).problem(state.source.shape))
+    names = {form: scheme_name(form, side) for form in (AS_IT_IS, *fits, present)}
+    return _control(
+        side, names, present, lambda form: OWNER.change(pair=OWNER.state.pair.with_side(side, form))
+    )
+
+
+def _control(name: str, names: dict[str, str], now: str, take: Any) -> Control:
+    about = say(f"layers.choice.{name}_help")
+    return choice_control(
+        f"layers_{name}", "list", say(f"layers.choice.{name}"), names, now, take, help=about
+    )
+
+
+def _show_more(state: LayerState) -> None:
+    show_own_layer()
+    st.divider()
+    static = Control(
+        "layers_static",
+        "switch",
+        say("layers.static"),
+        say("layers.static_help"),
+        "1" if state.pair.static else "",
+        take=lambda form: OWNER.change(pair=dataclasses.replace(OWNER.state.pair, static=form == "1")),
+    )
+    seed = number_control(
+        "layers_seed",
+        say("layers.seed"),
+        state.seed,
+        lambda seed: OWNER.change(seed=seed),
+        lowest=0,
+        highest=_MOST_SEED,
+        help=say("layers.seed_help"),
+    )
+    show_controls("layers_inputs_of", OWNER, static, seed)
 
 
 @dataclass(frozen=True, eq=False)

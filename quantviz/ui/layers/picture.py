@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -10,11 +11,10 @@ from quantviz.browser.packing import pack
 from quantviz.lab.layer_state import SHOWN, LayerPart, LayerState
 from quantviz.live.hand_words import Looks
 from quantviz.live.layer_payload import Multiplication
-from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.component import component
 from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.small_parts import show_button, term
 from quantviz.ui.layers.state import OWNER
-from quantviz.ui.shell import errors
 from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.words import language, say, theme
 
@@ -147,18 +147,13 @@ def show_multiplication(owner: PageOwner[Any], it: Multiplication) -> None:
 
 
 def _bridge(owner: PageOwner[Any], it: Multiplication) -> None:
-    def take_height() -> None:
-        height = last_message(_BRIDGE, _SCRIPT, "height")
-        if height is not None:
-            st.session_state[_MEASURED] = int(height)
-
     component("quantviz_multiplication", _SCRIPT)(
         key=_BRIDGE,
         data=pack(*it.payload(PICTURE, _height(), Looks(language(), theme()))),
-        on_cell_change=errors.safely(lambda: _take_cell(owner, it)),
-        on_lines_change=errors.safely(lambda: _take_lines(owner, it)),
-        on_whole_change=errors.safely(lambda: owner.change(lines=None)),
-        on_height_change=errors.safely(take_height),
+        on_cell_change=(partial(_take_cell, owner), partial(_is_within, it.shape)),
+        on_lines_change=partial(_take_lines, owner, it),
+        on_whole_change=lambda _: owner.change(lines=None),
+        on_height_change=lambda height: st.session_state.update({_MEASURED: int(height)}),
     )
 
 
@@ -166,23 +161,18 @@ def _height() -> int:
     return int(st.session_state.get(_MEASURED, _HEIGHT))
 
 
-def _take_cell(owner: PageOwner[Any], it: Multiplication) -> None:
-    rows, products, columns = it.shape
-
-    def fits(cell: dict[str, Any]) -> bool:
-        channel = cell["channel"]
-        within: bool = channel is None or channel < products
-        return within and bool(cell["token"] < rows and cell["output"] < columns)
-
-    cell = last_message(_BRIDGE, _SCRIPT, "cell", fits)
-    if cell is not None:
-        owner.change(cell=(cell["token"], cell["output"]), channel=cell["channel"])
+def _is_within(shape: tuple[int, ...], cell: dict[str, Any]) -> bool:
+    rows, products, columns = shape
+    channel = cell["channel"]
+    within: bool = channel is None or channel < products
+    return within and bool(cell["token"] < rows and cell["output"] < columns)
 
 
-def _take_lines(owner: PageOwner[Any], it: Multiplication) -> None:
-    message = last_message(_BRIDGE, _SCRIPT, "lines")
-    if message is None:
-        return
+def _take_cell(owner: PageOwner[Any], cell: dict[str, Any]) -> None:
+    owner.change(cell=(cell["token"], cell["output"]), channel=cell["channel"])
+
+
+def _take_lines(owner: PageOwner[Any], it: Multiplication, message: dict[str, Any]) -> None:
     lines = LayerPart(*(tuple(message[name]) for name in ("tokens", "inputs", "outputs")))
     if lines.within(it.shape):
         owner.change(lines=None if lines == LayerPart.whole(it.shape) else lines)

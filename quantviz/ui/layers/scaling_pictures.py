@@ -7,14 +7,16 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import streamlit as st
 
-from quantviz.figures.numbers import short_number
+from quantviz.figures.marks import Marks
+from quantviz.figures.numbers import number, short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.ui.components.controls import choose_among, switch
-from quantviz.ui.components.dial import show_dial
+from quantviz.ui.components.dial import Plot, show_dial
 from quantviz.ui.components.small_parts import show_button, show_plot
-from quantviz.ui.layers.dial import curve_plot, decay_plot, mirrored_plot, spread_plot
 from quantviz.ui.layers.state import OWNER, SeenLayer, errors_of_chains, seen_layer
 from quantviz.ui.layers.words import compared, percent, show_sentence, show_terms
 from quantviz.ui.shell.words import language, say, theme
@@ -25,6 +27,189 @@ if TYPE_CHECKING:
     from quantviz.figures.method_plots import Shown
     from quantviz.layers.methods.channel_scales import SmoothTrace
     from quantviz.layers.methods.rotation import RotationSpread, RotationTrace
+
+#: How many times as far as in the middle of the values bars may reach inside of the picture.
+_BEYOND = 3
+#: Root mean squares that are named below a histogram.
+_TICKS = (-6, -3, 0, 3, 6)
+#: The least share of the energy that is drawn.
+_LEAST_ENERGY = 1e-3
+
+
+def curve_plot(words: str, errors: tuple[float, ...], without: float, stops: list[float], alt: str) -> Plot:
+    """Return the line of errors over the values; nan has no point.
+
+    Args:
+        words: The key of the error's words under `[method_plots]`.
+        errors: The error at each value.
+        without: That without the method.
+        stops: The values.
+        alt: Describes the picture.
+    """
+    heights = np.log([error if 0 < error < math.inf else math.nan for error in errors])
+    level = math.log(without) if 0 < without < math.inf else math.nan
+    places = np.arange(len(errors), dtype=float)
+    last = places[-1]
+    known = ~np.isnan(heights)
+    drawn = [each for each in (*heights, level) if not math.isnan(each)] or [0.0]
+    low, high = min(drawn), max(drawn)
+    now = heights[:, None]
+
+    def at_now(where: npt.NDArray[np.bool_], align: str) -> Marks:
+        """Return the words of the present value where it is one of these."""
+        x = np.where(where & known, places, math.nan)[:, None]
+        written = tuple(map(percent, errors))
+        return Marks("words", x, now, "text", labels=written, align=align, nudge=(0, 17))
+
+    middle = (places > 0) & (places < last)
+    marks = (
+        *_level_marks(heights, level, percent(without)),
+        Marks("line", places[known], heights[known]),
+        Marks("dots", places[known], heights[known], size=2.5),
+        _words(0, low, f"{stops[0]:g}", "left", (-8, 37)),
+        _words(last, low, f"{stops[-1]:g}", "right", (8, 37)),
+        Marks("dots", places[:, None], now, "surface", 8),
+        Marks("dots", places[:, None], now, "accent", 6),
+        at_now(places == 0, "left"),
+        at_now(middle, "center"),
+        at_now((places == last) & (places > 0), "right"),
+    )
+    frame = (0, max(last, 1), low, high if high > low else low + 1)
+    return Plot(say(f"method_plots.{words}"), alt, frame, marks, edges=(8, 8, 16, 44))
+
+
+def _words(x: float, y: float, words: str, align: str, nudge: tuple[float, float]) -> Marks:
+    return Marks("words", np.array([x]), np.array([y]), "muted", labels=(words,), align=align, nudge=nudge)
+
+
+def _level_marks(heights: npt.NDArray[np.float64], level: float, written: str) -> tuple[Marks, ...]:
+    """Return the dashed line of the error without the method, and its words where the curve leaves room."""
+    if math.isnan(level):
+        return ()
+    count = len(heights)
+    half = -(-count // 2)
+    halves = {"right": heights[-half:], "left": heights[:half]}
+
+    def is_free(side: str, above: bool) -> bool:
+        shown = halves[side][~np.isnan(halves[side])]
+        return bool(((shown <= level) == above).all())
+
+    above = is_free("right", True) or is_free("left", True)
+    is_left = not is_free("right", above) and is_free("left", above)
+    x, align, right = (0, "left", -6) if is_left else (count - 1, "right", 6)
+    words = f"{say('method_plots.without')} {written}"
+    return (
+        Marks("line", np.array([-count, 2 * count]), np.array([level, level]), "muted", 1, dashed=True),
+        _words(x, level, words, align, (right, -8 if above else 9)),
+    )
+
+
+def mirrored_plot(
+    sides: tuple[torch.Tensor, torch.Tensor],
+    before: tuple[torch.Tensor, torch.Tensor] | None,
+    words: tuple[str, str, str],
+    alt: str,
+    lit: int = 0,
+) -> Plot:
+    """Return bars upwards and downwards of each channel at each value, (values, channels) a side.
+
+    Args:
+        sides: The numbers of both sides.
+        before: Those before, (channels,) each, drawn as lines.
+        words: The keys of the sides' words and of the axis' under `[method_plots]`.
+        alt: Describes the picture.
+        lit: The first so many channels are lit.
+    """
+    count = sides[0].shape[1]
+    places = np.arange(count) + 0.4
+    marks = []
+    for at, (sign, color) in enumerate(((1, "second"), (-1, "first"))):
+        usual = [float(sides[at][len(sides[at]) // 2].max())]
+        if before is not None:
+            usual.append(float(before[at].max()))
+        # At the ends of the values bars may leave the picture: else there would be nothing to see between.
+        most = max([*usual, min(_BEYOND * max(usual), float(sides[at].max()))]) or 1.0
+        shares = sign * sides[at].numpy() / most
+        marks.append(Marks("bars", places[lit:], shares[:, lit:], color, 0.8))
+        if lit:
+            marks.append(Marks("bars", places[:lit], shares[:, :lit], "lit", 0.8))
+        if before is not None:
+            marks.append(_outline(np.arange(count + 1), sign * before[at].numpy() / most, "text", 1))
+    marks.append(Marks("line", np.array([0, count]), np.zeros(2), "muted", 1))
+    names = ((say(f"method_plots.{words[0]}"), "second"), (say(f"method_plots.{words[1]}"), "first"))
+    caption = say(f"method_plots.{words[2]}")
+    return Plot(caption, alt, (0, count, -1, 1), tuple(marks), names, edges=(0, 0, 2, 2))
+
+
+def _outline(edges: npt.NDArray[Any], heights: npt.NDArray[Any], color: str, size: float) -> Marks:
+    """Return the line over bars between these edges."""
+    return Marks("line", np.repeat(edges, 2)[1:-1], np.repeat(heights, 2), color, size)
+
+
+def spread_plot(
+    bins: tuple[torch.Tensor, torch.Tensor], reach: float, captions: tuple[str, ...], alt: str
+) -> Plot:
+    """Return the histogram before and at each value, beside a Gaussian.
+
+    Args:
+        bins: The share of values in each bin before, (bins,), and at each value, (values, bins).
+        reach: The end of the outermost bins in root mean squares.
+        captions: The words below the picture at each value.
+        alt: Describes the picture.
+    """
+    before, after = (each.double().numpy() for each in bins)
+    known = np.concatenate([before, after.flatten()])
+    least = known[known > 0].min() / 2
+    edges = np.linspace(-reach, reach, len(before) + 1)
+    size = edges[1] - edges[0]
+    middles = edges[:-1] + size / 2
+    bell = np.log(size * np.exp(-(middles**2) / 2) / math.sqrt(2 * math.pi))
+    low, high = math.log(least), math.log(known.max())
+    ticks = tuple(map(number, _TICKS))
+    marks = (
+        Marks("bars", middles, np.log(after.clip(least)), "first", 0.88 * size, base=low),
+        _outline(edges, np.log(before.clip(least)), "second", 2),
+        Marks("line", middles[bell > low], bell[bell > low], "text", 1, dashed=True),
+        Marks("words", np.array(_TICKS), np.full(len(_TICKS), low), "muted", labels=ticks, nudge=(0, 11)),
+    )
+    names = tuple(
+        (say(f"method_plots.{name}"), color)
+        for name, color in (("before", "second"), ("after", "first"), ("gaussian", "text"))
+    )
+    return Plot("", alt, (-reach, reach, low, high), marks, names, edges=(0, 0, 10, 18), captions=captions)
+
+
+def decay_plot(lines: Mapping[str, torch.Tensor], ranks: list[int], foot: tuple[str, str], alt: str) -> Plot:
+    """Return the energy that each rank leaves of some matrices, with a line at the rank of each value.
+
+    Args:
+        lines: The shares from rank 0 on by their words' keys under `[method_plots]`, at most three.
+        ranks: The rank of each value.
+        foot: The words at both ends of the axis of ranks.
+        alt: Describes the picture.
+    """
+    low = math.log(_LEAST_ENERGY)
+    last = len(next(iter(lines.values()))) - 1
+    now = np.array(ranks, dtype=float)
+    powers = [10.0**-power for power in range(round(-math.log10(_LEAST_ENERGY)) + 1)]
+    marks = [
+        *(_words(0, math.log(each), f"{100 * each:g} %", "right", (-5, 0)) for each in powers),
+        *(Marks("line", np.array([0, last]), np.log([each, each]), "line", 1) for each in powers),
+        _words(0, low, foot[0], "left", (0, 11)),
+        _words(last, low, foot[1], "right", (6, 11)),
+        Marks("line", np.stack([now, now], 1), np.array([low, 0]), "accent"),
+    ]
+    names = []
+    for (name, values), color in zip(lines.items(), ("first", "second", "third"), strict=False):
+        shares = values.double().numpy()
+        seen = np.flatnonzero(shares >= _LEAST_ENERGY)
+        height = np.log(np.where(shares >= _LEAST_ENERGY, shares, math.nan))
+        names.append((say(f"method_plots.{name}"), color))
+        marks.append(Marks("line", seen, height[seen], color))
+        marks.append(Marks("dots", now[:, None], height[ranks][:, None], color, 4))
+    frame = (0, last, low, 0)
+    return Plot(say("method_plots.left"), alt, frame, tuple(marks), tuple(names), edges=(44, 6, 10, 18))
+
 
 #: CSS pixels of a plot.
 HEIGHT = 190
@@ -123,7 +308,7 @@ def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) 
                 ("x_max", "w_max", "loudest"),
                 say("layers.pictures.smoothquant_channels_alt"),
             ),
-            curve_plot("error", errors, without, say("layers.pictures.smoothquant.curve_alt")),
+            curve_plot("error", errors, without, alphas, say("layers.pictures.smoothquant.curve_alt")),
         ),
         lambda alpha: OWNER.change(method=str(chain.with_field("smoothquant", alpha=alpha))),
     )
@@ -311,6 +496,7 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
                 "used",
                 tuple(losses[each] for each in ratios),
                 trace.unscaled,
+                ratios,
                 say("layers.pictures.awq.curve_alt"),
             ),
             mirrored_plot(

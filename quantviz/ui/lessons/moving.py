@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
@@ -100,7 +101,7 @@ def show_hand_ruler(
     hand.show_hand(
         HandRuler(study, state, chart, stamp, label, curve_in_hand(now, shown)),
         key=_HAND,
-        on_release=errors.safely(lambda: _let_go(now)),
+        on_release=partial(_let_go, now),
         lesson=replace(
             ruler_of_step(now, ruler_detail(now, shown), panels),
             enlarge=larger,
@@ -139,10 +140,7 @@ def _mark(now: Now) -> Mark | None:
     return None
 
 
-def _let_go(now: Now) -> None:
-    message = hand.released(_HAND)
-    if message is None:
-        return
+def _let_go(now: Now, message: Mapping[str, object]) -> None:
     if message.get("kind") == "mark" or (now.marks_now and not _is_free(now, message)):
         _keep_mark(now, message)
     else:

@@ -11,26 +11,33 @@ from typing import TYPE_CHECKING, cast
 import streamlit as st
 
 from quantviz.figures.arrangement import GAP
+from quantviz.figures.numbers import short_number
 from quantviz.figures.theme import THEMES, translucent
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons import known_by
-from quantviz.teaching.lessons.dials import DialState
+from quantviz.teaching.lessons.dial_series import MarksPicture
+from quantviz.teaching.lessons.dials import DIALS, DialState
 from quantviz.teaching.lessons.drags import sqnr_of_bits
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
 from quantviz.teaching.lessons.model import CellQuestion, DragQuestion
 from quantviz.teaching.lessons.plan import legend_home
 from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_steps
 from quantviz.ui.components.controls import choose_among
+from quantviz.ui.components.dial import Plot, show_dial
 from quantviz.ui.components.lesson_place import LOOK
-from quantviz.ui.components.panels import page_style, show_panels
-from quantviz.ui.components.panels_bridge import PanelsPlace, bridge_width, clicked_cell
+from quantviz.ui.components.panels_bridge import (
+    PanelsPlace,
+    bridge_width,
+    clicked_cell,
+    page_style,
+    show_panels,
+)
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.components.small_parts import show_plot, table_html
 from quantviz.ui.lab.numbers.tiles import Tile, cover_tile, show_live_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
 from quantviz.ui.lessons.compared import asked_last, compared_now, show_compared
-from quantviz.ui.lessons.dial import show_lesson_dial
 from quantviz.ui.lessons.moving import (
     ruler_detail,
     scene_in_hand,
@@ -48,6 +55,42 @@ if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
     from quantviz.quantization.explanation import Explanation
     from quantviz.quantization.result import QuantResult
+
+#: The parts of a step that show a dial's pictures, in their order.
+_PICTURES = ("dial.picture", "dial.beside")
+
+
+def show_lesson_dial(now: Now, state: DialState, take: Callable[[str], None]) -> None:
+    """Show the dial of a step at the stop in hand; `take` gets the stop at which the hand lets go."""
+    series = state.series
+    shown = now.step.show - now.covered
+    words = dict.fromkeys(series.stops, "")
+    if "dial.numbers" in shown:
+        for stop, numbers in zip(series.stops, series.numbers, strict=True):
+            told = {name: short_number(value, 4 if value >= 1000 else 3) for name, value in numbers.items()}
+            words[stop] = say(f"lessons.dials.{state.dial}.said", **told)
+    plots = tuple(
+        _plot(picture) for part, picture in zip(_PICTURES, series.pictures, strict=False) if part in shown
+    )
+    title = say(f"lessons.dials.{state.dial}.title")
+    show_dial(
+        "lesson_dial",
+        title,
+        words,
+        state.at,
+        plots,
+        errors.safely(take),
+        dict(zip(series.stops, series.labels or series.stops, strict=True)),
+        presses=DIALS[state.dial].presses,
+    )
+
+
+def _plot(picture: MarksPicture) -> Plot:
+    """Return a picture of marks with the words of the session's language."""
+    words = say(f"lessons.dials.{picture.words}")
+    names = tuple((say(f"lessons.dials.{name}"), color) for name, color in picture.names)
+    larger = enlarge_lesson() or 1.0
+    return Plot(words, words, picture.frame, picture.marks, names, picture.equal, larger, picture.height)
 
 
 #: Parts that explain one cell.
@@ -236,7 +279,7 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
             _PANELS,
             st.container(key="lesson_bridge"),
             st.container(key=_PANELS),
-            on_cell=errors.safely(lambda: _clicked(now, state, pointing)),
+            on_cell=lambda _: _clicked(now, state, pointing),
         )
     if larger := _larger():
         lower, bars = height_on_wall(now, _width() / larger, data.shape, len(panels))

@@ -5,32 +5,45 @@ Hidden parts are not sent to the browser before the last answer of their step.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
+from markupsafe import Markup
 
 from quantviz.errors import QuantVizError
+from quantviz.figures.ruler_detail import RulerDetail
+from quantviz.lab.picture_parts import PANEL_PARTS
+from quantviz.live.hand_words import Looks
 from quantviz.teaching.lessons import known_by, sound_lessons
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.dials import DialState
-from quantviz.teaching.lessons.formulas import HAND, Scene
-from quantviz.teaching.lessons.model import Lesson, LessonStep
+from quantviz.teaching.lessons.formulas import HAND, HERE, Scene
+from quantviz.teaching.lessons.model import ChoiceQuestion, DirectionQuestion, Lesson, LessonStep, Question
 from quantviz.teaching.lessons.plan import FIRST_HOUR
 from quantviz.ui.components.class_wall import running
+from quantviz.ui.components.controls import as_html, show_controls
 from quantviz.ui.components.lesson_place import LessonPlace, go, go_on_from, show_focus
 from quantviz.ui.components.page_header import write_title
 from quantviz.ui.components.small_parts import show_button, show_python, show_words_with_terms, term
-from quantviz.ui.lessons.answering import comes_after_hand, offer_votes, show_questions
-from quantviz.ui.lessons.class_answers import mark_drags
-from quantviz.ui.lessons.moving import scene_in_hand
+from quantviz.ui.lessons import hands, questions
+from quantviz.ui.lessons.answering import (
+    answer_key,
+    comes_after_hand,
+    offer_votes,
+    open_question,
+    show_questions,
+    show_rule,
+)
+from quantviz.ui.lessons.class_answers import mark_drags, show_class
+from quantviz.ui.lessons.moving import TOLD, bell_of, curve_in_hand, ruler_of_step, scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now
-from quantviz.ui.lessons.picture import selected_cell, show_looks, show_picture, state_shown
+from quantviz.ui.lessons.picture import panels_of_step, selected_cell, show_looks, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
-from quantviz.ui.lessons.projected import show_bottom, show_tell, show_top, show_words
-from quantviz.ui.lessons.saved_page import offer_page
+from quantviz.ui.lessons.questions import lettered, option_texts
 from quantviz.ui.lessons.second_look import (
     due_now,
     number_of,
@@ -40,11 +53,147 @@ from quantviz.ui.lessons.second_look import (
     way_back,
     words_back,
 )
+from quantviz.ui.lessons.wall import asked_on_wall
 from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
-from quantviz.ui.shell.words import language, say, say_error
+from quantviz.ui.shell.words import language, say, say_error, theme
+
+if TYPE_CHECKING:
+    from quantviz.live.standalone import LivePage
+
+
+def offer_page(now: Now) -> None:
+    """Show a button that saves a step as a page; its picture is a tensor's, no dial's."""
+    page = page_of(now)
+    st.download_button(
+        say("below.page"),
+        page.html,
+        f"{now.place.lesson}_{now.place.step + 1}.html",
+        key="lesson_to_page",
+        on_click="ignore",
+        disabled=page.problem is not None,
+        help=say("lessons.page_help") if page.problem is None else say_error(page.problem),
+    )
+
+
+def page_of(now: Now) -> LivePage:
+    """Return the page of a step whose picture is a tensor's, as long as its questions are open."""
+    from quantviz.analysis.study import Study
+    from quantviz.live.standalone import LivePage, LiveStep
+
+    start = now.scenes[HERE]
+    step = now.step
+    # While its questions are open, and what a mark opens is seen.
+    shown = step.show - step.hidden.difference(*map(step.opened_by_mark, step.questions))
+    panels = [name for name in PANEL_PARTS if name in shown]
+    detail = RulerDetail((), bell_of(now) if "bell" in shown else None, step.ruler)
+    said = [step.words.say({**now.scenes, HAND: start})]
+    for question in step.questions:
+        answers = lettered(option_texts(question, now.scenes))
+        said.append("\n".join((question.ask.say(now.scenes), *answers)))
+    live = LiveStep(
+        ruler_of_step(now, detail, bool(panels)),
+        curve_in_hand(now, shown),
+        step.show & TOLD <= shown and step.ruler != "slider",
+        panels_of_step(now, start.state, panels, step.show - shown),
+        shown,
+        tuple(Markup(as_html(each)) for each in said),
+    )
+    study = Study.of_result(start.result)
+    title = f"{now.lesson.title} · {step.title}"
+    looks = Looks(language(), theme())
+    return LivePage(study, title, start.state.cell, looks, bool(panels), step=live)
+
+
+def show_top(now: Now, words: str) -> None:
+    """Show the question, or the step's `words` (HTML in Markdown) where it asks nothing."""
+    i = asked_on_wall(now)
+    if i is None:
+        show_words_with_terms(words)
+        return
+    with st.container(key=f"lesson_ask_{i}"):
+        st.markdown(f"## {now.step.questions[i].ask.say(now.scenes)}")
+
+
+def show_bottom(now: Now) -> None:
+    """Show the answers that hands are raised for, or the control, and the right one once revealed."""
+    i = asked_on_wall(now)
+    if i is None:
+        return
+    question = now.step.questions[i]
+    if running():
+        show_class(now, question)
+        return
+    if not _is_counted(question) and not now.revealed:
+        if now.answers[i] is None:
+            open_question(now, i, question)
+        return
+    _show_bars(_bar_names(question, now), answer_key(now, i))
+
+
+def show_tell(now: Now) -> None:
+    """Show the button that reveals the answer, as long as it is hidden."""
+    i = asked_on_wall(now)
+    if i is None or now.revealed:
+        return
+    counted = _is_counted(now.step.questions[i]) or now.complete
+    show_button(say("lessons.tell"), "lesson_tell", now.tell, type="primary" if counted else "secondary")
+
+
+def show_words(now: Now, words: str) -> None:
+    """Show a button that opens the step's `words`, and its reasons and rule once the answer is revealed."""
+    if not now.step.questions:
+        return
+    with st.popover(say("lessons.words"), key="lesson_words_open"), st.container(key="lesson_told"):
+        show_words_with_terms(words)
+        if not now.revealed:
+            return
+        for question in now.step.questions:
+            if question.why:
+                st.markdown(question.why.say(question.named_scenes(now.scenes)))
+        show_rule(now)
+
+
+def _is_counted(question: Question) -> bool:
+    """Return whether a question lists all its answers, so that hands can be counted before the right one."""
+    return isinstance(question, ChoiceQuestion | DirectionQuestion)
+
+
+def _bar_names(question: Question, now: Now) -> list[tuple[str, bool]]:
+    """Return each answer that hands are raised for and whether it is the right one, which is then said in
+    full: a line of its own would take its height from the picture.
+    """
+    names = hands.hand_names(question, now.scenes, now.revealed)
+    if not now.revealed or isinstance(question, ChoiceQuestion):
+        return names
+    truth = "; ".join(questions.truth_told(each, now.scenes).rstrip(".。") for each in now.step.questions)
+    return [(truth if right else name, right) for name, right in names]
+
+
+def _show_bars(names: list[tuple[str, bool]], key: str) -> None:
+    """Show each answer as a bar with a box for its hands; the right one is marked once revealed."""
+    with st.container(key="lesson_bars"):
+        places = [column.container(horizontal=True, gap="small") for column in st.columns(len(names))]
+    counts = [0] * len(names)
+    bars = []
+    for i, ((name, _), place) in enumerate(zip(names, places, strict=True)):
+        with place:
+            bars.append(st.empty())
+            box = hands.box(name, f"{key}_hands_{i}")
+            show_controls(f"{box.field}_box", None, box, look="qv-unnamed")
+            counts[i] = int(box.value)
+    most = sum(counts) or 1
+    texts = questions.lettered(name for name, _ in names)
+    for text, (_, right), bar, count in zip(texts, names, bars, counts, strict=True):
+        mark = " ✓" if right else ""
+        bar.html(
+            f'<div class="qv-bar{" qv-right" if right else ""}">'
+            f'<span style="width: {100 * count / most:.1f}%"></span>'
+            f"<p><b>{html.escape(text[0])}</b>{html.escape(text[1:])}{mark}</p></div>"
+        )
+
 
 _SCENES = "lesson_scenes"
 _LAB = "pages/lab/playground.py"

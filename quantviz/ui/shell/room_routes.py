@@ -8,6 +8,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -32,21 +33,7 @@ T = TypeVar("T")
 #: Signs of a code.
 CODE = 4
 #: A field for thumbs. Without a script of Streamlit's it is there at once, for two hundred at a time.
-_JOIN = """<!doctype html><html lang="{lang}"><meta charset="utf-8"><title>{title}</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><style>
-:root {{ color-scheme: light dark; font: 18px/1.4 system-ui, sans-serif; }}
-main {{ max-width: 20rem; margin: 12vh auto 0; padding: 0 1rem; }}
-h1 {{ font-size: 1.5rem; }}
-label {{ display: block; }}
-input, button {{ box-sizing: border-box; width: 100%; height: 4rem; margin-top: .5rem; border-radius: 9px; }}
-input {{ border: 2px solid GrayText; font: 700 2.4rem ui-monospace, monospace; text-align: center;
-  letter-spacing: .3em; text-indent: .3em; text-transform: uppercase; }}
-button {{ border: 0; background: #0f6e84; color: #fff; font: 700 1.2rem system-ui, sans-serif; }}
-p {{ min-height: 4.2em; }}
-</style><main><h1>{title}</h1><form><label for="c">{code}</label>
-<input id="c" name="c" value="{value}" minlength="{size}" maxlength="{size}" required autofocus
-  autocomplete="off" autocapitalize="characters" spellcheck="false" aria-describedby="problem">
-<button>{go}</button>{said}</form></main></html>"""
+_JOIN = Path(__file__).with_name("join.html").read_text(encoding="utf-8")
 
 #: The header with the key of a lecturer's device.
 KEY = "x-room-key"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+import html
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import streamlit as st
@@ -18,28 +20,226 @@ from quantviz.lab.classroom import (
     RESULTS,
     read_prompt,
 )
-from quantviz.lab.picture_parts import TILE_PARTS
+from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.share_links import short_link, write_address
 from quantviz.lab.state import LabState, opening
+from quantviz.rooms.plan import Plan, Stop
+from quantviz.rooms.room import FEWEST, Room
+from quantviz.rooms.serving import rooms
 from quantviz.teaching.lessons import lessons, sound_lessons
-from quantviz.text import languages
+from quantviz.teaching.lessons.formulas import HERE, Scenes
+from quantviz.teaching.lessons.model import ChoiceQuestion, DirectionQuestion, LessonStep
+from quantviz.text import languages, templates
 from quantviz.ui.components.classroom_signs import project
-from quantviz.ui.components.clipboard import app_for_all, copy_button, show_code
+from quantviz.ui.components.clipboard import app_for_all, copy_button, qr_image, show_code
+from quantviz.ui.components.component import component
 from quantviz.ui.components.controls import Control, choice_control, choose_among, show_controls
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.page_header import show_header
-from quantviz.ui.components.refusals import show_page_errors
-from quantviz.ui.components.small_parts import show_button
+from quantviz.ui.components.small_parts import show_button, show_page_errors
+from quantviz.ui.lessons.questions import lettered, option_texts, truth_told
 from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import written
+from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error, sentences
-from quantviz.ui.teacher.desk import find_room, show_desk, show_ways
-from quantviz.ui.teacher.paper import show_paper, show_print
-from quantviz.ui.teacher.plan import show_plan
+from quantviz.ui.teacher.plan import show_plan, stop_title
 from quantviz.ui.teacher.state import OPENS, OWNER, TeacherState, change, change_room, hide
+
+_SCRIPT = "desk_component"
+_KEY = "teacher_desk"
+#: In the session: the code and the key of the room that is led, and the code of one that cannot be.
+_ROOM = "teacher_room"
+_LOST = "teacher_room_lost"
+
+
+def show_desk() -> Room | None:
+    """Show the room that this browser leads, and return it; else the button that opens one."""
+    room, problem = _led()
+    if problem:
+        st.warning(say_error(problem))
+    if room:
+        _show(
+            {
+                "code": room.code,
+                "key": room.key,
+                "words": dict(templates("teacher.desk", language())),
+                "stops": [_for_desk(stop, language()) for stop in room.plan.stops],
+                "answers": {name: say(f"teacher.desk.{name}") for name in ANSWERS},
+                "fewest": FEWEST,
+                "language": language(),
+            }
+        )
+    else:
+        show_button(
+            say("teacher.open_room"),
+            "teacher_open",
+            lambda: _lead(rooms().open(OWNER.state.plan)),
+            type="primary",
+            help=say("teacher.open_room_help"),
+        )
+    return room
+
+
+def find_room() -> None:
+    """Have the browser say which room it leads; it shows nothing, and stands below what could move."""
+    _show({"code": "", "lost": st.session_state.get(_LOST, "")})
+
+
+def _show(data: dict[str, object]) -> None:
+    component("quantviz_desk", _SCRIPT)(key=_KEY, data=data, on_found_change=_find, on_ended_change=_forget)
+
+
+@lru_cache(maxsize=256)
+def _for_desk(stop: Stop, language: str) -> dict[str, object]:
+    """Return a stop for the desk, in the lecturer's language: a lesson's numbers are worked out once."""
+    options: Sequence[str] = stop.options
+    asked = stop.asked
+    if stop.kind == "lesson" and asked.kind == "choice":
+        step, question = stop.step(language)
+        assert isinstance(question, ChoiceQuestion | DirectionQuestion)
+        options = option_texts(question, step.scenes())
+    place = say(f"teacher.plan.{stop.where}"), say("lessons.minutes", minutes=stop.minutes)
+    return {
+        "title": " · ".join((stop_title(stop), *place)),
+        "kind": asked.kind,
+        "ask": dict(asked.words)[language],
+        "options": lettered(options),
+    }
+
+
+def _led() -> tuple[Room | None, QuantVizError | None]:
+    held = st.session_state.get(_ROOM)
+    if not held:
+        return None, None
+    try:
+        with run_queue().leave():
+            return rooms().lead(*held), None
+    except QuantVizError as problem:
+        if problem.key != "rooms.away":
+            _forget()
+        return None, problem
+
+
+def _lead(room: Room) -> None:
+    st.session_state[_ROOM] = room.code, room.key
+
+
+def _find(found: Mapping[str, str]) -> None:
+    """Take the room whose key the browser has: kept from before, or brought to a second device by a link."""
+    try:
+        _lead(rooms().lead(found["code"], found["key"]))
+    except QuantVizError:
+        # It has ended, or is another's: the page is as without it.
+        st.session_state[_LOST] = found["code"]
+
+
+def _forget(_: object = None) -> None:
+    st.session_state[_LOST] = (st.session_state.pop(_ROOM, None) or ("",))[0]
+
+
+def show_ways(room: Room, app: str) -> None:
+    """Show the wall's link, and the link by which a second device leads the room."""
+    wall = write_address(app, "join", {"c": room.code, "wall": "1", "lang": language()})
+    st.link_button(say("teacher.wall"), wall, help=say("teacher.wall_help"))
+    with st.popover(say("teacher.second"), key="teacher_second"):
+        second = f"{write_address(app, 'teacher', {'lang': language()})}#room={room.code}.{room.key}"
+        st.html(qr_image(second, say("teacher.second_alt")))
+        st.caption(say("teacher.second_help"))
+        st.code(second, language=None, wrap_lines=True)
+
+
+#: In the session: whether the paper is shown.
+_PAPER = "teacher_paper_shown"
+_PRINT = """<script data-turn="{turn}">
+setTimeout(() => window.print(), 600);
+</script>"""
+
+
+def show_print() -> None:
+    """Show the button that shows the paper and prints it."""
+    turn = st.session_state.get(_PAPER, 0) + 1
+    show_button(
+        say("teacher.paper.print"),
+        "teacher_print",
+        lambda: st.session_state.update({_PAPER: turn}),
+        help=say("teacher.paper.help"),
+    )
+
+
+def show_paper(plan: Plan) -> None:
+    """Show the paper below the page once it was asked for, and have the browser print it."""
+    turn = st.session_state.get(_PAPER)
+    if not turn:
+        return
+    with st.container(key="teacher_paper"):
+        st.html(paper_html(plan))
+        st.html(_PRINT.format(turn=turn), unsafe_allow_javascript=True)
+
+
+def paper_html(plan: Plan) -> str:
+    """Return the questions of a plan as HTML, several on a page, and their answers on one of their own."""
+    asked, answers = [], []
+    for number, stop in enumerate(plan.stops, 1):
+        parts, answer = _stop_on_paper(stop)
+        if parts:
+            asked.append(f'<section class="qv-asked"><h3>{number} · {parts}</section>')
+        if answer:
+            answers.append(f"<li><b>{number}</b> {answer}</li>")
+    head = html.escape(say("teacher.paper.answers"))
+    last = f'<section class="qv-paper-answers"><h2>{head}</h2><ul>{"".join(answers)}</ul></section>'
+    return f'<div class="qv-paper">{"".join(asked)}{last if answers else ""}</div>'
+
+
+def _stop_on_paper(stop: Stop) -> tuple[str, str]:
+    """Return the words and the picture of a stop that asks something, and its answer; both as HTML."""
+    if stop.kind != "lesson":
+        return (_asked(stop.ask, "", stop.options), "") if stop.ask else ("", "")
+    step, question = stop.step(language())
+    if question is None:
+        return "", ""
+    scenes = step.scenes()
+    ask = question.ask.say(question.named_scenes(scenes))
+    parts = _asked(ask, _picture(step, scenes), option_texts(question, scenes))
+    rule = step.rule.say(scenes) if step.rule else ""
+    return parts, " · ".join(filter(None, (_inline(truth_told(question, scenes)), html.escape(rule))))
+
+
+def _asked(ask: str, picture: str, options: tuple[str, ...] | list[str]) -> str:
+    items = "".join(f"<li>▢ {_inline(text)}</li>" for text in lettered(options))
+    sure, guess = (html.escape(say(f"teacher.paper.{name}")) for name in ("sure", "guess"))
+    line = f'<p class="qv-line">▢ {sure} &emsp; ▢ {guess}</p>'
+    return f"{_inline(ask)}</h3>{picture}<ul>{items}</ul>{line}"
+
+
+def _inline(words: str) -> str:
+    """Return a lesson's words, Markdown of one line, as HTML."""
+    return re.sub(r"\*\*(.+?)\*\*|`(.+?)`|\*(.+?)\*", r"\1\2\3", html.escape(words).replace("\\", ""))
+
+
+def _picture(step: LessonStep, scenes: Scenes) -> str:
+    """Return the parts of a step's picture that are seen before its answer."""
+    from quantviz.analysis.study import Study
+    from quantviz.figures.panels_data import as_picture, result_panels
+    from quantviz.figures.paper import panels_on_paper, ruler_on_paper
+    from quantviz.figures.ruler_data import ruler_of_cell
+
+    scene = scenes[HERE]
+    shown = step.show - step.hidden
+    parts = ""
+    panels = [name for name in PANEL_PARTS if name in shown]
+    if panels:
+        data = result_panels(scene.result, view=scene.state.view).only(panels)
+        if scene.state.source.picture:
+            data = as_picture(data, symmetric=scene.state.scheme.mode == "symmetric")
+        parts += panels_on_paper(data, {name: say(f"panels.field.{name}") for name in panels})
+    if "number_line" in shown and step.ruler != "slider" and scene.why.cause != "left_out":
+        study = Study.of_result(scene.result)
+        parts += ruler_on_paper(ruler_of_cell(study, scene.why))
+    return parts
+
 
 _LAB = "pages/lab/playground.py"
 _LESSONS = "pages/learn/lessons.py"

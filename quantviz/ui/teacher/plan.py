@@ -13,8 +13,7 @@ from quantviz.rooms.plan import OWN, PLANS, WHERE, Plan, Stop
 from quantviz.teaching.golf import HOLES
 from quantviz.teaching.lessons import lessons, sound_lessons
 from quantviz.ui.components.controls import Control, hold_choice, show_controls, show_undo
-from quantviz.ui.components.refusals import error_beside, show_error_beside
-from quantviz.ui.components.small_parts import show_button
+from quantviz.ui.components.small_parts import error_beside, show_button, show_error_beside
 from quantviz.ui.layers.state import OWNER as LAYERS
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.words import language, say

@@ -16,7 +16,6 @@ from quantviz.schemes.conventions import CHOICES, CONVENTION_GROUPS, CONVENTIONS
 from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, RECIPES, current_recipe
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.controls import Control, show_controls
-from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.components.scheme_words import (
     changes,
     convention_name,
@@ -26,7 +25,7 @@ from quantviz.ui.components.scheme_words import (
     purpose_words,
     value_words,
 )
-from quantviz.ui.components.small_parts import show_button
+from quantviz.ui.components.small_parts import show_button, show_error_beside
 from quantviz.ui.lab.learning import explained
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked

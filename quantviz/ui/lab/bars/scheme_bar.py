@@ -33,8 +33,8 @@ from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.controls import Control, show_controls
-from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.components.scheme_words import convention_name, format_name, levels_words, part_words
+from quantviz.ui.components.small_parts import show_error_beside
 from quantviz.ui.lab.bars.engine_controls import recipe_control
 from quantviz.ui.lab.learning import explained
 from quantviz.ui.shell import errors, session

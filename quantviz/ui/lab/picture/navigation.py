@@ -10,18 +10,83 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 from quantviz.figures.arrangement import MOST_CELLS
+from quantviz.figures.theme import THEMES
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.tensors.views import POOLS, View
+from quantviz.text import templates
+from quantviz.ui.components.component import component
 from quantviz.ui.components.controls import choose_among, choose_field, switch
-from quantviz.ui.components.minimap import minimap_size, show_minimap
 from quantviz.ui.components.phone_tables import PERCENT, clicked_line, number_column, numbers_written
 from quantviz.ui.components.tensor_cache import kept, stored_of, study_of
 from quantviz.ui.shell import errors, session
-from quantviz.ui.shell.words import say, say_axis
+from quantviz.ui.shell.words import language, say, say_axis, theme
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
+    from quantviz.figures.colour_ranges import Array
+
+#: The picture is at most so many pixels wide and high.
+MOST_WIDTH = 120
+MOST_HEIGHT = 90
+#: And at least so many: a matrix of a few rows would be a line.
+_LEAST = 24
+_COMPONENT = "quantviz_minimap"
+
+
+def minimap_size(matrix: tuple[int, int]) -> tuple[int, int]:
+    """Return (height, width) in pixels of the mini-map of `matrix` (rows, columns), in its shape as far as
+    that can be seen.
+
+    >>> minimap_size((4096, 11008)), minimap_size((11008, 4096)), minimap_size((3, 9000))
+    ((45, 120), (90, 33), (24, 120))
+    """
+    rows, cols = matrix
+    scale = min(MOST_WIDTH / cols, MOST_HEIGHT / rows)
+    return max(round(rows * scale), _LEAST), max(round(cols * scale), _LEAST)
+
+
+def show_minimap(
+    values: Array,
+    *,
+    matrix: tuple[int, int],
+    window: tuple[int, int, int, int],
+    key: str,
+    chart: str = "panels",
+) -> None:
+    """Show where `window` (first row, first column, rows, columns) lies in `matrix` (rows, columns); nothing
+    where it is all of it.
+
+    `values` are x of the whole matrix in about `minimap_size(matrix)` pixels, each the value of largest
+    magnitude; `chart` is the key of the panels' container.
+    """
+    if window == (0, 0, *matrix):
+        return
+    height, width = minimap_size(matrix)
+    colours = THEMES[theme()]
+    data = {
+        "chart": chart,
+        "picture": _picture(values, theme()),
+        "width": width,
+        "height": height,
+        "rows": matrix[0],
+        "cols": matrix[1],
+        "window": dict(zip(("top", "left", "rows", "cols"), window, strict=True)),
+        "labels": dict(templates("minimap", language())),
+        "colors": colours.named("text", "muted", "surface", "line", "mark", "font"),
+    }
+    component(_COMPONENT, "minimap")(key=key, data=data)
+
+
+def _picture(values: Array, theme_name: str) -> str:
+    from quantviz.figures.colour_ranges import values_range
+    from quantviz.figures.raster import data_uri
+    from quantviz.figures.theme import one_sided
+
+    lo, hi = values_range(values)
+    ramp = THEMES[theme_name].values
+    return data_uri(values, lo, hi, ramp if lo < 0 < hi else one_sided(ramp))
+
 
 #: Cells a side of the window that a jump opens: few enough to be read one by one.
 _NEAR = 32

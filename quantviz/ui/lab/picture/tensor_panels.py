@@ -15,11 +15,12 @@ from quantviz.live.cells import Picture
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
 from quantviz.ui.components.cell import select
 from quantviz.ui.components.controls import choose_field
-from quantviz.ui.components.panels import page_style, show_panels
 from quantviz.ui.components.panels_bridge import (
     PanelsPlace,
     bridge_width,
     clicked_cell,
+    page_style,
+    show_panels,
     zoomed_window,
 )
 from quantviz.ui.components.scheme_words import scheme_words
@@ -196,13 +197,13 @@ def linked_place(key: str, bridge: Any, panels: Any, group: str | None = None) -
     window of all panels.
     """
 
-    def clicked() -> None:
+    def clicked(_: object) -> None:
         now = session.state()
         cell = clicked_cell(place.bridge, now.view.matrix(now.source.shape))
         if cell:
             select(*cell)
 
-    def zoomed() -> None:
+    def zoomed(_: object) -> None:
         now = session.state()
         window = zoomed_window(place.bridge)
         if window:

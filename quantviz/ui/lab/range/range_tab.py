@@ -26,9 +26,8 @@ from quantviz.ui.components.controls import switch
 from quantviz.ui.components.hand import CurveMark, complete_curve
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.components.phone_tables import TableColumn, is_phone, room_beside_ruler, show_table
-from quantviz.ui.components.refusals import show_refused
 from quantviz.ui.components.scheme_words import calibration_words, part_words
-from quantviz.ui.components.small_parts import offer
+from quantviz.ui.components.small_parts import offer, show_refused
 from quantviz.ui.components.tensor_cache import ask_study_of, heavy_fact, kept
 from quantviz.ui.lab.bars.scheme_bar import other_granularities
 from quantviz.ui.lab.picture.navigation import block_words

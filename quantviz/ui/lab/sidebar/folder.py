@@ -17,7 +17,7 @@ from quantviz.sources.local import FolderListing, data_folder, list_files, short
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
 from quantviz.ui.components.controls import finder, hold_choice, hold_text
-from quantviz.ui.components.refusals import error_beside
+from quantviz.ui.components.small_parts import error_beside
 from quantviz.ui.components.tensor_cache import catalog_of
 from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
 from quantviz.ui.shell import errors, session

@@ -15,7 +15,7 @@ from quantviz.sources.hubs.hosts import Hosts
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
 from quantviz.ui.components.controls import hold_text
-from quantviz.ui.components.refusals import show_error_beside
+from quantviz.ui.components.small_parts import show_error_beside
 from quantviz.ui.lab.sidebar.folder import (
     MOST_OFFERED,
     choose_file,

@@ -17,7 +17,7 @@ from quantviz.schemes.scheme import NONFINITE
 from quantviz.sources import Source
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.controls import choose_among
-from quantviz.ui.components.refusals import show_error_beside
+from quantviz.ui.components.small_parts import show_error_beside
 from quantviz.ui.components.tensor_cache import facts_of
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.words import say, say_note

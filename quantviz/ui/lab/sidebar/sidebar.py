@@ -33,9 +33,8 @@ from quantviz.ui.components.controls import (
     show_controls,
 )
 from quantviz.ui.components.page_header import show_language
-from quantviz.ui.components.refusals import show_error_beside
 from quantviz.ui.components.scheme_words import calibration_words
-from quantviz.ui.components.small_parts import term
+from quantviz.ui.components.small_parts import show_error_beside, term
 from quantviz.ui.lab.bars.engine_controls import show_arithmetic
 from quantviz.ui.lab.learning import learn, learn_address, terms_of
 from quantviz.ui.lab.sidebar.folder import catalog_beside, show_folder

@@ -11,8 +11,7 @@ from quantviz.lab.state import LabState
 from quantviz.sources.tensor_text import parse_tensor
 from quantviz.sources.typed import Typed
 from quantviz.ui.components.component import written
-from quantviz.ui.components.refusals import error_beside
-from quantviz.ui.components.small_parts import show_button
+from quantviz.ui.components.small_parts import error_beside, show_button
 from quantviz.ui.components.tensor_cache import tensor_of
 from quantviz.ui.lab.sidebar.nonfinite import show_choice, take
 from quantviz.ui.shell import errors, session
