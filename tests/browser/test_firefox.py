@@ -11,8 +11,8 @@ from quantviz.lab.layer_state import SchemePair
 from quantviz.lab.state import opening
 from quantviz.live.hand_words import Looks
 from quantviz.live.standalone import LivePage, LivePages
-from tests.browser.test_live_page import STANDS, layer_page
 from tests.helpers.firefox import Firefox, firefox_path
+from tests.helpers.live_files import STANDS, layer_page
 
 pytestmark = [
     pytest.mark.nightly,

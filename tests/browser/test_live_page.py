@@ -10,25 +10,19 @@ import quantviz as qv
 from quantviz.analysis.study import Study
 from quantviz.export.report import scan_html
 from quantviz.figures.theme import THEMES
-from quantviz.lab.layer_state import LayerState, SchemePair
+from quantviz.lab.layer_state import SchemePair
 from quantviz.lab.state import opening
-from quantviz.layers.built_in import BuiltInLayer
 from quantviz.live.hand_words import Looks
 from quantviz.live.standalone import LivePage, LivePages
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.ui.components.lesson_place import LessonPlace
-from quantviz.ui.layers.hand import page_of as page_of_layer
-from quantviz.ui.layers.state import seen_layer
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.step import page_of
 
 STATE = opening()
 #: A title that would be a script, were it not text.
 HOSTILE = "</script><script>window.ran = 1</script><b>"
-#: Whether the page stands, or each of the pages in its frames.
-STANDS = """() => (window.quantvizPage?.frames ?? [window]).every(
-  (each) => (each.contentWindow ?? each).quantvizPage?.hand?.shown)"""
 CODES = "() => Array.from(window.quantvizPage.hand.shown.q)"
 VALUES = "() => Array.from(window.quantvizPage.hand.shown.x)"
 SIGHT = "quantvizPage.panels._fullLayout.xaxis.range"
@@ -215,11 +209,6 @@ def test_what_a_step_hides_before_its_answer_is_not_on_its_page(alone):
     page = alone(live)
     assert page.locator("[data-qv-metric]").count() == 0
     assert page.evaluate("() => quantvizPage.figure.data.map(({ name }) => name)") == ["x"]
-
-
-def layer_page(name, pair):
-    state = LayerState(BuiltInLayer(name), pair)
-    return page_of_layer(seen_layer(state), state)
 
 
 def outputs_agree(page, weights, inputs):
