@@ -19,6 +19,7 @@ from quantviz.teaching.lessons.formulas import HERE
 from quantviz.ui.components.lesson_place import LessonPlace
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.step import page_of
+from tests.helpers.live_files import STANDS, layer_page
 
 STATE = opening()
 #: A title that would be a script, were it not text.
