@@ -312,3 +312,11 @@ def test_an_address_of_another_page_is_not_used(alone):
         page.evaluate("hash => (location.hash = hash)", wrong)
         page.wait_for_selector("#qv-lost:visible")
         codes_agree(page, STATE.scheme)
+
+
+def test_the_pooled_picture_of_a_large_tensor_is_drawn(alone):
+    study = Study.of_result(qv.quantize(torch.randn(200, 256), "int4_per_row"))
+    page = alone(study, (0, 0))
+    page.wait_for_function("() => quantvizPage.panels._fullData")
+    assert {each["type"] for each in page.evaluate("quantvizPage.panels._fullData")} == {"image", "heatmap"}
+    assert page.evaluate(CODES) == study.result.q.flatten().tolist()
