@@ -255,6 +255,8 @@ def show_page() -> None:
         show_undo(OWNER)
         show_copy_link()
     finding = st.container(key="layers_look")
+    # A container without an element has no room in the page.
+    finding.empty()
     choices = st.container(key="layers_choices", horizontal=True, gap="small")
     warm_up()
     show_page_errors(*OWNER.problems)
