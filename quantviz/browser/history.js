@@ -52,6 +52,8 @@ if (!window.__quantvizHistory) {
     const button = document.querySelector(`:is(.st-key-${name}, [data-field=${name}]) button`);
     if (!button) return;
     event.preventDefault();
+    // What it can do is as of the last run, and a hand may have gone on: the server knows whether there is a step.
+    button.disabled = false;
     button.click();
   });
 }

@@ -7,6 +7,9 @@ import unicodedata
 from dataclasses import dataclass
 from decimal import Decimal
 
+from quantviz.text import LEAST
+from quantviz.text import number as number
+
 #: The digits of a power.
 _RAISED = str.maketrans("-−0123456789", "⁻⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -18,27 +21,6 @@ def raised(power: str) -> str:
     '2⁻²⁰'
     """
     return power.translate(_RAISED)
-
-
-def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
-    """Return `value` to `digits` significant digits.
-
-    >>> number(-0.41046), number(1.35, signed=True), number(1.93e-5), number(-1.2e-9)
-    ('−0.4105', '+1.35', '0.0000193', '−1.2e−9')
-    >>> number(float("inf")), number(float("nan"))
-    ('∞', '–')
-    """
-    if math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    written = f"{value + 0.0:.{digits}g}"  # -0.0 is 0 to people
-    if "e" in written:
-        mantissa, exponent = written.split("e")
-        small = WRITING.least <= abs(float(written)) < 1
-        written = f"{Decimal(written):f}" if small else f"{mantissa}e{int(exponent)}"
-    plus = "+" if signed and value > 0 else ""
-    return plus + written.replace("-", "−")
 
 
 def decibels(value: float, *, signed: bool = False) -> str:
@@ -63,7 +45,7 @@ class NumberStyle:
 
     #: Below and from this magnitude on a number is written by its power of ten, which a beginner cannot read:
     #: 2.55e−7 is read at once, 0.000000255 is counted.
-    least: float = 1e-6
+    least: float = LEAST
     most: float = 1e6
     minus: str = "−"
     infinite: str = "∞"

@@ -13,6 +13,8 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
+from quantviz.text import FONT
+
 #: Colours as "#rrggbb", evenly spaced from the lowest value to the highest.
 Ramp = tuple[str, ...]
 
@@ -45,7 +47,7 @@ class Theme:
     clipping: str
     #: A, B, C …: as far apart from each other as may be.
     schemes: Ramp
-    font: str = '"Source Sans", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", sans-serif'
+    font: str = FONT
 
     def named(self, *names: str) -> dict[str, str]:
         """Return some of the colours by their names, for the browser."""

@@ -24,7 +24,7 @@ from quantviz.quantization.result import QParams, QuantResult
 from quantviz.schemes.formats import find_format
 from quantviz.schemes.granularity import Shape
 from quantviz.tensors.conversion import as_accumulators, as_real
-from quantviz.text import table
+from quantviz.text import number, table
 
 _INT32 = (-(2**31), 2**31 - 1)
 #: Bits of a code at most whose products are added in int32.
@@ -70,7 +70,7 @@ class IntegerResult(Picklable):
                 ("engine", self.engine),
                 ("tokens × inputs × outputs", self.shape),
                 ("codes", f"{self.inputs.number_format} × {self.weights.number_format}"),
-                ("q", f"{self.q.min().item()} … {self.q.max().item()}"),
+                ("q", f"{number(self.q.min().item(), 9)} … {number(self.q.max().item(), 9)}"),
                 *(("note", note) for note in self.notes),
             ]
         )

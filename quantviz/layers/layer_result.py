@@ -106,8 +106,8 @@ class LayerResult(Picklable):
                 ("outputs", self.outputs),
                 ("method", self.method),
                 ("tokens × inputs × outputs", self.shape),
-                ("rel_out, used tokens", f"{used:.6g}"),
-                ("rel_out, held back", f"{held_back:.6g}"),
+                ("rel_out, used tokens", used),
+                ("rel_out, held back", held_back),
                 *(("note", note) for note in self.notes),
             ]
         )

@@ -31,7 +31,7 @@ _MODULE = re.compile(r"(?<=[;}\n])var ([\w$]+)=([\w$]+)\((?:[\w$]+|\([\w$,]*\))=
 _CALLED = re.compile(r"(?<![\w$.])([\w$]+)\(\)")
 #: The list of all kinds of plots, in the module that is the bundle's own.
 _KINDS = re.compile(r"\.register\(\[([^\]]*)\]\)")
-_WANTED = 'moduleType:"trace",name:"heatmap"'
+_WANTED = re.compile('moduleType:"trace",name:"(?:heatmap|image)"')
 
 
 def with_named_programs(header: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -119,7 +119,7 @@ def _start() -> str:
 
 @cache
 def heatmap_script() -> str:
-    """Return the modules of plotly's script that heatmaps need; all where it is built in another way."""
+    """Return the modules of plotly's script of heatmaps and images; all where it is built in another way."""
     whole = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text("utf-8")
     heads = [*_MODULE.finditer(whole)]
     wrapped = Counter(each[2] for each in heads).most_common(1)
@@ -134,7 +134,7 @@ def heatmap_script() -> str:
     if not listed:
         return whole
     root, kinds = listed[-1]
-    wanted = [each for each in needs(kinds) if any(_WANTED in parts[it] for it in needs(parts[each]))]
+    wanted = [each for each in needs(kinds) if any(_WANTED.search(parts[it]) for it in needs(parts[each]))]
     if not wanted:
         return whole
     parts[root] = parts[root].replace(kinds, ",".join(f"{each}()" for each in wanted))

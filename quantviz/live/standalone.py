@@ -153,7 +153,7 @@ class LivePage:
         page = {"told": self.told, "chart": CHART, **self._chart(data, state, theme)}
         # Of a dark page there is the header alone: the values are no part of it.
         traces = page["figure"]["data"] if self.panels else []
-        drawn = {f"figure.data.{at}.z": _values_of(trace) for at, trace in enumerate(traces)}
+        drawn = {f"figure.data.{at}.z": _values_of(each) for at, each in enumerate(traces) if "z" in each}
         parts = {"page": pack(page, drawn), "hand": pack(header, arrays)}
         if self.panels:
             parts["cells"] = pack_cells(data, CHART, theme)

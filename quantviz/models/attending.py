@@ -97,10 +97,10 @@ class AttentionResult(Picklable):
         return table(
             [
                 *zip(("keys", "values", "scores"), self.schemes, strict=True),
-                ("KL divergence, bits a row", f"{self.kl:.4g}"),
-                ("of 99 % of the rows at most", f"{self.kl_99:.4g}"),
-                ("largest", f"{self.kl_max:.4g}"),
-                *((f"error of the {name}", f"{part.rel_out:.4g}") for name, part in self.errors.items()),
+                ("KL divergence, bits a row", self.kl),
+                ("of 99 % of the rows at most", self.kl_99),
+                ("largest", self.kl_max),
+                *((f"error of the {name}", part.rel_out) for name, part in self.errors.items()),
                 ("bytes of the cache", f"{self.cache.keys + self.cache.values:,}"),
                 ("the same at 16 bits", f"{self.cache.at_16_bits:,}"),
                 *(("note", note) for note in self.notes),

@@ -142,10 +142,10 @@ class RunResult:
             [
                 ("model", self.model),
                 ("schemes", self.schemes),
-                ("loss, bits a character", f"{self.loss:.4f}"),
-                ("loss of the original", f"{self.original_loss:.4f}"),
-                ("KL divergence, bits a character", f"{self.kl:.4g}"),
-                ("bits a weight", f"{self.bits:.3g}"),
+                ("loss, bits a character", self.loss),
+                ("loss of the original", self.original_loss),
+                ("KL divergence, bits a character", self.kl),
+                ("bits a weight", self.bits),
                 ("sums right", self.sums) if self.sums else ("writes", self.written),
             ]
         )

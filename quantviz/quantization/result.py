@@ -19,7 +19,7 @@ from quantviz.schemes.calibration_protocol import Range
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
-from quantviz.text import table
+from quantviz.text import number, table
 
 
 @checked_fields
@@ -73,9 +73,9 @@ class QuantResult(Picklable):
                 ("scheme", repr(self.scheme)),
                 ("shape", self.shape),
                 ("blocks", f"{self.layout.block_count} of {self.layout.block_shape}"),
-                ("scale", f"{scales.min().item():.6g} … {scales.max().item():.6g}"),
-                ("q", f"{self.q.min().item()} … {self.q.max().item()}"),
-                ("largest |error|", f"{errors.abs().max().item() if errors.numel() else 0:.6g}"),
+                ("scale", f"{number(scales.min().item())} … {number(scales.max().item())}"),
+                ("q", f"{number(self.q.min().item(), 9)} … {number(self.q.max().item(), 9)}"),
+                ("largest |error|", errors.abs().max().item() if errors.numel() else 0),
                 ("clipped", int(self.clipped.sum())),
                 *(("note", note) for note in self.notes),
             ]

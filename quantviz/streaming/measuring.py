@@ -85,7 +85,7 @@ class Measured(Picklable):
             [
                 ("scheme", repr(self.scheme)),
                 ("shape", self.shape),
-                *((name, f"{value:.6g}") for name, value in self.metrics.items()),
+                *self.metrics.items(),
             ]
         )
 

@@ -10,25 +10,20 @@ import quantviz as qv
 from quantviz.analysis.study import Study
 from quantviz.export.report import scan_html
 from quantviz.figures.theme import THEMES
-from quantviz.lab.layer_state import LayerState, SchemePair
+from quantviz.lab.layer_state import SchemePair
 from quantviz.lab.state import opening
-from quantviz.layers.built_in import BuiltInLayer
 from quantviz.live.hand_words import Looks
 from quantviz.live.standalone import LivePage, LivePages
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.ui.components.lesson_place import LessonPlace
-from quantviz.ui.layers.hand import page_of as page_of_layer
-from quantviz.ui.layers.state import seen_layer
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.step import page_of
+from tests.helpers.live_files import STANDS, layer_page
 
 STATE = opening()
 #: A title that would be a script, were it not text.
 HOSTILE = "</script><script>window.ran = 1</script><b>"
-#: Whether the page stands, or each of the pages in its frames.
-STANDS = """() => (window.quantvizPage?.frames ?? [window]).every(
-  (each) => (each.contentWindow ?? each).quantvizPage?.hand?.shown)"""
 CODES = "() => Array.from(window.quantvizPage.hand.shown.q)"
 VALUES = "() => Array.from(window.quantvizPage.hand.shown.x)"
 SIGHT = "quantvizPage.panels._fullLayout.xaxis.range"
@@ -217,11 +212,6 @@ def test_what_a_step_hides_before_its_answer_is_not_on_its_page(alone):
     assert page.evaluate("() => quantvizPage.figure.data.map(({ name }) => name)") == ["x"]
 
 
-def layer_page(name, pair):
-    state = LayerState(BuiltInLayer(name), pair)
-    return page_of_layer(seen_layer(state), state)
-
-
 def outputs_agree(page, weights, inputs):
     """The outputs in the page are those of the layer under its schemes, bit for bit."""
     shape = page.evaluate("quantvizPage.data.shape")
@@ -322,3 +312,11 @@ def test_an_address_of_another_page_is_not_used(alone):
         page.evaluate("hash => (location.hash = hash)", wrong)
         page.wait_for_selector("#qv-lost:visible")
         codes_agree(page, STATE.scheme)
+
+
+def test_the_pooled_picture_of_a_large_tensor_is_drawn(alone):
+    study = Study.of_result(qv.quantize(torch.randn(200, 256), "int4_per_row"))
+    page = alone(study, (0, 0))
+    page.wait_for_function("() => quantvizPage.panels._fullData")
+    assert {each["type"] for each in page.evaluate("quantvizPage.panels._fullData")} == {"image", "heatmap"}
+    assert page.evaluate(CODES) == study.result.q.flatten().tolist()

@@ -83,9 +83,12 @@ def test_join_leads_to_the_stop_that_runs(client, room):
         assert (answer.status_code, answer.headers["cache-control"]) == (303, "no-store")
         return answer.headers["location"]
 
-    assert leads(f"/join?c={room.code.lower()}") == f"/lab?ask=Which%3F&room={room.code}"
+    assert leads(f"/join?c={room.code.lower()}") == f"/lab?ask=Which%3F&room={room.code}&lang=en"
     assert act(client, room, 1, "next").status_code == 200
-    assert leads(f"/join?c={room.code}") == f"/lessons?l=per_channel&p=4&room={room.code}"
+    lesson = f"/lessons?l=per_channel&p=4&room={room.code}"
+    assert leads(f"/join?c={room.code}") == f"{lesson}&lang=en"
+    assert leads(f"/join?c={room.code}&lang=zh") == f"{lesson}&lang=zh"
+    assert 'name="lang" value="zh"' in client.get("/join?lang=zh").text
     asked = client.get("/join", headers={"accept-language": "zh-CN,zh"})
     assert (asked.status_code, 'lang="zh"' in asked.text, 'role="alert"' in asked.text) == (200, True, False)
     wrong = client.get("/join?c=%22%3E%3C0")

@@ -80,7 +80,9 @@ export class TensorPage extends Page {
     this.width = this.fitting;
     this.panels.closest("section").style.width = `${this.width}px`;
     const { layouts, config } = this.figure;
-    const data = this.figure.data.map(({ shape: [rows, cols], z, ...trace }) => {
+    const data = this.figure.data.map(({ shape, z, ...trace }) => {
+      if (!z) return trace;
+      const [rows, cols] = shape;
       const lines = Array.from({ length: rows }, (_, row) => z.subarray(row * cols, (row + 1) * cols));
       return { ...trace, z: lines };
     });

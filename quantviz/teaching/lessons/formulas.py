@@ -75,6 +75,19 @@ Scenes = Mapping[str, Scene]
 Quantity = Callable[[Scene], float]
 
 
+#: A difference that is so small a share of what it is of is float32's own rounding.
+_RESIDUE = 2.0**-21
+
+
+def _settled(made: float, *of: float) -> float:
+    """Return a difference of float32 numbers, 0 where their rounding alone has made it.
+
+    >>> _settled(0.1 + 0.2 - 0.3, 0.3), _settled(0.01, 3.0)
+    (0.0, 0.01)
+    """
+    return 0.0 if abs(made) < _RESIDUE * max(map(abs, of)) else made
+
+
 def _squares(scene: Scene) -> torch.Tensor:
     import torch
 
@@ -132,15 +145,17 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "x": lambda s: s.why.x,
         "q": lambda s: s.why.q,
         "x_hat": lambda s: s.why.x_hat,
-        "error": lambda s: s.why.error,
-        "abs_error": lambda s: abs(s.why.error),
+        "error": lambda s: _settled(s.why.error, s.why.x),
+        "abs_error": lambda s: abs(_settled(s.why.error, s.why.x)),
         "error_share": lambda s: s.why.error**2 / float(_squares(s).sum()),
         "zeroed": lambda s: s.why.cause == "zeroed",
         "clipped": lambda s: s.why.cause == "clipped",
         # the selected cell's block
         "scale": lambda s: s.why.scale,
         "zero_point": lambda s: s.why.zero_point,
-        "wanted_zero_point": lambda s: s.state.scheme.code_min - float(s.block.min()) / s.why.scale,
+        "wanted_zero_point": lambda s: _settled(
+            s.state.scheme.code_min - float(s.block.min()) / s.why.scale, s.state.scheme.code_min
+        ),
         "range_lo": lambda s: _range(s)[0],
         "range_hi": lambda s: _range(s)[1],
         "block_size": lambda s: s.block.numel(),
@@ -437,7 +452,8 @@ def _value(node: ast.expr, scenes: Scenes, shown: bool = False) -> float:
             b = _value(right, scenes)
             if isinstance(op, ast.Pow) and abs(b) > _LARGEST_POWER:
                 raise ArithmeticError
-            return BINARY[type(op)](a, b)
+            made = BINARY[type(op)](a, b)
+            return _settled(made, a, b) if isinstance(op, ast.Add | ast.Sub) else made
         case ast.UnaryOp(op=op, operand=operand):
             if isinstance(op, ast.Not):
                 return not _value(operand, scenes, shown)

@@ -19,7 +19,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.tables import metrics_csv
 from quantviz.export.files import scope_of
-from quantviz.lab.classroom import GROUPS, HIDEABLE, LOCKABLE
+from quantviz.lab.classroom import GROUPS, HIDEABLE
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.live.hand_words import Looks
@@ -51,7 +51,7 @@ from quantviz.ui.lab.stage import Stage, comparing, fill_stage, has_hand, lit_in
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.address import keep_place
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
-from quantviz.ui.shell.classroom import classroom, embedded, locked, visible
+from quantviz.ui.shell.classroom import classroom, embedded, is_open, visible
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.long_work import prepare
 from quantviz.ui.shell.tab import name_tab
@@ -259,8 +259,7 @@ def _data(study: Study, state: LabState) -> None:
             key="download_ipynb",
             on_click="ignore",
         )
-    # In it everything can be moved: also what a teacher has locked.
-    if all(map(visible, HIDEABLE)) and not any(map(locked, LOCKABLE)):
+    if is_open():
         # The page is made when it is asked for, when the session's own cache is not at hand.
         own = study if study.result is None or study.of_file else Study.of_result(study.result)
         page = LivePage(own, title, state.cell, Looks(language(), theme()))

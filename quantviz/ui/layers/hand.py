@@ -17,6 +17,7 @@ from quantviz.live.layer_payload import LayerHand
 from quantviz.ui.components.component import component
 from quantviz.ui.layers.picture import PICTURE, multiplication_of
 from quantviz.ui.layers.state import OWNER
+from quantviz.ui.shell.classroom import is_open
 from quantviz.ui.shell.words import language, say, say_error, shape_text, theme
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def _integers(seen: SeenLayer, state: LayerState) -> IntegerResult | None:
 
 def offer_page(seen: SeenLayer, state: LayerState) -> None:
     """Show a button that saves the layer as a page."""
+    if not is_open():
+        return
     page = page_of(seen, state)
     st.download_button(
         say("below.page"),

@@ -11,7 +11,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import BREAKPOINTS
-from quantviz.lab.classroom import CLOSED, Classroom, read_code, read_prompt
+from quantviz.lab.classroom import CLOSED, HIDEABLE, LOCKABLE, Classroom, read_code, read_prompt
 from quantviz.ui.shell.run_facts import fact, keep, kept
 
 #: The link's parameters: the classroom, the question to those who open the link, and the code of their room.
@@ -100,6 +100,11 @@ def withhold(parts: frozenset[str]) -> None:
 def locked(group: str) -> bool:
     """Return whether a group of `classroom.LOCKABLE` stays as it is."""
     return group in classroom().locked
+
+
+def is_open() -> bool:
+    """Return whether nothing is hidden or locked: of what a file has, nothing can be either."""
+    return all(map(visible, HIDEABLE)) and not any(map(locked, LOCKABLE))
 
 
 def problem() -> QuantVizError | None:

@@ -181,9 +181,9 @@ class RoomRoutes:
             rooms = await self._let_in(code, "")
             room = await self._ask(lambda: rooms.find(code))
             page, query = room.plan.stops[room.stop].address
-            query[ROOM] = room.code
+            query |= {ROOM: room.code, "lang": _language(request)}
             if WALL in request.query_params:
-                query |= {PARAMETER: str(ON_WALL), "lang": _language(request)}
+                query[PARAMETER] = str(ON_WALL)
         except QuantVizError as problem:
             return HTMLResponse(_join_page(request, code, problem), _status(problem))
         return RedirectResponse(f"{base}/{page}?{urlencode(query)}", 303)

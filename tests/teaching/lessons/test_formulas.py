@@ -1,5 +1,6 @@
 """The formulas' language: what it gives, and that nothing else gets in."""
 
+import dataclasses
 import math
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 import quantviz as qv
 from quantviz.lab.state import LabState
+from quantviz.sources.typed import Typed
 from quantviz.teaching.lessons.dials import DIAL_NUMBERS
 from quantviz.teaching.lessons.formulas import HERE, QUANTITIES, STATE_FUNCTIONS, Formula, Scene, Words
 
@@ -41,6 +43,16 @@ def test_the_notebooks_numbers(scenes):
     assert value("given.clipped_count") == 1
     assert value("row.scales") == 3
     assert value("round(row.mse * 100) / 100") == 1.81
+
+
+@pytest.mark.parametrize(("scale", "zero_point"), [(0.3, -3), (0.3, 7), (0.013, -7)])
+def test_a_value_on_a_tooth_has_no_residue(scale, zero_point):
+    given = f"int4,asymmetric,per_tensor,given(scale={scale},zero_point={zero_point}),course"
+    source = Typed.of([[-zero_point * scale]])
+    on = {HERE: Scene(dataclasses.replace(scene(given, cell="0.0").state, source=source))}
+    words = Words.read("{x / scale + zero_point}, off {error} and {abs_error|+3}")
+    assert words.say(on) == "0, off 0 and 0"
+    assert Formula.read("x / scale + 0.001 - x / scale").value(on) == pytest.approx(0.001)
 
 
 def test_every_quantity_is_what_the_core_has(scenes):

@@ -15,7 +15,6 @@ import streamlit as st
 
 from quantviz.analysis.recipe_ranking import priced_bits
 from quantviz.errors import QuantVizError
-from quantviz.lab.classroom import HIDEABLE, LOCKABLE
 from quantviz.lab.state import MOST_COMPARED, LabState
 from quantviz.live.cells import Picture
 from quantviz.live.hand_words import Looks
@@ -40,7 +39,7 @@ from quantviz.ui.lab.picture.tensor_panels import (
     tensor_key,
 )
 from quantviz.ui.shell import session
-from quantviz.ui.shell.classroom import locked, visible
+from quantviz.ui.shell.classroom import is_open, locked, visible
 from quantviz.ui.shell.words import (
     language,
     number,
@@ -350,13 +349,11 @@ def show_compared_schemes(state: LabState, sentence: Any, action: Any) -> bool:
 
 
 def offer_page(state: LabState, schemes: tuple[Scheme, ...], names: tuple[str, ...]) -> None:
-    """Show a button that saves the comparison as one page that works without a server, in which everything
-    is seen and can be moved: also what a teacher has hidden or locked.
-    """
+    """Show a button that saves the comparison as one page that works without a server."""
     from quantviz.analysis.study import Study
     from quantviz.live.standalone import LivePage, LivePages
 
-    if state.large or not all(map(visible, HIDEABLE)) or any(map(locked, LOCKABLE)):
+    if state.large or not is_open():
         return
     looks = Looks(language(), theme())
     pages = []
