@@ -239,7 +239,7 @@ def test_long_work_of_a_method_shows_its_share_and_is_cancelled_while_another_pa
     layers = f"{url}/layers?lang=en&l=builtin"
     other.goto(f"{layers}(name=loud_input)")
     other.locator(".st-key-layers_tabs").wait_for()
-    page.goto(f"{layers}(name=minilm_0_output)&w=int4_per_row&m=adaround(steps=800)")
+    page.goto(f"{layers}(name=minilm_0_output)&w=int4_per_row&m=adaround(steps=6000)")
     working = page.locator("[class*=st-key-layers_working][class*=_progress]")
     working.wait_for()
     page.wait_for_function(

@@ -31,7 +31,7 @@ def test_a_refusal_names_a_size_that_fits():
     assert side == 2048
     refuse_long(chain, (32, side, side), 20.0)
     with pytest.raises(qv.QuantVizError, match="60 s"):
-        refuse_long(as_chain("signround(steps=100000)"), (32, 128, 128), 60.0)
+        refuse_long(as_chain("signround(steps=100000)"), (32, 256, 256), 60.0)
 
 
 def test_a_picture_that_is_left_out_is_named(monkeypatch):

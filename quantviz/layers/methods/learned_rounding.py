@@ -98,12 +98,12 @@ class CodePairs:
 class _Learned(RoundingMethod):
     """A rounding whose codes are whole numbers, beside those of rounding to nearest."""
 
-    work = 400.0
     steps: int
 
     def products(self, shape: Shape) -> float:
-        # A step on few weights takes as long as a million multiplications.
-        return self.steps * (super().products(shape) + 2**20)
+        _, inputs, outputs = shape
+        # A step takes as long as 200 multiplications for each weight, and as a million for few of them.
+        return super().products(shape) + self.steps * (200.0 * inputs * outputs + 2**20)
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         yield from super().problems_with(weights, inputs)
