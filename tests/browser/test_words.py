@@ -60,7 +60,7 @@ window.worded = ({programs, layouts, tensors, cases, metrics, tables, writing}) 
     }));
   });
 };
-Object.assign(window, { changesOf, digitsFor, edgeScales, labelsOfErrors });
+Object.assign(window, { metricChanges, digitsFor, edgeScales, labelsOfErrors });
 Object.assign(window, { plainNumber, roomOf, textWidth, titleOf });
 """
 
@@ -199,7 +199,7 @@ def test_the_changes_against_a_baseline_are_the_servers(page, spoken):
             """([now, before, words, writing]) => {
                 const [mse, sqnr_db, zeroed_share, clipped_share, bits] = Object.values(now).map(Number);
                 const metrics = { mse, sqnr_db, zeroed_share, clipped_share };
-                return changesOf(metrics, bits, before, words, writing);
+                return metricChanges(metrics, bits, before, words, writing);
             }""",
             [
                 {key: number_text(value) for key, value in now.items()},

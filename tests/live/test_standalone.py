@@ -20,7 +20,7 @@ from quantviz.ui.lessons.step import page_of as page_of_step
 #: Bytes of a page with plotly and without it.
 WITH_PANELS, WITHOUT = 2_000_000, 400_000
 #: The step whose page is the largest of all: `test_no_step_is_larger`.
-LARGEST_STEP = ("per_group", 4)
+LARGEST_STEP = ("per_group", 5)
 
 
 def page_of(x, scheme, **options):
