@@ -56,6 +56,7 @@ class Desk {
     this.root.hidden = !data.code;
     if (data.code) {
       keepRoom({ code: data.code, key: data.key });
+      this.asked = null;
       if (!this.timer) this.look();
       return;
     }
@@ -63,8 +64,21 @@ class Desk {
     if (data.lost && keptRoom()?.code === data.lost) keepRoom(null);
     const [, code, key] = /#room=(\w{4})\.([\w-]+)$/.exec(firstAddress()) ?? [];
     const known = code && code !== data.lost ? { code, key } : keptRoom();
-    if (known && this.asked !== known.code) send("found", known);
+    if (known && this.asked !== known.code) this.find(known);
     this.asked = known?.code;
+  }
+
+  // Have the page take a room. While its store is away the page says so, and takes it once there is an answer.
+  async find(known) {
+    for (let isAway = false; this.root.isConnected; isAway = true) {
+      const status = await askRoom(known.code, known).then(
+        () => 200,
+        (problem) => problem.status ?? 503,
+      );
+      if (status < 500 || !isAway) this.send("found", known);
+      if (status < 500) return;
+      await new Promise((done) => setTimeout(done, EVERY));
+    }
   }
 
   // Ask for the news, again and again.

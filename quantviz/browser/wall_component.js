@@ -56,7 +56,7 @@ class Wall {
       else if (news.version !== version && news.version !== this.told) this.send("moved", news.version);
       this.told = news.version;
     } catch (problem) {
-      this.say(problem.status ? problem.message : words.away);
+      this.say(problem.status < 500 ? problem.message : words.away);
     }
   }
 

@@ -200,9 +200,12 @@ class RedisStore:
 
         try:
             return self._redis.execute_command(command, *given)
-        except (RedisError, ValueError) as error:
-            self._away_until = time.monotonic() + _REST
+        except ValueError as error:  # no address of a Redis
             raise _away(error) from None
+        except RedisError:
+            # Its own words name the address, which is no student's.
+            self._away_until = time.monotonic() + _REST
+            raise QuantVizError("rooms.away", reason="Redis") from None
 
     def get(self, code: str) -> Room | None:
         record = self._ask("HGET", _room(code), "record")

@@ -5,9 +5,10 @@ import re
 
 import pytest
 
+from quantviz.errors import QuantVizError
 from quantviz.lab.moves import moved
 from quantviz.rooms.plan import PLANS, Plan, Stop
-from quantviz.rooms.serving import rooms
+from quantviz.rooms.serving import Rooms, rooms
 from quantviz.teaching.lessons import sound_lessons
 from quantviz.teaching.lessons.drags import drag_answer
 from quantviz.teaching.lessons.formulas import HERE
@@ -16,6 +17,7 @@ from quantviz.ui.components.clipboard import qr_image
 from quantviz.ui.shell.room_routes import ON_WALL
 from tests.helpers import session
 from tests.helpers.controls import choose, controls, header, words_of
+from tests.helpers.messages import events_of, send
 from tests.helpers.session import act, address, bodies
 from tests.helpers.teacher import qr, teacher
 
@@ -139,14 +141,49 @@ def test_a_wall_has_no_counts_before_the_class_may_see_them(stop):
     assert bars(wall(room)) == ([0, 4, 0], [False, stop is LESSON, False])
 
 
+def known(at):
+    """What a wall's browser is told of its stop and the room's version."""
+    sent = next(each.proto for each in at.get("bidi_component") if each.proto.id.endswith("wall_sign"))
+    data = json.loads(sent.json)
+    return data["stop"], data["version"]
+
+
+def away(*_, **__):
+    raise QuantVizError("rooms.away", reason="Redis")
+
+
+@pytest.mark.parametrize("ask", ["find", "seen_counts"])
+def test_a_wall_whose_store_is_away_tells_nothing_and_looks_again(ask, monkeypatch):
+    room, _ = led(OWN)
+    monkeypatch.setattr(Rooms, ask, away)
+    at = wall(room)
+    assert known(at) == (-1, 0)
+    assert not at.warning
+    assert not bodies(at, 'class="qv-numbers"')
+
+
+def found(at, room):
+    """Tell the teacher's page of the room whose key its browser has."""
+    desk = next(each.proto.id for each in at.get("bidi_component") if each.proto.id.endswith("teacher_desk"))
+    found = {"event": "found", "value": {"code": room.code, "key": room.key}}
+    session.healthy(send(at, events_of(desk, json.dumps([found]))))
+
+
+def test_a_reload_while_the_store_is_away_keeps_the_lecturer_s_room(monkeypatch):
+    room, _ = led(OWN)
+    at = teacher()
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Rooms, "lead", away)
+        found(at, room)
+        assert "The store of rooms does not answer" in at.warning[0].value
+        assert "teacher_open" not in session.keys_of(at)
+    found(at, room)
+    assert not at.warning
+    assert any(room.code in each.value for each in at.code)
+
+
 def test_a_wall_that_runs_after_the_class_has_left_its_stop_still_hears_of_it():
     """A run that came between, as of a window's new width, would else know the newest version."""
-
-    def known(at):
-        sent = next(each.proto for each in at.get("bidi_component") if each.proto.id.endswith("wall_sign"))
-        data = json.loads(sent.json)
-        return data["stop"], data["version"]
-
     room, acted = led(LESSON, DRAG)
     at = wall(room)
     assert known(at) == (0, 1)

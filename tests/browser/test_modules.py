@@ -378,3 +378,18 @@ def test_what_is_typed_is_spelled_as_names_are(blank_with):
         # A browser then offers the names that Python finds.
         offered = [name for name in names if got.casefold() in name.casefold()]
         assert offered == ([name for name in names if contains(name, typed)] if typed != "-" else names[1:2])
+
+
+def test_the_key_of_undo_is_heard_while_the_page_has_not_heard_of_the_step(blank_with):
+    page = blank_with((FOLDER / "history.js").read_text("utf-8"))
+    page.evaluate(
+        """() => {
+            document.body.innerHTML = "<div data-field=undo><button disabled></button></div><input>";
+            document.querySelector("button").addEventListener("click", () => (window.pressed = true));
+        }"""
+    )
+    page.locator("input").press("Control+z")
+    assert not page.evaluate("window.pressed")
+    page.locator("input").blur()
+    page.keyboard.press("Control+z")
+    assert page.evaluate("window.pressed")

@@ -183,12 +183,17 @@ def test_guesses_wait_and_a_class_does_not(client, rooms, room, monkeypatch):
     assert len(slept) == count + 1
 
 
-def test_a_store_that_is_away_is_a_sentence(monkeypatch):
+def test_a_store_that_is_away_is_a_sentence_and_refuses_nobody():
     rooms = Rooms(RedisStore("redis://127.0.0.1:1/0"), RoomLimits())
     with TestClient(Starlette(routes=RoomRoutes(lambda: rooms).routes()), follow_redirects=False) as client:
         answer = client.get("/room/K7QF?device=d1", headers={"accept-language": "zh-CN"})
         assert answer.status_code == 503
-        assert "存储没有响应" in answer.json()["says"]
+        assert "存储没有响应：Redis" in answer.json()["says"]
+        assert "127.0.0.1" not in answer.json()["says"]
+        refused = []
+        rooms.refuse = refused.append
+        assert client.post("/room/K7QF/answer", json=vote()).status_code == 503
+        assert refused == []
         assert client.get("/join?c=K7QF").status_code == 503
 
 

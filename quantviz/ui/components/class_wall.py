@@ -12,12 +12,13 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number
+from quantviz.lab.classroom import RESULTS
 from quantviz.lab.share_links import only_here, write_address
 from quantviz.text import templates
 from quantviz.ui.components.clipboard import app_for_all, qr_source
 from quantviz.ui.components.component import component
 from quantviz.ui.components.in_room import is_shown, withhold_results
-from quantviz.ui.shell.classroom import wall
+from quantviz.ui.shell.classroom import wall, withhold
 from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.words import language, say, say_error
 
@@ -112,29 +113,35 @@ def show_wall() -> None:
     from quantviz.rooms.serving import rooms
 
     st.html(Path(__file__).with_name("class_wall.css"))
+    code, version, stop = wall(), 0, -1
     try:
         with run_queue().leave():
-            room = rooms().find(wall())
+            room = rooms().find(code)
+        # Each stop is a page of its own: one that the class has left stays as it was until the browser goes.
+        if _STOP not in st.session_state and is_shown(room, room.stop):
+            st.session_state[_STOP] = room.stop
+        stop = st.session_state.get(_STOP, -1)
+        if stop == room.stop:
+            with run_queue().leave():
+                rounds = rooms().seen_counts(room, stop, to_lecturer=False)
+            st.session_state[_RUNNING] = Running(room, tuple(rounds))
+            withhold_results(room, stop)
+            version = room.version
     except QuantVizError as problem:
-        st.warning(say_error(problem))
-        return
-    # Each stop is a page of its own: one that the class has left stays as it was until the browser leaves it.
-    if _STOP not in st.session_state and is_shown(room, room.stop):
-        st.session_state[_STOP] = room.stop
-    stop = st.session_state.get(_STOP, -1)
-    if stop == room.stop:
-        with run_queue().leave():
-            rounds = rooms().seen_counts(room, stop, to_lecturer=False)
-        st.session_state[_RUNNING] = Running(room, tuple(rounds))
-        withhold_results(room, stop)
-    join = write_address(app_for_all(), "join", {"c": room.code})
+        if problem.key != "rooms.away":
+            st.warning(say_error(problem))
+            return
+        # The browser says so, and turns to the class's stop once the store answers.
+        withhold(RESULTS)
+        stop = -1
+    join = write_address(app_for_all(), "join", {"c": code})
     with st.container(key="class_corner"):
         component("quantviz_wall", "wall_component")(
             key="wall_sign",
             data={
-                "code": room.code,
+                "code": code,
                 # A run after the class has left the stop: the browser has still to hear of it.
-                "version": room.version if stop == room.stop else 0,
+                "version": version,
                 "stop": stop,
                 "language": language(),
                 "words": dict(templates("teacher.desk", language())),

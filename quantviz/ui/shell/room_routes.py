@@ -155,8 +155,9 @@ class RoomRoutes:
             said = await _message(request, rooms.limits.body_bytes)
             await self._let_in(code, str(said.get("device")) if isinstance(said, dict) else "")
             await self._ask(lambda: rooms.answer(code, said))
-        except QuantVizError:
-            rooms.refuse(code)
+        except QuantVizError as problem:
+            if _status(problem) < 500:  # a store that is away refuses nobody: the phone sends it again
+                rooms.refuse(code)
             raise
         return Response(status_code=204)
 

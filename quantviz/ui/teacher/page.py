@@ -72,7 +72,7 @@ def show_desk() -> Room | None:
                 "language": language(),
             }
         )
-    else:
+    elif not st.session_state.get(_ROOM):
         show_button(
             say("teacher.open_room"),
             "teacher_open",
@@ -131,9 +131,12 @@ def _find(found: Mapping[str, str]) -> None:
     """Take the room whose key the browser has: kept from before, or brought to a second device by a link."""
     try:
         _lead(rooms().lead(found["code"], found["key"]))
-    except QuantVizError:
-        # It has ended, or is another's: the page is as without it.
-        st.session_state[_LOST] = found["code"]
+    except QuantVizError as problem:
+        if problem.key == "rooms.away":
+            st.session_state[_ROOM] = found["code"], found["key"]
+        else:
+            # It has ended, or is another's: the page is as without it.
+            st.session_state[_LOST] = found["code"]
 
 
 def _forget(_: object = None) -> None:
