@@ -241,11 +241,11 @@ def test_long_work_of_a_method_shows_its_share_and_is_cancelled_while_another_pa
     other.locator(".st-key-layers_tabs").wait_for()
     page.goto(f"{layers}(name=minilm_0_output)&w=int4_per_row&m=adaround(steps=6000)")
     working = page.locator("[class*=st-key-layers_working][class*=_progress]")
-    working.wait_for()
+    working.get_by_role("button", name="Cancel").wait_for()
     page.wait_for_function(
         "document.querySelector('[class*=st-key-layers_working] [role=progressbar]')?.ariaValueNow > 0"
     )
-    other.locator(".st-key-layers_tabs").get_by_text("Compare", exact=True).click()
+    other.locator(".st-key-layers_tabs").get_by_role("radio", name="Compare", exact=True).click()
     other.locator(".st-key-layers_tab_compare").wait_for()
     assert working.count() == 1
     working.get_by_role("button", name="Cancel").click()
