@@ -54,7 +54,6 @@ ELSEWHERE = {
     ("metrics", "quantviz/ui/checkpoints/table.py"): "as many columns as the page is wide",
     ("metrics", "quantviz/ui/lab/numbers/tiles.py"): "the tiles; all metrics are below the fold",
     ("metrics", "quantviz/browser/hand/hand.js"): "the numbers of the tiles while a hand moves",
-    ("granularities", "quantviz/ui/lab/learning.py"): "the controls at which a term is met",
     ("recipes", "quantviz/lab/attention_state.py"): "the recipes of a menu; a link takes any",
     ("recipes", "quantviz/lab/layer_state.py"): "the recipes of a menu; a link takes any",
     ("recipes", "quantviz/ui/checkpoints/model_state.py"): "formats of weights whose bits are not chosen",

@@ -148,7 +148,7 @@ class Warmer:
                 if not self._is_closed:
                     compile_now(what)
             except Exception:
-                # What the end of the process cuts short has not failed.
+                # Work that the end of the process cuts short has not failed.
                 if not self._is_closed:
                     logging.getLogger("quantviz").exception("compiling in the background failed: %s", what)
             self._asked[what].set()

@@ -172,8 +172,8 @@ def test_guesses_wait_and_a_class_does_not(client, rooms, room, monkeypatch):
     monkeypatch.setattr("quantviz.ui.shell.room_routes.asyncio.sleep", sleep)
     guesses = [client.get(f"/room/2{i:03}?device=d2").status_code for i in range(100)]
     assert set(guesses) == {404}
-    assert slept
-    assert slept == sorted(slept)
+    # The time that passes between two guesses is taken off a wait.
+    assert min(slept[-10:]) > 5 * max(slept[:10])
     count = len(slept)
     # Who is in the room notices nothing, and a newcomer waits for a moment.
     assert client.get(f"/room/{room.code}?device=d1").status_code == 200

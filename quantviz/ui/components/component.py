@@ -31,20 +31,19 @@ from quantviz.ui.shell.server import script_address
 #: connection is looked up when something is said: its script may come after this one, which each mount sends.
 _IMPORT = """
 const streamlit = document.querySelector("script[type=module][src]").src;
-let show = null;
+let show;
 const script = import(new URL("../..ADDRESS", streamlit)).then((module) => (show = module.default));
 const page = "PAGE";
 
 export default function (given) {
-  const here = () => window.location.pathname.split("/").filter(Boolean).at(-1);
+  const here = () => location.pathname.split("/").filter(Boolean).at(-1);
   const connection = () => window.__quantvizConnection ?? { say: (name, tell) => tell() };
   const said = (tell) => (name, value) =>
     connection().say(`NAME ${name}`, () => (!page || here() === page) && tell(name, value));
-  const { setTriggerValue, setStateValue, ...rest } = given;
-  const component = { ...rest, setTriggerValue: said(setTriggerValue), setStateValue: said(setStateValue) };
+  const [setTriggerValue, setStateValue] = [given.setTriggerValue, given.setStateValue].map(said);
+  const component = { ...given, setTriggerValue, setStateValue };
   if (show) return show(component);
-  let leave = null;
-  let left = false;
+  let leave, left;
   script.then(() => left || (leave = show(component)));
   return () => {
     left = true;
