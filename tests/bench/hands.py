@@ -352,9 +352,10 @@ def clicked(page: Page, by_finger: bool, key: str, words: str | None) -> tuple[f
     None where the server was waited for.
     """
     pressed = choice_of(page, key, words)
+    is_list = pressed.evaluate("each => each.tagName") == "SELECT"
 
     def act() -> None:
-        if key in LISTS:
+        if is_list:
             pressed.select_option(label=words)
         else:
             press(page, by_finger, pressed)
@@ -363,7 +364,7 @@ def clicked(page: Page, by_finger: bool, key: str, words: str | None) -> tuple[f
 
     record = recorded(page, LOOK_AT_CONTROLS, act)
     # A list of the system's own says only what was chosen.
-    kind = "input" if key in LISTS else "pointerup"
+    kind = "input" if is_list else "pointerup"
     start = next(each["at"] for each in record["events"] if each["kind"] == kind)
     after = [(frame["at"] - start, frame["shown"]) for frame in record["frames"]]
     changed = (
