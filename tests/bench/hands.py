@@ -265,7 +265,8 @@ def frames(seconds: float = 3.0) -> None:
             cells = (f"{each:.1f}" for each in (record["rate"], rate, empty))
             row(name, *cells, judged(rate / empty, 0.8, least=True))
         for name, form in {"4×4×4": "builtin(name=loud_input)", "64×64×64": random}.items():
-            state = LayerState(parse_layer(form), pair, cell=LAYER_CELL, held=(1.0, 1.0, 2.0))
+            held = (1.0, 1.0, 2.0)
+            state = LayerState(parse_layer(form), pair, cell=LAYER_CELL, shown="error", held=held)
             rate, empty = drag_of_layer(browser, app, state, seconds), empty_rate(browser, seconds)
             row(f"a layer, {name}", "", f"{rate:.1f}", f"{empty:.1f}", judged(rate / empty, 0.8, least=True))
         page = lab_page(browser, app, opening(), PHONE)
