@@ -57,8 +57,8 @@ def live_html(
         parts_of: Returns the packed parts of the page in the colours of a theme, which differ in their
             headers alone, and the texts of its programs.
         looks: Its language, and its theme where it does not follow the reader's system.
-        kind: "tensor", "layer", or "frames" of pages, whose parts are these, or
-            those "apart", of several tensors.
+        kind: "tensor", "layer", "frames" for pages of one tensor side by side, or "apart" for pages of
+            several tensors; the parts are then the pages.
         follows: Whether it is light or dark as the reader's system is.
         panels: Whether it has plotly's script.
         framed: Whether it stands in a page that has the scripts.
@@ -100,7 +100,7 @@ def live_values(
 
 
 def _text_of(data: bytes) -> Markup:
-    """Return bytes, made smaller, as a text without a sign that means something in HTML."""
+    """Return bytes, deflated, as text without `<` and `&`."""
     deflate = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
     return Markup(base64.b85encode(deflate.compress(data) + deflate.flush()).decode().translate(_PLAIN))
 

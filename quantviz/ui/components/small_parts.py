@@ -21,6 +21,21 @@ if TYPE_CHECKING:
     from quantviz.figures.payload import UncheckedFigure
 
 
+def show_save_page(
+    make: Callable[[], str], problem: QuantVizError | None, file: str, key: str, help: str
+) -> None:
+    """Show a button that saves a page as a `file`, made when it is pressed, or says the `problem`."""
+    st.download_button(
+        say("below.page"),
+        make,
+        file,
+        key=key,
+        on_click="ignore",
+        disabled=problem is not None,
+        help=help if problem is None else say_error(problem),
+    )
+
+
 def error_beside(field: str) -> QuantVizError | None:
     """Return the error of the last input in the controls of `field`, or None."""
     return errors.input_errors().get(field)

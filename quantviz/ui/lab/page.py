@@ -28,7 +28,13 @@ from quantviz.tensors.views import MOST_PART
 from quantviz.ui.components.classroom_signs import show_prompt
 from quantviz.ui.components.clipboard import copy_button, picture_button, show_copy_link
 from quantviz.ui.components.phone_tables import number_column, numbers_written
-from quantviz.ui.components.small_parts import show_button, show_page_errors, show_plot, show_python
+from quantviz.ui.components.small_parts import (
+    show_button,
+    show_page_errors,
+    show_plot,
+    show_python,
+    show_save_page,
+)
 from quantviz.ui.components.tensor_cache import kept, notes_of, stored_of, study_of
 from quantviz.ui.lab.bars.answers import show_answers
 from quantviz.ui.lab.bars.scheme_bar import show_scheme
@@ -263,15 +269,8 @@ def _data(study: Study, state: LabState) -> None:
         # The page is made when it is asked for, when the session's own cache is not at hand.
         own = study if study.result is None or study.of_file else Study.of_result(study.result)
         page = LivePage(own, title, state.cell, Looks(language(), theme()))
-        st.download_button(
-            say("below.page"),
-            page.html,
-            file_name(state.source, state.scheme, "html"),
-            key="download_html",
-            on_click="ignore",
-            disabled=page.problem is not None,
-            help=say("below.page_help") if page.problem is None else say_error(page.problem),
-        )
+        file = file_name(state.source, state.scheme, "html")
+        show_save_page(page.html, page.problem, file, "download_html", say("below.page_help"))
 
 
 def _pictures(state: LabState, study: Study, chart: str, whole: Callable[[], PanelsData]) -> None:

@@ -15,10 +15,11 @@ from quantviz.lab.layer_state import LayerPart, LayerState
 from quantviz.live.hand_words import Looks
 from quantviz.live.layer_payload import LayerHand
 from quantviz.ui.components.component import component
+from quantviz.ui.components.small_parts import show_save_page
 from quantviz.ui.layers.picture import PICTURE, multiplication_of
 from quantviz.ui.layers.state import OWNER
 from quantviz.ui.shell.classroom import is_open
-from quantviz.ui.shell.words import language, say, say_error, shape_text, theme
+from quantviz.ui.shell.words import language, say, shape_text, theme
 
 if TYPE_CHECKING:
     from quantviz.layers.integer_result import IntegerResult
@@ -74,18 +75,9 @@ def _integers(seen: SeenLayer, state: LayerState) -> IntegerResult | None:
 
 def offer_page(seen: SeenLayer, state: LayerState) -> None:
     """Show a button that saves the layer as a page."""
-    if not is_open():
-        return
-    page = page_of(seen, state)
-    st.download_button(
-        say("below.page"),
-        page.html,
-        "layer.html",
-        key="layer_to_page",
-        on_click="ignore",
-        disabled=page.problem is not None,
-        help=say("layers.hand.page_help") if page.problem is None else say_error(page.problem),
-    )
+    if is_open():
+        page = page_of(seen, state)
+        show_save_page(page.html, page.problem, "layer.html", "layer_to_page", say("layers.hand.page_help"))
 
 
 def page_of(seen: SeenLayer, state: LayerState) -> LayerPage:

@@ -28,7 +28,13 @@ from quantviz.ui.components.class_wall import running
 from quantviz.ui.components.controls import as_html, show_controls
 from quantviz.ui.components.lesson_place import LessonPlace, go, go_on_from, show_focus
 from quantviz.ui.components.page_header import write_title
-from quantviz.ui.components.small_parts import show_button, show_python, show_words_with_terms, term
+from quantviz.ui.components.small_parts import (
+    show_button,
+    show_python,
+    show_save_page,
+    show_words_with_terms,
+    term,
+)
 from quantviz.ui.lessons import hands, questions
 from quantviz.ui.lessons.answering import (
     answer_key,
@@ -66,16 +72,9 @@ if TYPE_CHECKING:
 
 def offer_page(now: Now) -> None:
     """Show a button that saves a step as a page; its picture is a tensor's, no dial's."""
+    file = f"{now.place.lesson}_{now.place.step + 1}.html"
     page = page_of(now)
-    st.download_button(
-        say("below.page"),
-        page.html,
-        f"{now.place.lesson}_{now.place.step + 1}.html",
-        key="lesson_to_page",
-        on_click="ignore",
-        disabled=page.problem is not None,
-        help=say("lessons.page_help") if page.problem is None else say_error(page.problem),
-    )
+    show_save_page(page.html, page.problem, file, "lesson_to_page", say("lessons.page_help"))
 
 
 def page_of(now: Now) -> LivePage:

@@ -26,7 +26,7 @@ from quantviz.ui.components.controls import choose_among, switch
 from quantviz.ui.components.panels_bridge import PanelsWords, bridge_width, show_panels
 from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.scheme_words import convention_option, part_words
-from quantviz.ui.components.small_parts import offer, show_button
+from quantviz.ui.components.small_parts import offer, show_button, show_save_page
 from quantviz.ui.components.tensor_cache import heavy_fact, study_of
 from quantviz.ui.lab.compare.compared_engines import seen
 from quantviz.ui.lab.picture.navigation import block_words
@@ -363,15 +363,7 @@ def offer_page(state: LabState, schemes: tuple[Scheme, ...], names: tuple[str, .
         title = say("contest.name", letter=_letter(k), name=names[k])
         pages.append(LivePage(own, title, state.cell, looks))
     page = LivePages(tuple(pages), f"{state.source.title(language())} · {shape_text(state.source.shape)}")
-    st.download_button(
-        say("below.page"),
-        page.html,
-        "compared.html",
-        key="contest_to_page",
-        on_click="ignore",
-        disabled=page.problem is not None,
-        help=say("contest.page_help") if page.problem is None else say_error(page.problem),
-    )
+    show_save_page(page.html, page.problem, "compared.html", "contest_to_page", say("contest.page_help"))
 
 
 def _offer_best(found: SchemeComparison, state: LabState, action: Any) -> None:
