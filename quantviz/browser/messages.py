@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 
@@ -240,51 +239,47 @@ _LAYER_MOVE = Kinds(
 
 #: Messages of each script of this folder, by the names that its component has. A script that is not here
 #: sends none.
-MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
-    {
-        "panels_bridge": {"cell": _CELL, "window": _WINDOW, "width": _WIDTH},
-        "hand_component": {
-            "release": _MOVE,
-            "try": Record({"lo": _FLOAT32, "hi": _FLOAT32, "number": Whole()}),
-        },
-        "letters": {"size": Number(1, 200)},
-        "desk_component": {"found": Record({"code": Text(4), "key": Text(100)}), "ended": Flag()},
-        "wall_component": {"moved": Whole(1)},
-        "controls_component": {"chosen": _CHOICES, "opened": Text(80)},
-        "ruler_component": {"moved": _HANDLE},
-        "formats_bridge": {"code": Whole(), "width": _WIDTH},
-        "multiplication_bridge": {
-            "cell": _OUTPUT,
-            "lines": _LINES,
-            "whole": Flag(),
-            "height": Whole(100, 10_000),
-        },
-        "layer_hand_component": {"release": _LAYER_MOVE},
-        "dial_component": {"stop": Whole(0, 1000)},
-        "gallery_component": {"at": Whole(), "cell": _CELL},
-        "room": {"follow": Record({"stop": Maybe(Whole(0, 1000))})},
-        "home_component": {"go": _GO},
-        "notebook": {"asked": Record({"view": Text(40), "dark": Flag()}), "chosen": _ON_SCREEN},
-        "continue_component": {"go": _GO},
-        "progress": {
-            "stored": Record({"count": Whole(1), "text": Text(LONGEST_PROGRESS)}),
-            "refused": Flag(),
-        },
-    }
-)
+MESSAGES: Mapping[str, Mapping[str, Shape]] = {
+    "panels_bridge": {"cell": _CELL, "window": _WINDOW, "width": _WIDTH},
+    "hand_component": {
+        "release": _MOVE,
+        "try": Record({"lo": _FLOAT32, "hi": _FLOAT32, "number": Whole()}),
+    },
+    "letters": {"size": Number(1, 200)},
+    "desk_component": {"found": Record({"code": Text(4), "key": Text(100)}), "ended": Flag()},
+    "wall_component": {"moved": Whole(1)},
+    "controls_component": {"chosen": _CHOICES, "opened": Text(80)},
+    "ruler_component": {"moved": _HANDLE},
+    "formats_bridge": {"code": Whole(), "width": _WIDTH},
+    "multiplication_bridge": {
+        "cell": _OUTPUT,
+        "lines": _LINES,
+        "whole": Flag(),
+        "height": Whole(100, 10_000),
+    },
+    "layer_hand_component": {"release": _LAYER_MOVE},
+    "dial_component": {"stop": Whole(0, 1000)},
+    "gallery_component": {"at": Whole(), "cell": _CELL},
+    "room": {"follow": Record({"stop": Maybe(Whole(0, 1000))})},
+    "home_component": {"go": _GO},
+    "notebook": {"asked": Record({"view": Text(40), "dark": Flag()}), "chosen": _ON_SCREEN},
+    "continue_component": {"go": _GO},
+    "progress": {
+        "stored": Record({"count": Whole(1), "text": Text(LONGEST_PROGRESS)}),
+        "refused": Flag(),
+    },
+}
 
 #: Value that a mark of a chart has of its own.
 _MARK = Either((Text(LONGEST_FORM), Number()))
 #: Messages of Streamlit's own charts and tables, by Streamlit's names.
-ELEMENTS: Mapping[str, Shape] = MappingProxyType(
-    {
-        "points": Items(
-            Record({"customdata": Either((_MARK, Items(Maybe(_MARK), 1, 100)))}, ("customdata",)),
-            0,
-            MOST_CHOSEN,
-        ),
-        "rows": Items(Whole(), 0, MOST_CHOSEN),
-        "cells": Items(FixedList((Whole(), Text(LONGEST_FORM))), 0, MOST_CHOSEN),
-        "edited_rows": Named(Named(Maybe(_MARK), Text(LONGEST_FORM), MOST_WRITTEN), Whole(), MOST_WRITTEN),
-    }
-)
+ELEMENTS: Mapping[str, Shape] = {
+    "points": Items(
+        Record({"customdata": Either((_MARK, Items(Maybe(_MARK), 1, 100)))}, ("customdata",)),
+        0,
+        MOST_CHOSEN,
+    ),
+    "rows": Items(Whole(), 0, MOST_CHOSEN),
+    "cells": Items(FixedList((Whole(), Text(LONGEST_FORM))), 0, MOST_CHOSEN),
+    "edited_rows": Named(Named(Maybe(_MARK), Text(LONGEST_FORM), MOST_WRITTEN), Whole(), MOST_WRITTEN),
+}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.picture_parts import CELL_PARTS, PANEL_PARTS, TILE_PARTS
@@ -12,14 +11,12 @@ from quantviz.lab.picture_parts import CELL_PARTS, PANEL_PARTS, TILE_PARTS
 #: Sections that a link can leave out of the Lab, beside parts of the picture.
 CONTROLS = ("tensor", "scheme", "range", "recipes", "compare", "actions", "below")
 #: Groups of parts by name: a link has one word for all of a group, which keeps it short.
-GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "controls": CONTROLS,
-        "panels": tuple(name for name in PANEL_PARTS if name != "x"),
-        "tiles": TILE_PARTS,
-        "cell": CELL_PARTS,
-    }
-)
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "controls": CONTROLS,
+    "panels": tuple(name for name in PANEL_PARTS if name != "x"),
+    "tiles": TILE_PARTS,
+    "cell": CELL_PARTS,
+}
 HIDEABLE = tuple(name for names in GROUPS.values() for name in names)
 #: Sections that can be visible but locked.
 LOCKABLE = ("tensor", "scheme", "range")

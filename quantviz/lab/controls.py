@@ -10,7 +10,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from quantviz.lab.state import LabState
@@ -33,15 +32,13 @@ from quantviz.schemes.recipes import ALL_RECIPES, RECIPES
 from quantviz.schemes.scheme import MODES, Scheme
 
 #: Integers are chosen by sign and bits, other formats by name.
-INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integer_unsigned": False})
+INTEGERS: Mapping[str, bool] = {"integer_signed": True, "integer_unsigned": False}
 #: Sizes that are offered at most beyond the divisors.
 _LARGEST_SIZE = 4096
 #: Cells that a block has along an axis when its button is pressed, where they divide it: of a tensor whose
 #: cells are looked at one by one, and of a layer, as GPTQ's and AWQ's groups, DeepSeek-V3's blocks and
 #: QLoRA's runs are.
-_USUAL: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {PerGroup.id: (32, 128), PerBlock.id: (4, 128), Flat.id: (32, 64)}
-)
+_USUAL: Mapping[str, tuple[int, int]] = {PerGroup.id: (32, 128), PerBlock.id: (4, 128), Flat.id: (32, 64)}
 
 
 # ---- number format, bits and mode ---------------------------------------------------------------
@@ -136,19 +133,15 @@ def _flats(state: LabState) -> Mapping[str, Granularity]:
 
 
 #: The granularities of the buttons by their names, of each kind by its id, in the order of the buttons.
-_BUTTONS: Mapping[str, Callable[[LabState], Mapping[str, Granularity]]] = MappingProxyType(
-    {
-        PerTensor.id: lambda state: {"tensor": PerTensor()},
-        PerChannel.id: _channels,
-        PerGroup.id: _groups,
-        PerBlock.id: _blocks,
-        Flat.id: _flats,
-    }
-)
+_BUTTONS: Mapping[str, Callable[[LabState], Mapping[str, Granularity]]] = {
+    PerTensor.id: lambda state: {"tensor": PerTensor()},
+    PerChannel.id: _channels,
+    PerGroup.id: _groups,
+    PerBlock.id: _blocks,
+    Flat.id: _flats,
+}
 #: The granularity whose field a control of sizes sets, by the beginning of the control's key.
-SIZED: Mapping[str, type[Granularity]] = MappingProxyType(
-    {"group": PerGroup, "block": PerBlock, "flat": Flat}
-)
+SIZED: Mapping[str, type[Granularity]] = {"group": PerGroup, "block": PerBlock, "flat": Flat}
 
 
 def granularities(state: LabState) -> dict[str, Granularity]:
@@ -331,37 +324,35 @@ def _size_control(key: str) -> SchemeControl:
 
 
 #: The controls by the keys of their widgets; those of "granularity" are a button each.
-CONTROLS: Mapping[str, SchemeControl] = MappingProxyType(
-    {
-        "format": SchemeControl(_formats, _with_format, ("format",)),
-        "bits": SchemeControl(
-            family,
-            lambda state, bits: state.scheme.with_format(_of_family(state.scheme.number_format, bits)),
-            ("format",),
-        ),
-        "mode": SchemeControl(
-            lambda state: possible_modes(state.scheme),
-            lambda state, mode: state.scheme.with_mode(mode),
-            ("mode",),
-        ),
-        "granularity": SchemeControl(
-            _possible_granularities,
-            lambda state, name: with_granularity(state, granularities(state)[name]),
-            ("granularity",),
-        ),
-        **{
-            key: _size_control(key)
-            for key in ("group_size", "group_axis", "block_rows", "block_cols", "flat_size", "flat_strided")
-        },
-        "recipe": SchemeControl(
-            lambda state: tuple(RECIPES),
-            lambda state, name: ALL_RECIPES.get(name, state.scheme),
-            ("format", "mode", "granularity", "calibration", "convention"),
-        ),
-        "convention": SchemeControl(
-            lambda state: tuple(name for group in CONVENTION_GROUPS.values() for name in group),
-            lambda state, name: state.scheme.adapted(name, state.source.shape),
-            ("convention",),
-        ),
-    }
-)
+CONTROLS: Mapping[str, SchemeControl] = {
+    "format": SchemeControl(_formats, _with_format, ("format",)),
+    "bits": SchemeControl(
+        family,
+        lambda state, bits: state.scheme.with_format(_of_family(state.scheme.number_format, bits)),
+        ("format",),
+    ),
+    "mode": SchemeControl(
+        lambda state: possible_modes(state.scheme),
+        lambda state, mode: state.scheme.with_mode(mode),
+        ("mode",),
+    ),
+    "granularity": SchemeControl(
+        _possible_granularities,
+        lambda state, name: with_granularity(state, granularities(state)[name]),
+        ("granularity",),
+    ),
+    **{
+        key: _size_control(key)
+        for key in ("group_size", "group_axis", "block_rows", "block_cols", "flat_size", "flat_strided")
+    },
+    "recipe": SchemeControl(
+        lambda state: tuple(RECIPES),
+        lambda state, name: ALL_RECIPES.get(name, state.scheme),
+        ("format", "mode", "granularity", "calibration", "convention"),
+    ),
+    "convention": SchemeControl(
+        lambda state: tuple(name for group in CONVENTION_GROUPS.values() for name in group),
+        lambda state, name: state.scheme.adapted(name, state.source.shape),
+        ("convention",),
+    ),
+}

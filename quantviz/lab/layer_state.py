@@ -11,7 +11,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 from quantviz.errors import QuantVizError
@@ -80,23 +79,21 @@ class SchemePair:
 
 
 #: Pairs that have a name.
-PAIRS: Mapping[str, SchemePair] = MappingProxyType(
-    {
-        "w8a32": SchemePair("int8_per_row", AS_IT_IS),
-        "w4a16": SchemePair("int4_g128", AS_IT_IS),
-        "w4a16_per_output": SchemePair("int4_per_row", AS_IT_IS),
-        "w8a8_static": SchemePair("int8_per_row", "int8_per_tensor"),
-        "w8a8_asymmetric": SchemePair("int8_per_row", ASYMMETRIC),
-        "w8a8_dynamic": SchemePair("int8_per_row", "int8_per_tensor", static=False),
-        "w8a8_token": SchemePair("int8_per_row", "int8_per_row"),
-        "w4a8_token": SchemePair("int4_g128", "int8_per_row"),
-        "fp8_static": SchemePair("fp8_e4m3_per_tensor", "fp8_e4m3_per_tensor"),
-        "fp8_token": SchemePair("fp8_e4m3_per_row", "fp8_e4m3_per_row"),
-        "mxfp8": SchemePair("mxfp8_e4m3", "mxfp8_e4m3"),
-        "mxfp4": SchemePair("mxfp4", "mxfp4"),
-        "nvfp4": SchemePair("nvfp4", "nvfp4"),
-    }
-)
+PAIRS: Mapping[str, SchemePair] = {
+    "w8a32": SchemePair("int8_per_row", AS_IT_IS),
+    "w4a16": SchemePair("int4_g128", AS_IT_IS),
+    "w4a16_per_output": SchemePair("int4_per_row", AS_IT_IS),
+    "w8a8_static": SchemePair("int8_per_row", "int8_per_tensor"),
+    "w8a8_asymmetric": SchemePair("int8_per_row", ASYMMETRIC),
+    "w8a8_dynamic": SchemePair("int8_per_row", "int8_per_tensor", static=False),
+    "w8a8_token": SchemePair("int8_per_row", "int8_per_row"),
+    "w4a8_token": SchemePair("int4_g128", "int8_per_row"),
+    "fp8_static": SchemePair("fp8_e4m3_per_tensor", "fp8_e4m3_per_tensor"),
+    "fp8_token": SchemePair("fp8_e4m3_per_row", "fp8_e4m3_per_row"),
+    "mxfp8": SchemePair("mxfp8_e4m3", "mxfp8_e4m3"),
+    "mxfp4": SchemePair("mxfp4", "mxfp4"),
+    "nvfp4": SchemePair("nvfp4", "nvfp4"),
+}
 #: Pairs that are compared as long as none were chosen.
 COMPARED = ("w8a32", "w4a16", "w4a16_per_output", "w8a8_static", "w8a8_token", "fp8_token", "mxfp4", "nvfp4")
 #: Recipes that each side offers, besides `AS_IT_IS`.

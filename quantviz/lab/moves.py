@@ -13,7 +13,6 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from quantviz.errors import QuantVizError
@@ -164,16 +163,14 @@ def _with_scheme(state: LabState, scheme: Scheme) -> LabState:
     return state.replace(scheme=scheme)
 
 
-_MOVES: Mapping[str, Callable[[LabState, Mapping[str, object], OpenedFiles], LabState]] = MappingProxyType(
-    {
-        "range": _range,
-        "given": _given,
-        "format": _format,
-        "group": _group,
-        "cell": _cell,
-        "scheme": _scheme,
-    }
-)
+_MOVES: Mapping[str, Callable[[LabState, Mapping[str, object], OpenedFiles], LabState]] = {
+    "range": _range,
+    "given": _given,
+    "format": _format,
+    "group": _group,
+    "cell": _cell,
+    "scheme": _scheme,
+}
 
 
 # ---- the parts of a message ---------------------------------------------------------------------

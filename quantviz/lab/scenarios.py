@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from quantviz.schemes.calibration import Given, Percentile
 from quantviz.schemes.granularity import PerChannel, PerGroup, Shape
@@ -29,36 +28,34 @@ class Scenario:
 
 
 #: Every scenario by id, in the order they are offered.
-SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
-    {
-        "one_loud_column": Scenario(Builtin("loud_column"), Scheme("int4"), (2, 3)),
-        "one_cell": Scenario(
-            Builtin("course_3x3"),
-            Scheme("int8", "asymmetric", calibration=Given(3.5, -70)),
-            (0, 2),
-            Scheme("int8", "asymmetric"),
-        ),
-        "one_outlier": Scenario(OneOutlier(rows=32, cols=32), Scheme("int4"), (7, 10)),
-        "asymmetric_backfires": Scenario(
-            Uniform(rows=16, cols=16, lo=10.0, hi=20.0), Scheme("int8", "asymmetric"), (4, 4), Scheme("int8")
-        ),
-        "clip_one_percent": Scenario(
-            Normal(rows=128, cols=128), Scheme("int4", calibration=Percentile(99.0)), (0, 0), Scheme("int4")
-        ),
-        "three_bits_beat_four": Scenario(
-            LoudColumns(rows=256, cols=256, every=32, factor=8.0),
-            Scheme("int3", granularity=PerGroup(16)),
-            (0, 8),
-            Scheme("int4", granularity=PerChannel(0)),
-        ),
-        "picture": Scenario(Builtin("picture"), Scheme("uint2"), (20, 20)),
-        "real_weight": Scenario(
-            Builtin("real_weight"), Scheme("int4", granularity=PerChannel(1)), (0, 0), Scheme("int4")
-        ),
-        "landscape": Scenario(Builtin("landscape"), Scheme("uint3"), (37, 143)),
-        "outlier_row": Scenario(Builtin("outlier_row"), Scheme("int4"), (0, 5)),
-    }
-)
+SCENARIOS: Mapping[str, Scenario] = {
+    "one_loud_column": Scenario(Builtin("loud_column"), Scheme("int4"), (2, 3)),
+    "one_cell": Scenario(
+        Builtin("course_3x3"),
+        Scheme("int8", "asymmetric", calibration=Given(3.5, -70)),
+        (0, 2),
+        Scheme("int8", "asymmetric"),
+    ),
+    "one_outlier": Scenario(OneOutlier(rows=32, cols=32), Scheme("int4"), (7, 10)),
+    "asymmetric_backfires": Scenario(
+        Uniform(rows=16, cols=16, lo=10.0, hi=20.0), Scheme("int8", "asymmetric"), (4, 4), Scheme("int8")
+    ),
+    "clip_one_percent": Scenario(
+        Normal(rows=128, cols=128), Scheme("int4", calibration=Percentile(99.0)), (0, 0), Scheme("int4")
+    ),
+    "three_bits_beat_four": Scenario(
+        LoudColumns(rows=256, cols=256, every=32, factor=8.0),
+        Scheme("int3", granularity=PerGroup(16)),
+        (0, 8),
+        Scheme("int4", granularity=PerChannel(0)),
+    ),
+    "picture": Scenario(Builtin("picture"), Scheme("uint2"), (20, 20)),
+    "real_weight": Scenario(
+        Builtin("real_weight"), Scheme("int4", granularity=PerChannel(1)), (0, 0), Scheme("int4")
+    ),
+    "landscape": Scenario(Builtin("landscape"), Scheme("uint3"), (37, 143)),
+    "outlier_row": Scenario(Builtin("outlier_row"), Scheme("int4"), (0, 5)),
+}
 
 #: The scenario the Lab opens with.
 FIRST = next(iter(SCENARIOS))

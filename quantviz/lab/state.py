@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from quantviz.errors import Note, QuantVizError
@@ -30,7 +29,7 @@ from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, MOST_WHOLE, POOLS,
 ALL = "all"
 COMPARED = (ALL, *CONVENTIONS)
 #: The versions of links, each with the number of the arithmetic that it was made with; the last is today's.
-VERSIONS = MappingProxyType({"1": 1, "2": 2})
+VERSIONS = {"1": 1, "2": 2}
 VERSION = "2"
 #: Most schemes that are compared, the present one among them, and the character between two of them in a
 #: link: no scheme's text has it.

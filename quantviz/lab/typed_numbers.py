@@ -8,7 +8,6 @@ import operator
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 from quantviz.errors import QuantVizError
 
@@ -27,15 +26,13 @@ _PLAIN = re.compile(r"\d+[.,]?\d*|[.,]\d+", re.ASCII)
 #: Three digits after one comma: grouped in English, decimals in most of Europe. Nobody groups a zero.
 _AMBIGUOUS = re.compile(r"[1-9]\d{0,2},\d{3}", re.ASCII)
 #: The operation of each sign between two numbers.
-BINARY: Mapping[type[ast.operator], Callable[[float, float], float]] = MappingProxyType(
-    {
-        ast.Add: operator.add,
-        ast.Sub: operator.sub,
-        ast.Mult: operator.mul,
-        ast.Div: operator.truediv,
-        ast.Pow: operator.pow,
-    }
-)
+BINARY: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
 
 
 def read_number(typed: str, unit: str = "") -> float:

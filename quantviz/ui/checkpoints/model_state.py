@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
@@ -25,12 +24,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: Names of the choices of a checkpoint that are models which run; no file below a folder is called so.
-RUNNING: Mapping[str, str] = MappingProxyType(
-    {
-        f"model:{name}": name
-        for name in ("adder", "adder_twin", "character", "character_twin", "character_qk_norm")
-    }
-)
+RUNNING: Mapping[str, str] = {
+    f"model:{name}": name
+    for name in ("adder", "adder_twin", "character", "character_twin", "character_qk_norm")
+}
 #: Those that add, all others write text.
 ADDERS = tuple(RUNNING.values())[:2]
 BITS = (16, 8, 7, 6, 5, 4, 3, 2)
@@ -48,24 +45,21 @@ def _whole(bits: int, shared: str) -> str:
 
 
 #: Schemes of the inputs of all linear layers, as `LayerSchemes` takes them.
-INPUTS: Mapping[str, str | None] = MappingProxyType(
-    {"float": None}
-    | {
-        f"int{bits}_{name}": _whole(bits, shared)
-        for name, shared in (("token", "per_row"), ("tensor", "per_tensor"))
-        for bits in (8, 6, 5, 4, 3)
-    }
-)
+INPUTS: Mapping[str, str | None] = {"float": None} | {
+    f"int{bits}_{name}": _whole(bits, shared)
+    for name, shared in (("token", "per_row"), ("tensor", "per_tensor"))
+    for bits in (8, 6, 5, 4, 3)
+}
 #: Schemes of keys and values in the cache.
-CACHES: Mapping[str, tuple[str | None, str | None]] = MappingProxyType(
-    {"float": (None, None), "fp8": ("fp8_e4m3_per_tensor", "fp8_e4m3_per_tensor")}
-    | {
-        f"int{bits}{name}": (_whole(bits, shared), _whole(bits, "per_row"))
-        for bits in (8, 4, 3, 2)
-        for name, shared in (("", "per_column"), ("_token", "per_row"))
-        if bits < 8 or not name
-    }
-)
+CACHES: Mapping[str, tuple[str | None, str | None]] = {
+    "float": (None, None),
+    "fp8": ("fp8_e4m3_per_tensor", "fp8_e4m3_per_tensor"),
+} | {
+    f"int{bits}{name}": (_whole(bits, shared), _whole(bits, "per_row"))
+    for bits in (8, 4, 3, 2)
+    for name, shared in (("", "per_column"), ("_token", "per_row"))
+    if bits < 8 or not name
+}
 #: Schemes whose errors through depth are shown together: the last ones that were tried.
 MOST_TRIED = 4
 _TRIED = "models_tried"

@@ -95,12 +95,12 @@ def _said(value: float) -> str:
 
 #: The rows, as they are called in the page.
 ROWS = ("correct", "broken")
-SIGNS: Mapping[str, str] = MappingProxyType({"correct": "✓", "broken": "✗"})
+SIGNS: Mapping[str, str] = {"correct": "✓", "broken": "✗"}
 _BOARD = "gallery_board"
 _SCRIPT = "gallery_component"
 _DIGITS = 4
 #: Keys of the panels' titles that have another name.
-_TITLES: Mapping[str, str] = MappingProxyType({"error": "error_signed", "q": "q_plain"})
+_TITLES: Mapping[str, str] = {"error": "error_signed", "q": "q_plain"}
 #: Of a teaching tensor's values.
 _DECIMALS = 2
 

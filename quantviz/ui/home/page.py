@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -73,15 +72,11 @@ class Toy:
 
 
 #: The toys, by the switch's name for each.
-TOYS: Mapping[str, Toy] = MappingProxyType(
-    {
-        "picture": Toy(
-            Builtin("landscape"), tuple(Scheme(f"uint{bits}") for bits in range(1, 9)), 3, (39, 145)
-        ),
-        # A sign and no size is no number: symmetric integers begin at 2 bits.
-        "row": Toy(Builtin("outlier_row"), tuple(Scheme(f"int{bits}") for bits in range(2, 9)), 4, (0, 5)),
-    }
-)
+TOYS: Mapping[str, Toy] = {
+    "picture": Toy(Builtin("landscape"), tuple(Scheme(f"uint{bits}") for bits in range(1, 9)), 3, (39, 145)),
+    # A sign and no size is no number: symmetric integers begin at 2 bits.
+    "row": Toy(Builtin("outlier_row"), tuple(Scheme(f"int{bits}") for bits in range(2, 9)), 4, (0, 5)),
+}
 
 
 #: The adder's bits from the fewest to the most, and those that show best what rounding costs.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from urllib.parse import urlencode
 
 from quantviz.ui.shell.classroom import parameters
@@ -17,8 +16,8 @@ from quantviz.ui.shell.words import language, say
 
 _READ = tomllib.loads(Path(__file__).with_name("terms.toml").read_text(encoding="utf-8"))
 #: The glossary's terms for each control, and for the selected cell's cause.
-TERMS: Mapping[str, list[str]] = MappingProxyType(_READ["terms"])
-CAUSES: Mapping[str, list[str]] = MappingProxyType(_READ["causes"])
+TERMS: Mapping[str, list[str]] = _READ["terms"]
+CAUSES: Mapping[str, list[str]] = _READ["causes"]
 
 
 def terms_of(control: str) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
@@ -302,6 +301,9 @@ def _has_comparison(state: LabState) -> bool:
 
 
 #: Whether a tab has something to show, by the tab's id, in their order.
-TABS: Mapping[str, Callable[[LabState], bool]] = MappingProxyType(
-    {"cell": lambda state: True, "range": _has_range, "blame": _has_blame, "compare": _has_comparison}
-)
+TABS: Mapping[str, Callable[[LabState], bool]] = {
+    "cell": lambda state: True,
+    "range": _has_range,
+    "blame": _has_blame,
+    "compare": _has_comparison,
+}

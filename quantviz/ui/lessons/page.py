@@ -6,7 +6,6 @@ import base64
 import html
 from collections.abc import Iterator, Mapping
 from functools import cache
-from types import MappingProxyType
 from typing import cast
 
 import streamlit as st
@@ -49,14 +48,12 @@ _HANDS = "lesson_hands_switch"
 _LAST_COURSE = 2
 #: States of other pages that a course on the compression of models asks for, by their words: the page's
 #: script, and its parameters.
-STATES: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
-    {
-        "salient": (_MODEL, {"f": "model:character_twin", "g": "g32", "part": "salient"}),
-        "kmeans": (_MODEL, {"f": "model:character", "bits": "3", "method": "kmeans", "part": "depth"}),
-        "mix": (_MODEL, {"f": "model:character_twin", "part": "mix"}),
-        "integer": ("pages/explore/layers.py", {"t": "integer"}),
-    }
-)
+STATES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "salient": (_MODEL, {"f": "model:character_twin", "g": "g32", "part": "salient"}),
+    "kmeans": (_MODEL, {"f": "model:character", "bits": "3", "method": "kmeans", "part": "depth"}),
+    "mix": (_MODEL, {"f": "model:character_twin", "part": "mix"}),
+    "integer": ("pages/explore/layers.py", {"t": "integer"}),
+}
 
 
 def show_page() -> None:

@@ -7,7 +7,6 @@ import string
 from collections.abc import Iterable, Mapping
 from functools import partial
 from operator import setitem
-from types import MappingProxyType
 from typing import Any
 
 import streamlit as st
@@ -201,9 +200,7 @@ def made(name: str, scene: Scene) -> float:
 
 
 #: Quantities of a dragged state, by the fields of the solution that have another name.
-_QUANTITIES: Mapping[str, str] = MappingProxyType(
-    {"lo": "range_lo", "hi": "range_hi", "value": "x", "size": "block_size"}
-)
+_QUANTITIES: Mapping[str, str] = {"lo": "range_lo", "hi": "range_hi", "value": "x", "size": "block_size"}
 
 # ---- pictures of a wrong answer ----------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
@@ -199,7 +198,7 @@ _LAB = "pages/lab/playground.py"
 _GOLF = "pages/learn/golf.py"
 _MODEL = "pages/explore/checkpoints.py"
 #: The adder at the bits where its first sums come out wrong.
-_ADDER: Mapping[str, str] = MappingProxyType({"f": "model:adder", "bits": "3"})
+_ADDER: Mapping[str, str] = {"f": "model:adder", "bits": "3"}
 
 
 def show_step(place: LessonPlace, lesson: Lesson, words: Any, actions: Any) -> None:

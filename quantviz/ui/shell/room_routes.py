@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
@@ -44,17 +43,15 @@ ON_WALL = Classroom(answers="withheld", projector=True)
 #: Requests that may wait for a store that does not answer, and the threads that ask it.
 _MOST_WAITING, _THREADS = 200, 8
 #: HTTP's numbers of errors; others are 400.
-_STATUS: Mapping[int, tuple[str, ...]] = MappingProxyType(
-    {
-        403: ("rooms.key", "rooms.other_site"),
-        404: ("rooms.unknown",),
-        409: ("rooms.closed", "rooms.crowded", "rooms.moved_on", "rooms.not_now"),
-        413: ("rooms.too_long",),
-        415: ("rooms.not_json",),
-        429: ("rooms.wait",),
-        503: ("rooms.away", "rooms.busy"),
-    }
-)
+_STATUS: Mapping[int, tuple[str, ...]] = {
+    403: ("rooms.key", "rooms.other_site"),
+    404: ("rooms.unknown",),
+    409: ("rooms.closed", "rooms.crowded", "rooms.moved_on", "rooms.not_now"),
+    413: ("rooms.too_long",),
+    415: ("rooms.not_json",),
+    429: ("rooms.wait",),
+    503: ("rooms.away", "rooms.busy"),
+}
 _ACT = Record({"act": Text(20), "version": Whole(1), "stop": Maybe(Whole())})
 
 

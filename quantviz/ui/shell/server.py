@@ -14,7 +14,6 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -76,9 +75,9 @@ _ALL_FUNCTIONS = b"//# allFunctionsCalledOnLoad\n"
 #: The element in which Streamlit shows a page.
 _ROOT = b'<div id="root">'
 #: For an app whose pages have no style sheets of their own.
-NO_SHEETS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+NO_SHEETS: Mapping[str, tuple[str, ...]] = {}
 #: For an app whose pages draw nothing at once.
-NOTHING_DRAWN: Mapping[str, str] = MappingProxyType({})
+NOTHING_DRAWN: Mapping[str, str] = {}
 
 #: Seconds that a server which is to be ready first waits for the job.
 _LONGEST = 20.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import streamlit as st
 
@@ -15,7 +14,7 @@ from quantviz.ui.shell.server import script_address
 from quantviz.ui.shell.words import language, say, theme
 
 #: The value of `<html lang>` for each language: "zh" alone leaves open which characters.
-_HTML_LANG: Mapping[str, str] = MappingProxyType({"zh": "zh-CN"})
+_HTML_LANG: Mapping[str, str] = {"zh": "zh-CN"}
 _TITLE = "tab_title"
 #: Streamlit's page has the language "en" whatever it shows; the script runs anew where its text is another.
 _SPEAK = 'document.documentElement.lang = "{lang}"; window.__quantvizLost = {lost};'

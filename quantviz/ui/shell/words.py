@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 
 import streamlit as st
 
@@ -81,9 +80,7 @@ def say_error(error: QuantVizError) -> str:
 
 
 #: Names of ids in the parameters of errors and notes, with the keys of their words.
-_IDS = MappingProxyType(
-    {"convention": "conventions", "format": "formats", "mode": "modes", "granularity": "granularities"}
-)
+_IDS = {"convention": "conventions", "format": "formats", "mode": "modes", "granularity": "granularities"}
 #: The same of methods, and of chains of them.
 _CHAINS = frozenset({"method", "methods"})
 

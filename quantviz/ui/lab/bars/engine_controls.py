@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import streamlit as st
@@ -49,7 +48,7 @@ _FIRST = (
     "reduce_range",
 )
 #: Rules that are chosen from a list, by the keys of their controls.
-RULES: Mapping[str, str] = MappingProxyType({f"rule_{name.replace('.', '_')}": name for name in CHOICES})
+RULES: Mapping[str, str] = {f"rule_{name.replace('.', '_')}": name for name in CHOICES}
 
 
 def show_arithmetic(state: LabState) -> None:

@@ -11,7 +11,6 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import streamlit as st
@@ -229,16 +228,14 @@ def _sizes(state: LabState) -> Iterator[Control]:
 
 
 #: The labels of controls of sizes, by their keys.
-_SIZES: Mapping[str, str] = MappingProxyType(
-    {
-        "group_size": "strip.size",
-        "group_axis": "strip.along",
-        "block_rows": "strip.block_rows",
-        "block_cols": "strip.block_cols",
-        "flat_size": "strip.flat_size",
-        "flat_strided": "strip.taken",
-    }
-)
+_SIZES: Mapping[str, str] = {
+    "group_size": "strip.size",
+    "group_axis": "strip.along",
+    "block_rows": "strip.block_rows",
+    "block_cols": "strip.block_cols",
+    "flat_size": "strip.flat_size",
+    "flat_strided": "strip.taken",
+}
 
 
 # ---- reasons ------------------------------------------------------------------------------------

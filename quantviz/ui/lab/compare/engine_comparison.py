@@ -8,7 +8,6 @@ from __future__ import annotations
 import html
 import math
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
@@ -420,9 +419,7 @@ def _refused(shown: ComparisonView, state: LabState) -> None:
 
 
 #: Features that an engine may lack, with the field of the scheme.
-_FIELDS_OF_LACKS = MappingProxyType(
-    {"format": "format", "mode": "mode", "granularity": "granularity", "size": "granularity"}
-)
+_FIELDS_OF_LACKS = {"format": "format", "mode": "mode", "granularity": "granularity", "size": "granularity"}
 
 
 def _lacks(problem: QuantVizError, part: str) -> bool:

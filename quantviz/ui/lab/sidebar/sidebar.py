@@ -6,7 +6,6 @@ import dataclasses
 import html
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any, cast
 
 import streamlit as st
@@ -194,20 +193,18 @@ def _set_random(name: str, value: float) -> None:
 
 
 #: The controls for each kind of source, in the order they are offered. A source has its kind as a field.
-KINDS: Mapping[str, Callable[[LabState], None]] = MappingProxyType(
-    {
-        "scenario": _scenario,
-        "course": _course,
-        "random": _random,
-        "typed": show_typed,
-        "image": show_image,
-        "file": show_file,
-        "folder": show_folder,
-        "hub": show_hub,
-    }
-)
+KINDS: Mapping[str, Callable[[LabState], None]] = {
+    "scenario": _scenario,
+    "course": _course,
+    "random": _random,
+    "typed": show_typed,
+    "image": show_image,
+    "file": show_file,
+    "folder": show_folder,
+    "hub": show_hub,
+}
 #: Kinds that the server's operator has to allow, each with a test whether it is allowed.
-OFFERED: Mapping[str, Callable[[], bool]] = MappingProxyType({"folder": folder_offered, "hub": hubs_offered})
+OFFERED: Mapping[str, Callable[[], bool]] = {"folder": folder_offered, "hub": hubs_offered}
 
 
 # ---- slice --------------------------------------------------------------------------------------
