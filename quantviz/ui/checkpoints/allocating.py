@@ -31,7 +31,7 @@ from quantviz.ui.checkpoints.choices import begin_scan
 from quantviz.ui.checkpoints.reading import is_results, is_starting
 from quantviz.ui.checkpoints.state import KEPT, OWNER, CheckpointsState
 from quantviz.ui.components.component import written
-from quantviz.ui.components.controls import Control, choose_among, show_controls
+from quantviz.ui.components.controls import Control, choose_field, show_controls
 from quantviz.ui.components.small_parts import legend_html, show_button, show_plot
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.long_work import read_file
@@ -175,7 +175,6 @@ def _sensitivities(uploaded: Any, table: TypedTable) -> Mapping[str, float]:
             raise QuantVizError(problem.key, **{**problem.params, "file": visible(uploaded.name)}) from None
 
 
-_BUDGET = "checkpoints_budget"
 _ENDINGS = {"json": "json", "llama": "txt", "llmcompressor": "yaml", "modelopt": "yaml"}
 
 
@@ -242,14 +241,8 @@ def _show_budget(state: CheckpointsState, frontier: Frontier) -> float | None:
         return None
     budget = round(min(max(state.budget or (2 * least + most) / 3, least), most), 2)
     stops = (each / 100 for each in range(round(100 * least), round(100 * most) + 1))
-    choose_among(
-        _BUDGET,
-        "range",
-        say("checkpoints.allocate.budget"),
-        {each: f"{each:.2f}" for each in stops},
-        budget,
-        lambda bits: OWNER.change(budget=bits),
-    )
+    names = {each: f"{each:.2f}" for each in stops}
+    choose_field(OWNER, "budget", "range", say("checkpoints.allocate.budget"), names, now=budget)
     return budget
 
 

@@ -17,7 +17,7 @@ from quantviz.figures.model_map_plot import model_map_figure
 from quantviz.jobs import Cost, Job, runner
 from quantviz.ui.checkpoints.reading import is_results, name_of, offered_now, path_of
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
-from quantviz.ui.components.controls import choose_among
+from quantviz.ui.components.controls import choose_field
 from quantviz.ui.components.phone_tables import number_column, numbers_written
 from quantviz.ui.components.small_parts import show_button, show_plot
 from quantviz.ui.shell.words import language, plain, say, say_error, theme
@@ -103,15 +103,8 @@ def _show_choice(state: CheckpointsState, others: tuple[str, ...]) -> None:
     options = ("", *others) if state.original in ("", *others) else ("", state.original, *others)
     names = {name: name_of(name) if name else say("checkpoints.nothing_beside") for name in options}
     with st.container(key="checkpoints_audit", horizontal=True, vertical_alignment="bottom", gap="small"):
-        choose_among(
-            "checkpoints_original",
-            "list",
-            say("checkpoints.audit.original"),
-            names,
-            state.original,
-            lambda original: OWNER.change(original=original or ""),
-            help=say("checkpoints.audit.original_help"),
-        )
+        about = say("checkpoints.audit.original_help")
+        choose_field(OWNER, "original", "list", say("checkpoints.audit.original"), names, help=about)
         waits = not state.original or is_auditing(state)
         show_button(say(_begin_words(_job(state))), "checkpoints_audit_begin", _begin, disabled=waits)
     if state.original:

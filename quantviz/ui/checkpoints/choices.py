@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ from quantviz.ui.checkpoints.state import (
     CheckpointsState,
     listed_recipes,
 )
-from quantviz.ui.components.controls import choose_among
+from quantviz.ui.components.controls import choose_among, choose_field
 from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.lab.dropped_files import MODEL, RUNS, dropped_files, dropped_kind
 from quantviz.ui.shell.words import language, say, say_error
@@ -72,7 +72,9 @@ def show_choices(state: CheckpointsState, there: OfferedFiles) -> CheckpointsSta
     if state.chosen not in options:
         options = (state.chosen, *options)
     names = {name: name_of(name) for name in options}
-    _choose("chosen", "checkpoint", names, state.chosen, _open, help=say("checkpoints.checkpoint_help"))
+    label = say("checkpoints.checkpoint")
+    about = say("checkpoints.checkpoint_help")
+    choose_among("checkpoints_chosen", "list", label, names, state.chosen, _open, help=about)
     if is_capture(state.chosen):
         show_pair(state)
         return state
@@ -82,7 +84,9 @@ def show_choices(state: CheckpointsState, there: OfferedFiles) -> CheckpointsSta
         _choose_scan(state)
         return state
     engines = {"": say("checkpoints.any_engine")} | {each.id: each.name for each in PROFILES.values()}
-    _choose("engine", "engine", engines, state.engine, _take_engine, help=say("checkpoints.engine_help"))
+    label = say("checkpoints.engine")
+    about = say("checkpoints.engine_help")
+    choose_among("checkpoints_engine", "list", label, engines, state.engine, _take_engine, help=about)
     recipes = {name: recipe_words(name, language()) for name in listed_recipes(state)}
     choose_among(
         "checkpoints_recipes",
@@ -97,19 +101,6 @@ def show_choices(state: CheckpointsState, there: OfferedFiles) -> CheckpointsSta
     show_importance(state, there.imatrices)
     _show_button(state, options)
     return state
-
-
-def _choose(
-    field: str,
-    label: str,
-    names: Mapping[Any, str],
-    now: object,
-    take: Callable[[Any], None] | None = None,
-    **more: Any,
-) -> None:
-    """Show the choice of a field of the state, which `take` changes if other fields change with it."""
-    take = take or (lambda value: OWNER.change(**{field: value}))
-    choose_among(f"checkpoints_{field}", "list", say(f"checkpoints.{label}"), names, now, take, **more)
 
 
 def _show_button(state: CheckpointsState, options: Sequence[str]) -> None:
@@ -202,7 +193,8 @@ def _choose_scan(state: CheckpointsState) -> None:
     except QuantVizError:  # it is shown below
         return
     if scans:
-        _choose("number", "which_scan", scans, state.number or next(iter(scans)))
+        label = say("checkpoints.which_scan")
+        choose_field(OWNER, "number", "list", label, scans, now=state.number or next(iter(scans)))
 
 
 def scan_words(scan: Scan) -> str:
@@ -222,15 +214,18 @@ def choices_words(scan: Scan) -> str:
 def show_colours(state: CheckpointsState, model: ScannedModel) -> None:
     """Show the choices of the recipe and the quantity of the colours, and of the layer with experts."""
     names = {name: recipe_words(name, language()) for name in model.recipes}
-    _choose("recipe", "recipe", names, state.shown(model.recipes))
+    shown = state.shown(model.recipes)
+    choose_field(OWNER, "recipe", "list", say("checkpoints.recipe"), names, now=shown)
     colours = {name: say(f"checkpoints.colours.{name}") for name in COLOURS}
-    _choose("colour", "colour", colours, state.colour, help=say("checkpoints.colour_help"))
+    about = say("checkpoints.colour_help")
+    choose_field(OWNER, "colour", "list", say("checkpoints.colour"), colours, help=about)
     layers = {"": say("checkpoints.all_layers")} | {
         layer: say("checkpoints.experts_of", layer=layer.rpartition(".")[2])
         for layer in layers_with_experts(model)
     }
     if len(layers) > 1:
-        _choose("layer", "level", layers, state.layer if state.layer in layers else "")
+        now = state.layer if state.layer in layers else ""
+        choose_field(OWNER, "layer", "list", say("checkpoints.level"), layers, now=now)
 
 
 def show_beside(state: CheckpointsState, beside: tuple[ScanView, str] | None) -> None:
@@ -243,21 +238,16 @@ def show_beside(state: CheckpointsState, beside: tuple[ScanView, str] | None) ->
         if name != state.chosen
     }
     now = state.other if state.other in offered and beside else ""
-    _choose("other", "beside", offered, now, _take_other, help=say("checkpoints.beside_help"))
+    label = say("checkpoints.beside")
+    about = say("checkpoints.beside_help")
+    choose_among("checkpoints_other", "list", label, offered, now, _take_other, help=about)
     if beside is None:
         return
     seen, recipe = beside
     names = {name: recipe_words(name, language()) for name in seen.model.recipes}
-    _choose("other_recipe", "other_recipe", names, recipe)
+    choose_field(OWNER, "other_recipe", "list", say("checkpoints.other_recipe"), names, now=recipe)
     views = {name: say(f"checkpoints.views.{name}") for name in VIEWS}
-    choose_among(
-        "checkpoints_view",
-        "row",
-        say("checkpoints.view"),
-        views,
-        state.view,
-        lambda view: OWNER.change(view=view),
-    )
+    choose_field(OWNER, "view", "row", say("checkpoints.view"), views)
 
 
 def _take_other(chosen: str | None) -> None:

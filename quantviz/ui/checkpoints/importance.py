@@ -15,7 +15,7 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.local import real_path
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
-from quantviz.ui.components.controls import choose_among
+from quantviz.ui.components.controls import choose_field
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
 from quantviz.ui.shell.long_work import read_file
@@ -78,14 +78,8 @@ def show_importance(state: CheckpointsState, offered: tuple[str, ...]) -> None:
     if state.imatrix not in options:
         options = (*options, state.imatrix)
     with st.popover(plain(say("checkpoints.imatrix.label", name=_name(state.imatrix)))):
-        choose_among(
-            "checkpoints_imatrix",
-            "list",
-            say("checkpoints.imatrix.which"),
-            {imatrix: _name(imatrix) for imatrix in options},
-            state.imatrix,
-            lambda imatrix: OWNER.change(imatrix=imatrix or ""),
-        )
+        names = {imatrix: _name(imatrix) for imatrix in options}
+        choose_field(OWNER, "imatrix", "list", say("checkpoints.imatrix.which"), names, now=state.imatrix)
         st.file_uploader(
             say("checkpoints.imatrix.upload"),
             type=[ending.removeprefix(".") for ending in _ENDINGS],

@@ -27,8 +27,8 @@ from quantviz.ui.checkpoints.model_state import (
     layers_of,
     working,
 )
-from quantviz.ui.checkpoints.state import change_model
-from quantviz.ui.components.controls import choice_control, show_controls
+from quantviz.ui.checkpoints.state import MODEL_OWNER
+from quantviz.ui.components.controls import field_control, show_controls
 from quantviz.ui.components.small_parts import show_button, show_plot, table_html
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.words import language, plain, say, sentences, theme
@@ -44,10 +44,6 @@ _HEIGHT = 200
 _REACH = 3
 
 
-def _look_at(field: str, number: int) -> None:
-    change_model(**{field: number})
-
-
 def show_attention(chosen: str, state: ModelState) -> None:
     """Show keys and values with their loud channels, and a head's attention before and after rounding."""
     from quantviz.figures.model_run_plots import matrix_figure
@@ -58,13 +54,13 @@ def show_attention(chosen: str, state: ModelState) -> None:
     with st.container(key="models_places", horizontal=True, gap="small", vertical_alignment="center"):
         counts = {"layer": (len(layers_of(model)) - 1) // KINDS, "head": HEADS}
         controls = (
-            choice_control(
-                f"models_{field}",
+            field_control(
+                MODEL_OWNER,
+                field,
                 "row",
                 say(f"models.choice.{field}"),
                 {number: str(number) for number in range(count)},
-                getattr(state, field),
-                partial(_look_at, field),
+                now=getattr(state, field),
             )
             for field, count in counts.items()
         )

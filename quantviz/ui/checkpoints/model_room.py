@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -40,8 +39,8 @@ from quantviz.ui.checkpoints.model_state import (
     working,
 )
 from quantviz.ui.checkpoints.model_sums import show_field, show_predictors, sums_html
-from quantviz.ui.checkpoints.state import OWNER, CheckpointsState, change_model
-from quantviz.ui.components.controls import choice_control, choose_among, show_controls
+from quantviz.ui.checkpoints.state import MODEL_OWNER, OWNER, CheckpointsState
+from quantviz.ui.components.controls import choose_field, field_control, show_controls
 from quantviz.ui.components.small_parts import (
     legend_html,
     show_button,
@@ -79,15 +78,8 @@ def show_layers(model: str, state: ModelState) -> None:
     with st.container(key="models_layers"):
         left, right = st.columns([5, 7], gap="medium")
     with left:
-        choose_among(
-            "models_colour",
-            "list",
-            say("models.colour"),
-            {name: say(f"models.colours.{name}") for name in colours},
-            state.colour,
-            lambda name: change_model(colour=name),
-            look="qv-unnamed",
-        )
+        names = {name: say(f"models.colours.{name}") for name in colours}
+        choose_field(MODEL_OWNER, "colour", "list", say("models.colour"), names, look="qv-unnamed")
         figure = effects_figure(effects, state.colour, language=language(), theme=theme())
         words = say("models.map_alt", colour=say(f"models.colours.{state.colour}"))
         _show_clickable(figure, _MAP, words, model, effects)
@@ -229,35 +221,25 @@ def _show_choices(model: str, state: ModelState) -> None:
     if state.shared in FORMATS:
         fields = {name: each for name, each in fields.items() if name != "bits"}
     controls = (
-        choice_control(
-            f"models_{field}",
+        field_control(
+            MODEL_OWNER,
+            field,
             kind,
             say("models.bits" if field == "bits" else f"models.choice.{field}"),
             names,
-            getattr(state, field),
-            partial(_change, field),
+            now=getattr(state, field),
         )
         for field, (kind, names) in fields.items()
     )
     show_controls("models_choices", None, *controls, look="qv-inside")
 
 
-def _change(field: str, chosen: Any) -> None:
-    change_model(**{field: chosen})
-
-
 def _show_part(chosen: str, state: ModelState) -> None:
     """Show the tabs, and the part of the model that is open."""
     with st.container(key="models_parts"):
-        choose_among(
-            "models_part",
-            "row",
-            say("models.parts"),
-            {name: say(f"models.part.{name}") for name in shown_parts(RUNNING[chosen])},
-            state.part,
-            lambda name: change_model(part=name),
-            look="qv-unnamed qv-tabs",
-        )
+        names = {name: say(f"models.part.{name}") for name in shown_parts(RUNNING[chosen])}
+        label = say("models.parts")
+        choose_field(MODEL_OWNER, "part", "row", label, names, now=state.part, look="qv-unnamed qv-tabs")
     if state.part == "layers":
         show_layers(RUNNING[chosen], state)
     elif state.part == "depth":
@@ -302,7 +284,7 @@ def _show_numbers(model: str, found: Ran, state: ModelState) -> None:
         st.html(sentence, width="content")
         st.html(f'<div class="qv-model-numbers">{"".join(numbers)}</div>', width="content")
         if is_worse and state.method == NEAREST:
-            show_button(say("models.save"), "models_save", lambda: change_model(method="gptq"))
+            show_button(say("models.save"), "models_save", lambda: MODEL_OWNER.change(method="gptq"))
 
 
 def _number(name: str, value: str, line: str = "", **told: object) -> str:

@@ -20,8 +20,8 @@ from quantviz.ui.checkpoints.model_state import (
     state_of,
     state_words,
 )
-from quantviz.ui.checkpoints.state import change_model
-from quantviz.ui.components.controls import choose_among
+from quantviz.ui.checkpoints.state import MODEL_OWNER
+from quantviz.ui.components.controls import choose_field
 from quantviz.ui.components.small_parts import legend_html, show_plot, term
 from quantviz.ui.shell.words import language, method_name, plain, say, sentences, theme
 
@@ -79,15 +79,8 @@ def show_field(found: Sums, state: ModelState) -> None:
     with st.container(key="models_sums"):
         st.html(f'{field}<p class="qv-small qv-wrong-sums" tabindex="0">{html.escape(told)}</p>')
     with st.container(key="models_orders", horizontal=True, gap="small", vertical_alignment="center"):
-        choose_among(
-            "models_order",
-            "row",
-            say("models.order"),
-            {name: say(f"models.orders.{name}") for name in ORDERS},
-            state.order,
-            lambda name: change_model(order=name),
-            look="qv-beside",
-        )
+        names = {name: say(f"models.orders.{name}") for name in ORDERS}
+        choose_field(MODEL_OWNER, "order", "row", say("models.order"), names, look="qv-beside")
         shares = " · ".join(
             say("models.of_carries", carries=carries, right=good, count=every)
             for carries, (good, every) in found.by_carries.items()
@@ -130,22 +123,14 @@ def show_predictors(model: str, state: ModelState) -> None:
         name: say("models.predictor", number=say(f"models.predictors.{name}"), rank=f"{found[name]:.2f}")
         for name in PREDICTORS
     }
-    choose_among(
-        "models_predictor",
-        "row",
-        say("models.which_predicts"),
-        names,
-        state.predictor,
-        lambda name: change_model(predictor=name),
-        look="qv-beside",
-    )
+    choose_field(MODEL_OWNER, "predictor", "row", say("models.which_predicts"), names, look="qv-beside")
     states = [state_of(each) for each in tried.values()]
 
     def take(at: float) -> None:
         own = states[int(at)]
         fields = ("bits", "shared", "method", "inputs", "cache")
         st.session_state[_TAKEN] = True
-        change_model(only="", **{name: getattr(own, name) for name in fields})
+        MODEL_OWNER.change(only="", **{name: getattr(own, name) for name in fields})
 
     kinds = {kind: kind_words(kind) for kind in dict.fromkeys(each.kind for each in rows)}
     legend = legend_html(coloured(kinds.values(), theme()))

@@ -105,9 +105,22 @@ class CheckpointsState(PageState):
 OWNER = PageOwner(CheckpointsState)
 
 
-def change_model(**changes: Any) -> None:
-    """Change fields of the model that runs."""
-    OWNER.change(model=OWNER.state.model.replace(**changes))
+class _ModelOwner:
+    """The owner of the choices of a model that runs."""
+
+    page = "models"
+
+    @property
+    def state(self) -> ModelState:
+        """Return the choices."""
+        return OWNER.state.model
+
+    def change(self, **changes: Any) -> None:
+        """Change some of them."""
+        OWNER.change(model=self.state.replace(**changes))
+
+
+MODEL_OWNER = _ModelOwner()
 
 
 def listed_recipes(state: CheckpointsState) -> tuple[str, ...]:

@@ -13,16 +13,15 @@ import secrets
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import streamlit as st
 
 from quantviz.browser.packing import pack
-from quantviz.lab.state import LabState
 from quantviz.lab.typed_numbers import read_number
 from quantviz.text import visible
 from quantviz.ui.components.component import component, last_message
-from quantviz.ui.shell import errors, session
+from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import page_shown
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.classroom import locked
@@ -252,35 +251,38 @@ def hold_choice(
     return choose_among(field, kind, label, names, now, take, key=f"{field}_choice", **more)
 
 
-def choose_field(
-    state: LabState,
-    field: str,
-    question: str,
-    options: Iterable[str],
-    words: str,
-    *,
-    helped: bool = False,
-    **more: Any,
-) -> None:
-    """Show a field of the Lab's state as a question with its answers below each other.
+class FieldOwner(Protocol):
+    """What `field_control` needs of the owner of a state."""
 
-    Args:
-        state: The present state.
-        field: The field's name.
-        question: The control's label.
-        options: The ids that the field may have.
-        words: The key in the catalogue under which each id has its name.
-        helped: Whether each id also has a line that explains it, under its name's key and `_help`.
-        **more: More of `choice_control`.
+    @property
+    def page(self) -> str:
+        """Return what the keys of its controls begin with."""
+
+    @property
+    def state(self) -> Any:
+        """Return the state."""
+
+    def change(self, **changes: Any) -> None:
+        """Change fields of the state."""
+
+
+def field_control(
+    owner: FieldOwner, field: str, kind: str, label: str, names: Mapping[T, str], **more: Any
+) -> Control:
+    """Return the control of a field of an owner's state; see `choice_control`, of which `more` can have the
+    `key` in place of the page's and the field's names, and what to show `now` in place of the field's value.
     """
-    names = {each: say(f"{words}.{each}") for each in options}
-    if helped:
-        names = {each: f"{name}\n{say(f'{words}.{each}_help')}" for each, name in names.items()}
+    key = more.pop("key", f"{owner.page}_{field}")
+    now = more.pop("now", getattr(owner.state, field))
+    return choice_control(
+        key, kind, label, names, now, lambda chosen: owner.change(**{field: chosen}), **more
+    )
 
-    def take(chosen: str) -> None:
-        session.change(**{field: chosen})
 
-    choose_among(field, "row", question, names, getattr(state, field), take, look="qv-below", **more)
+def choose_field(owner: FieldOwner, *control: Any, look: str = "", **more: Any) -> None:
+    """Show a choice of a field of an owner's state by itself; see `field_control`."""
+    shown = field_control(owner, *control, **more)
+    show_controls(shown.field, None, shown, look=look)
 
 
 def hold_text(

@@ -33,7 +33,7 @@ from quantviz.lab.layer_state import AS_IT_IS
 from quantviz.live.layer_payload import Multiplication
 from quantviz.ui.components.cell import steps_html
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.controls import Control, choose_among, number_control, show_controls, show_undo
+from quantviz.ui.components.controls import Control, choose_field, number_control, show_controls, show_undo
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.small_parts import show_button, show_page_errors, table_html
 from quantviz.ui.lab.dropped_files import HEADS, dropped_kind
@@ -331,19 +331,14 @@ def _show_attention(state: AttentionState, opened: OpenedHeads, view: AttentionV
                 _show_best(state, view, ways)
             with st.container(key="layers_stage", gap="xsmall"):
                 with st.container(key="layers_tabs"):
-                    tab = choose_among(
-                        "attention_tab",
-                        "row",
-                        say("layers.tabs"),
-                        {name: say(f"attention.tab.{name}") for name in TABS if name != "heads" or several},
-                        state.tab,
-                        lambda tab: OWNER.change(tab=tab),
-                        look="qv-unnamed qv-tabs",
-                    )
-                with st.container(key=f"attention_tab_{tab}", gap="xsmall"):
-                    if tab == "cell":
+                    names = {
+                        name: say(f"attention.tab.{name}") for name in TABS if name != "heads" or several
+                    }
+                    choose_field(OWNER, "tab", "row", say("layers.tabs"), names, look="qv-unnamed qv-tabs")
+                with st.container(key=f"attention_tab_{state.tab}", gap="xsmall"):
+                    if state.tab == "cell":
                         show_cell(state, view)
-                    elif tab == "ways":
+                    elif state.tab == "ways":
                         _show_ways(state, view, ways)
                     else:
                         _show_heads(state, view)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -12,7 +11,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number, short_number
 from quantviz.lab.layer_state import PAIRS, LayerState
-from quantviz.ui.components.controls import choice_control, show_controls
+from quantviz.ui.components.controls import field_control, show_controls
 from quantviz.ui.components.small_parts import show_button, table_html
 from quantviz.ui.layers.state import OWNER, SeenLayer
 from quantviz.ui.layers.words import pair_name
@@ -98,22 +97,10 @@ def _show_choices(state: LayerState) -> None:
     engine = choices["engine"][state.engine]
     about["engine"] += f" {engine}: {say(f'integer_engines.{state.engine}.help')}."
     controls = (
-        choice_control(
-            f"layers_{field}",
-            "list",
-            say(f"layers.integer.{field}"),
-            names,
-            getattr(state, field),
-            partial(_take, field),
-            help=about[field],
-        )
+        field_control(OWNER, field, "list", say(f"layers.integer.{field}"), names, help=about[field])
         for field, names in choices.items()
     )
     show_controls("layers_integer", OWNER, *controls, look="qv-inside")
-
-
-def _take(field: str, name: str) -> None:
-    OWNER.change(**{field: name})
 
 
 def _answer(seen: SeenLayer, why: IntegerExplanation, state: LayerState, cell: tuple[int, int]) -> str:

@@ -16,7 +16,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
-from quantviz.ui.components.controls import choice_control, show_controls
+from quantviz.ui.components.controls import choice_control, field_control, show_controls
 from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.small_parts import show_button, show_refused
 from quantviz.ui.components.stepped_work import SteppedWork
@@ -91,13 +91,13 @@ def show_method_choice(state: LayerState) -> None:
 
     offered = dict.fromkeys((*offered_chains(), state.method))
     chains = {"": NEAREST} | {each.name: each.chain for each in PACKAGE_METHODS}
-    method = choice_control(
-        "layers_method_choice",
+    method = field_control(
+        OWNER,
+        "method",
         "list",
         say("layers.method.choice"),
         {form: method_name(form) for form in offered},
-        state.method,
-        lambda form: OWNER.change(method=form),
+        key="layers_method_choice",
         help=say("layers.method.choice_help"),
     )
     package = choice_control(

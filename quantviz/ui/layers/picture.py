@@ -12,7 +12,7 @@ from quantviz.lab.layer_state import SHOWN, LayerPart, LayerState
 from quantviz.live.hand_words import Looks
 from quantviz.live.layer_payload import Multiplication
 from quantviz.ui.components.component import component
-from quantviz.ui.components.controls import choose_among
+from quantviz.ui.components.controls import choose_field
 from quantviz.ui.components.small_parts import show_button, term
 from quantviz.ui.layers.state import OWNER
 from quantviz.ui.shell.page_owner import PageOwner
@@ -45,15 +45,9 @@ def show_picture(
     lines = state.lines or LayerPart.whole(seen.result.shape)
     picture = seen.picture(lines, state.shown)
     with st.container(key="layers_shown", horizontal=True, vertical_alignment="center", gap="small"):
-        choose_among(
-            "layers_values",
-            "row",
-            say("layers.shown"),
-            {name: say(f"layers.values.{name}") for name in SHOWN},
-            state.shown,
-            lambda name: OWNER.change(shown=name),
-            look="qv-unnamed",
-        )
+        names = {name: say(f"layers.values.{name}") for name in SHOWN}
+        label = say("layers.shown")
+        choose_field(OWNER, "shown", "row", label, names, key="layers_values", look="qv-unnamed")
         if state.lines is not None:
             show_button(say("layers.whole"), "layers_whole", lambda: OWNER.change(lines=None))
         if state.shown == "error" and state.held != errors_reach(seen):

@@ -13,10 +13,10 @@ from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.figures.theme import THEMES
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import BlockLayout, Shape
-from quantviz.tensors.views import POOLS, View
+from quantviz.tensors.views import View
 from quantviz.text import templates
 from quantviz.ui.components.component import component
-from quantviz.ui.components.controls import choose_among, choose_field, switch
+from quantviz.ui.components.controls import choose_among, switch
 from quantviz.ui.components.phone_tables import PERCENT, clicked_line, number_column, numbers_written
 from quantviz.ui.components.tensor_cache import kept, stored_of, study_of
 from quantviz.ui.shell import errors, session
@@ -172,11 +172,6 @@ def go(cell: Shape) -> None:
         row, col = view.place(cell) or (0, 0)
         view = view.window(row - _NEAR // 2, col - _NEAR // 2, _NEAR, _NEAR, shape)
     session.look(view.showing(cell, shape), cell)
-
-
-def show_pool(state: LabState) -> None:
-    """Show the choice of the statistic in a pixel of many cells."""
-    choose_field(state, "pool", say("places.pool"), POOLS, "places.pools", helped=True)
 
 
 # ---- the ranked table ---------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from quantviz.figures.arrangement import USUAL_WIDTH, arrange
 from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.lab.state import LabState
 from quantviz.live.cells import Picture
-from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
+from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, POOLS, SCOPES, VALUE_SCALES
 from quantviz.ui.components.cell import select
 from quantviz.ui.components.controls import choose_field
 from quantviz.ui.components.panels_bridge import (
@@ -27,12 +27,13 @@ from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.components.tensor_cache import loudness_of
 from quantviz.ui.lab.compare import compared_engines
 from quantviz.ui.lab.numbers.tiles import measured
-from quantviz.ui.lab.picture.navigation import show_pool
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, enlarge, visible
 from quantviz.ui.shell.words import language, number, say, shape_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     import numpy.typing as npt
 
@@ -246,14 +247,20 @@ def is_pooled(state: LabState) -> bool:
 
 def show_value_choices(state: LabState) -> None:
     """Show the choice of how the colours of x and x̂ are spread."""
-    choose_field(state, "value_scale", say("values.question"), VALUE_SCALES, "values", helped=True)
+    names = {name: f"{say(f'values.{name}')}\n{say(f'values.{name}_help')}" for name in VALUE_SCALES}
+    _ask("value_scale", say("values.question"), names)
+
+
+def _ask(field: str, question: str, names: Mapping[str, str], **more: Any) -> None:
+    """Show a field of the state as a question with its answers below each other."""
+    choose_field(session.OWNER, field, "row", question, names, key=field, look="qv-below", **more)
 
 
 def show_error_choices(state: LabState) -> None:
     """Show the choices of the error panel's quantity, the reach of its colours, and the scope of numbers."""
     known = loudness_of(state.source) is not None
     offered = [name for name in ERROR_VIEWS if name != "seen" or known or state.error_view == name]
-    choose_field(state, "error_view", say("error.view"), offered, "error.views")
+    _ask("error_view", say("error.view"), {name: say(f"error.views.{name}") for name in offered})
     if state.error_view == "seen" and not known:
         st.caption(say("error.seen_unknown"))
     elif error_view_of(state, pooled=is_pooled(state)) != state.error_view:
@@ -262,11 +269,12 @@ def show_error_choices(state: LabState) -> None:
         st.caption(say("error.seen"))
     fixed = _has_fixed_end(state)
     about = say("error.range_fixed") if fixed else ""
-    label = say("error.range")
-    choose_field(state, "error_range", label, ERROR_RANGES, "error.ranges", disabled=fixed, help=about)
+    names = {name: say(f"error.ranges.{name}") for name in ERROR_RANGES}
+    _ask("error_range", say("error.range"), names, disabled=fixed, help=about)
     if state.sliced:
-        choose_field(state, "scope", say("error.scope"), SCOPES, "error.scopes")
+        _ask("scope", say("error.scope"), {name: say(f"error.scopes.{name}") for name in SCOPES})
         if state.scope != scope_of(state):
             st.caption(say("error.scope_too_large"))
     if is_pooled(state):
-        show_pool(state)
+        names = {name: f"{say(f'places.pools.{name}')}\n{say(f'places.pools.{name}_help')}" for name in POOLS}
+        _ask("pool", say("places.pool"), names)
