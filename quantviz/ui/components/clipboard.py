@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from functools import cache
 from urllib.parse import urlsplit
 
 import segno
@@ -80,7 +81,7 @@ def picture_button(key: str, label: str, chart: str, ending: str, figure: str | 
     )
 
 
-@st.cache_resource(show_spinner=False)
+@cache
 def _button(name: str, script: str):  # type: ignore[no-untyped-def]
     return st.components.v2.component(name, html='<button type="button"></button>', css=_CSS, js=script)
 

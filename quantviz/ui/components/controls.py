@@ -26,15 +26,14 @@ from quantviz.ui.shell.address import page_shown
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.page_owner import PageOwner
+from quantviz.ui.shell.run_facts import fact
 from quantviz.ui.shell.words import say
 
 T = TypeVar("T", bound=Hashable)
 
 _SCRIPT = "controls_component"
-#: In the session: its name, the number of the last choice that was taken, and what takes one.
-_SESSION = "controls_session"
-_TAKEN = "controls_taken"
-_TAKES = "controls_takes"
+#: The key of `_Choosing` in the session.
+_CHOOSING = "controls"
 #: Kinds of which several choices are chosen.
 _SEVERAL = ("many", "picks")
 #: Marks of Markdown in explanations, with their HTML.
@@ -331,10 +330,26 @@ def show_undo(owner: PageOwner[Any]) -> None:
     show_controls("undo_controls", owner, *undo_controls(owner))
 
 
+@dataclass
+class _Choosing:
+    """The choices of a session."""
+
+    #: A name of the session, that its browser knows its own choices by.
+    session: str = dataclasses.field(default_factory=partial(secrets.token_hex, 4))
+    #: The number of the last choice that was taken.
+    taken: int = 0
+    #: What takes one, by the page and the field.
+    takes: dict[tuple[str, str], Callable[[str], None]] = dataclasses.field(default_factory=dict)
+
+
+def _choosing() -> _Choosing:
+    choices: _Choosing = fact(_CHOOSING, lambda: st.session_state.setdefault(_CHOOSING, _Choosing()))
+    return choices
+
+
 def taken() -> int:
     """Return the number of the last choice that was taken."""
-    number: int = st.session_state.get(_TAKEN, 0)
-    return number
+    return _choosing().taken
 
 
 def opened_list(key: str) -> str | None:
@@ -353,16 +368,16 @@ def show_controls(
     """Show controls beside each other, in one of the style's looks: of fields of an owner's state, or ones
     that take what is chosen. And say what the page's controls answer.
     """
-    takes = st.session_state.setdefault(_TAKES, {})
+    choosing = _choosing()
     place = owner.page if owner else page_shown()
     for each in controls:
-        assert owner or each.take, each.field
-        takes[place, each.field] = each.take or partial(_choose, cast("PageOwner[Any]", owner), each.field)
+        take = partial(_choose, owner, each.field) if owner else None
+        choosing.takes[place, each.field] = cast("Callable[[str], None]", each.take or take)
     data = {
-        "session": st.session_state.setdefault(_SESSION, secrets.token_hex(4)),
+        "session": choosing.session,
         "page": page_shown(),
         "owner": place,
-        "taken": taken(),
+        "taken": choosing.taken,
         "key": key,
         "look": look,
         "controls": [each.payload() for each in controls],
@@ -375,11 +390,12 @@ def show_controls(
 
 
 def _take(chosen: Iterable[tuple[int, str, str, str]]) -> None:
+    choosing = _choosing()
     for number, page, name, form in chosen:
-        take = st.session_state[_TAKES].get((page, name))
-        if take is None or number <= taken():
+        take = choosing.takes.get((page, name))
+        if take is None or number <= choosing.taken:
             continue
-        st.session_state[_TAKEN] = number
+        choosing.taken = number
         errors.safely(take)(form)
 
 

@@ -260,7 +260,7 @@ def _data(study: Study, state: LabState) -> None:
     if all(map(visible, HIDEABLE)) and result is not None:
         st.download_button(
             say("below.notebook"),
-            notebook_text(state, title, language=language()),
+            partial(notebook_text, state, title, language=language()),
             file_name(state.source, state.scheme, "ipynb"),
             key="download_ipynb",
             on_click="ignore",

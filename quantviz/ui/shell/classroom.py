@@ -89,7 +89,7 @@ def visible(part: str) -> bool:
 
 def embedded() -> bool:
     """Return whether the page stands in a frame of another page: its address has `embed=true`."""
-    return bool(st.context.is_embedded)
+    return fact("embedded", lambda: bool(st.context.is_embedded))
 
 
 def withhold(parts: frozenset[str]) -> None:
@@ -135,14 +135,16 @@ def note_letters(size: float) -> None:
 
 
 def noted(what: str, usual: float) -> float:
-    """Return the pixels that the browser noted of "room", "letters" or "height"; else the usual ones."""
-
-    def read() -> dict[str, float]:
+    """Return the pixels that the browser noted of "room", "letters" or "height" before it began the session;
+    else the usual ones.
+    """
+    found = kept(NOTED, None)
+    if found is None:
         written = zip(_BELIEVED, st.context.cookies.get(NOTED, "").split("_"), strict=False)
         pixels = {each: int(size) for each, size in written if size.isdecimal() and len(size) < 5}
-        return {each: size for each, size in pixels.items() if size in _BELIEVED[each]}
-
-    return fact(NOTED, read).get(what, usual)
+        found = {each: size for each, size in pixels.items() if size in _BELIEVED[each]}
+        keep(NOTED, found)
+    return found.get(what, usual)
 
 
 def letters() -> float:

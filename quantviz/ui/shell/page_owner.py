@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.page_state import Codec, History, PageState
-from quantviz.ui.shell import address, classroom, errors
+from quantviz.ui.shell import address, classroom, errors, run_facts
 from quantviz.ui.shell.words import language
 
 S = TypeVar("S", bound=PageState)
@@ -132,7 +132,7 @@ class PageOwner(Generic[S]):
 
     def keep(self, history: History[S]) -> None:
         """Keep another history."""
-        st.session_state[self.key] = history
+        run_facts.keep(self.key, history)
 
     def _held(self) -> History[S] | None:
-        return cast("History[S] | None", st.session_state.get(self.key))
+        return run_facts.kept(self.key, None)
