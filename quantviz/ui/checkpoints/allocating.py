@@ -32,7 +32,7 @@ from quantviz.ui.checkpoints.reading import is_results, is_starting
 from quantviz.ui.checkpoints.state import KEPT, OWNER, CheckpointsState
 from quantviz.ui.components.component import written
 from quantviz.ui.components.controls import Control, choose_field, show_controls
-from quantviz.ui.components.small_parts import legend_html, show_button, show_plot
+from quantviz.ui.components.small_parts import legend_html, problem_instead, show_button, show_plot
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.words import language, number, plain, say, say_error, sentences, theme
@@ -92,10 +92,8 @@ def show_spending(
             )
     sensitivities = None
     if uploaded is not None:
-        try:
+        with problem_instead():
             sensitivities = _sensitivities(uploaded, table)
-        except QuantVizError as problem:
-            st.error(say_error(problem))
     # Biases and norms stay as they are stored, as engines keep them.
     others = [tensor.name for tensor in model.tensors if tensor.name not in names]
     return AllocationArguments(
@@ -187,11 +185,8 @@ def show_allocation(state: CheckpointsState, model: ScannedModel, engine: str) -
         expanded=state.budget > 0,
     )
     if opened.open:
-        with opened:
-            try:
-                _show(state, model, PROFILES.get(engine))
-            except QuantVizError as problem:
-                st.error(say_error(problem))
+        with opened, problem_instead():
+            _show(state, model, PROFILES.get(engine))
 
 
 def _show(state: CheckpointsState, model: ScannedModel, profile: Profile | None) -> None:

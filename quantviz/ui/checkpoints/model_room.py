@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import AS_IT_IS, NEAREST, LayerState, SchemePair
 from quantviz.models.model_layer import ModelLayer
@@ -43,6 +42,7 @@ from quantviz.ui.checkpoints.state import MODEL_OWNER, OWNER, CheckpointsState
 from quantviz.ui.components.controls import choose_field, field_control, show_controls
 from quantviz.ui.components.small_parts import (
     legend_html,
+    problem_instead,
     show_button,
     show_page_errors,
     show_plot,
@@ -52,7 +52,7 @@ from quantviz.ui.components.small_parts import (
 from quantviz.ui.shell.address import go_on, turn_to
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.runs import fragment
-from quantviz.ui.shell.words import language, method_name, plain, say, say_error, sentences, theme
+from quantviz.ui.shell.words import language, method_name, plain, say, sentences, theme
 
 if TYPE_CHECKING:
     from quantviz.figures.payload import UncheckedFigure
@@ -191,7 +191,7 @@ def _show_answer(chosen: str) -> None:
     model = RUNNING[chosen]
     state = state.fitting(model)
     _show_choices(model, state)
-    try:
+    with problem_instead():
         with working("sums" if model in ADDERS else "run"):
             found = ran(model, state)
         _show_numbers(model, found, state)
@@ -200,8 +200,6 @@ def _show_answer(chosen: str) -> None:
         if found.sums:
             show_field(found.sums, state)
         _show_part(chosen, state)
-    except QuantVizError as problem:
-        st.error(say_error(problem))
 
 
 def _show_choices(model: str, state: ModelState) -> None:

@@ -33,7 +33,7 @@ from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import show_undo
 from quantviz.ui.components.drop_zone import show_drop_zone
 from quantviz.ui.components.page_header import show_header, write_title
-from quantviz.ui.components.small_parts import show_button, show_page_errors
+from quantviz.ui.components.small_parts import problem_instead, show_button, show_page_errors
 from quantviz.ui.lab.dropped_files import CAPTURE, MODEL, RUNS, DroppedFiles, dropped_files, dropped_kind
 from quantviz.ui.shell.address import go_on
 from quantviz.ui.shell.imports import warm_up
@@ -173,7 +173,7 @@ def show_page() -> None:
         runner().prepare()
     with answer:
         show_page_errors(*OWNER.problems)
-        try:
+        with problem_instead():
             for problem in scan_problems(state.chosen):
                 st.warning(say_error(problem))
             scan = find_scan(state)
@@ -182,8 +182,6 @@ def show_page() -> None:
             running = is_starting(state.chosen) or (scan is not None and scan.state == "running")
             running = running or is_auditing(state)
             fragment(_show_answer, _BETWEEN_LOOKS if running else None)(running)
-        except QuantVizError as problem:
-            st.error(say_error(problem))
     _put_address()
 
 
@@ -192,10 +190,8 @@ def _show_dropped(state: CheckpointsState, show: Callable[[CheckpointsState], No
     address.
     """
     show_page_errors(*OWNER.problems)
-    try:
+    with problem_instead():
         show(state)
-    except QuantVizError as problem:
-        st.error(say_error(problem))
     OWNER.show_link(CheckpointsState(state.chosen, pair=state.pair))
 
 
@@ -203,18 +199,8 @@ def _put_address() -> None:
     OWNER.show_link(OWNER.state.replace(model=ModelState()))
 
 
+@problem_instead()  # Streamlit would show an error that leaves this part of the page in its own words.
 def _show_answer(was_running: bool) -> None:
-    """Show the answer, or the error in its place.
-
-    Streamlit would show an error that leaves this part of the page in its own words.
-    """
-    try:
-        _show_seen(was_running)
-    except QuantVizError as problem:
-        st.error(say_error(problem))
-
-
-def _show_seen(was_running: bool) -> None:
     """Show a scan so far; before there is one, its checkpoint."""
     go_on()  # this part of the page may run by itself
     from quantviz.ui.checkpoints.answer import show_details, show_map, show_verdict

@@ -5,8 +5,9 @@ Such a word is underlined by dots, its meaning shown on hover, focus or tap.
 
 from __future__ import annotations
 
+import contextlib
 import html
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -39,6 +40,15 @@ def show_save_page(
 def error_beside(field: str) -> QuantVizError | None:
     """Return the error of the last input in the controls of `field`, or None."""
     return errors.input_errors().get(field)
+
+
+@contextlib.contextmanager
+def problem_instead() -> Iterator[None]:
+    """Show a `QuantVizError` as a sentence where something else would have come."""
+    try:
+        yield
+    except QuantVizError as problem:
+        st.error(say_error(problem))
 
 
 def show_page_errors(*more: QuantVizError) -> None:

@@ -35,7 +35,7 @@ from quantviz.ui.components.cell import steps_html
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import Control, choose_field, number_control, show_controls, show_undo
 from quantviz.ui.components.page_header import show_header
-from quantviz.ui.components.small_parts import show_button, show_page_errors, table_html
+from quantviz.ui.components.small_parts import problem_instead, show_button, show_page_errors, table_html
 from quantviz.ui.lab.dropped_files import HEADS, dropped_kind
 from quantviz.ui.layers.attention_state import (
     CHANNEL_KEYS,
@@ -264,7 +264,7 @@ def show_page() -> None:
     with choices:
         show_choices(state, opened)
     if opened is not None:
-        try:
+        with problem_instead():
             view = seen_attention(state, opened)
             state = _settled(state, view)
             OWNER.amend(state)
@@ -272,8 +272,6 @@ def show_page() -> None:
                 words = html.escape(unbroken(_finding(state, view)))
                 st.html(f'<p class="qv-finding">{words}</p>')
             _show_attention(state, opened, view)
-        except QuantVizError as problem:
-            st.error(say_error(problem))
     OWNER.show_link()
 
 

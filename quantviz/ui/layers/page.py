@@ -38,7 +38,7 @@ from quantviz.ui.components.controls import (
     show_undo,
 )
 from quantviz.ui.components.page_header import show_header
-from quantviz.ui.components.small_parts import show_page_errors
+from quantviz.ui.components.small_parts import problem_instead, show_page_errors
 from quantviz.ui.layers.hand import offer_page, show_hand
 from quantviz.ui.layers.integer_tab import show_integer
 from quantviz.ui.layers.method_tab import show_method, show_method_choice
@@ -50,7 +50,7 @@ from quantviz.ui.layers.words import pair_names, scheme_name, show_finding, show
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import language, say, say_error, say_note
+from quantviz.ui.shell.words import language, say, say_note
 
 #: Whether the list of more choices was ever open.
 _OPENED = "layers_more_opened"
@@ -190,7 +190,7 @@ def show_page() -> None:
     show_choices(state)
     warm_up()
     show_page_errors(*OWNER.problems)
-    try:
+    with problem_instead():
         refuse_large(source)
         seen = _seen(state)
         state = settled(seen, state)
@@ -200,8 +200,6 @@ def show_page() -> None:
         with actions:
             offer_page(seen, state)
         _show_layer(state, seen)
-    except QuantVizError as problem:
-        st.error(say_error(problem))
     OWNER.show_link()
 
 
