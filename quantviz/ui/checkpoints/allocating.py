@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.checkpoints.allocation.file_size import size_words
+from quantviz.checkpoints.allocation.offers import Offers
 from quantviz.checkpoints.model.tensor_names import trimmed_names
 from quantviz.checkpoints.model_map import ScannedModel, model_map
 from quantviz.checkpoints.profiles import PROFILES, has_recipe
 from quantviz.checkpoints.profiles.profile import Profile
+from quantviz.checkpoints.results.typed_tables import COLUMNS, TypedTable
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import (
     kept_colour,
@@ -156,7 +158,6 @@ def _pinned(key: str, weights: list[str], names: Mapping[str, str]) -> None:
 
 def _sensitivities(uploaded: Any, table: TypedTable) -> Mapping[str, float]:
     """Return α of the tensors from the uploaded file, which is on the disk only meanwhile."""
-    from quantviz.checkpoints.allocation.offers import Offers
     from quantviz.checkpoints.allocation.sensitivities import alphas, weights_in
 
     # The name is untrusted: only its suffix, which marks the format, is used.
@@ -193,7 +194,6 @@ def _show(state: CheckpointsState, model: ScannedModel, profile: Profile | None)
     from quantviz.checkpoints.allocation.allocating import allocated, budget_of
     from quantviz.checkpoints.allocation.choices import choices_of
     from quantviz.checkpoints.allocation.frontier import frontier_of
-    from quantviz.checkpoints.results.typed_tables import COLUMNS, TypedTable
 
     table = TypedTable(COLUMNS, tuple(row for tensor in model.tensors for row in tensor.rows.values()))
     spending = show_spending(state, model, table, joins=profile is None or profile.joins)

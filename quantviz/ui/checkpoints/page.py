@@ -27,7 +27,20 @@ from quantviz.ui.checkpoints.choices import (
 )
 from quantviz.ui.checkpoints.model_room import show_model
 from quantviz.ui.checkpoints.model_state import ADDERS, RUNNING, ModelState
-from quantviz.ui.checkpoints.reading import cancel_scan, is_results, is_starting, path_of, scan_of
+from quantviz.ui.checkpoints.reading import (
+    cancel_scan,
+    find_scan,
+    is_results,
+    is_scan_of,
+    is_starting,
+    look_beside,
+    look_now,
+    name_of,
+    offered_now,
+    path_of,
+    scan_of,
+    scan_problems,
+)
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import show_undo
@@ -141,13 +154,6 @@ def show_page() -> None:
     answer = st.container(key="checkpoints_answer")
     warm_up()
     from quantviz.ui.checkpoints.audit import is_auditing
-    from quantviz.ui.checkpoints.reading import (
-        find_scan,
-        is_starting,
-        name_of,
-        offered_now,
-        scan_problems,
-    )
 
     state = OWNER.state
     with choices:
@@ -205,8 +211,6 @@ def _show_answer(was_running: bool) -> None:
     go_on()  # this part of the page may run by itself
     from quantviz.ui.checkpoints.answer import show_details, show_map, show_verdict
     from quantviz.ui.checkpoints.audit import is_auditing, show_audit
-    from quantviz.ui.checkpoints.page import is_running, show_progress
-    from quantviz.ui.checkpoints.reading import is_results, is_scan_of, look_beside, look_now
 
     state = OWNER.state
     seen = look_now(state, was_running)

@@ -7,6 +7,7 @@ import html
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import streamlit as st
 
 from quantviz.figures.numbers import number
@@ -102,8 +103,6 @@ def _tensor(hole: Hole) -> str:
 
 def _pictures(hole: Hole, theme_name: str) -> tuple[str, str]:
     """Return the tensor as the address of a picture, a pixel a value, and that of its histogram."""
-    import numpy as np
-
     from quantviz.figures.colour_ranges import symlog, values_range
     from quantviz.figures.raster import data_uri
     from quantviz.figures.theme import THEMES, one_sided

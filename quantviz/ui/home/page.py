@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import streamlit as st
 
 from quantviz.browser.packing import pack
@@ -124,8 +125,6 @@ def _import_torch() -> None:
 
 @cache
 def _arrays() -> Mapping[str, np.ndarray[Any, Any]]:
-    import numpy as np
-
     row = np.array(TOYS["row"].source.literal, np.float32).ravel()
     return {"picture": landscape().ravel(), "row": row}
 

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.evaluation.tables import metrics_csv
-from quantviz.export.files import scope_of
+from quantviz.evaluation.tables import PartPosition, as_csv, as_npz, metrics_csv
+from quantviz.export.files import file_name, notebook_text, python_lines, scope_of
+from quantviz.figures.arrangement import PanelsStyle
 from quantviz.lab.classroom import GROUPS, HIDEABLE
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.live.hand_words import Looks
 from quantviz.schemes.arithmetic_changes import TensorTraits
+from quantviz.streaming import readiness
 from quantviz.tensors.views import MOST_PART
 from quantviz.ui.components.classroom_signs import show_prompt
 from quantviz.ui.components.clipboard import copy_button, picture_button, show_copy_link
@@ -165,7 +167,6 @@ def show_metrics(study: Study, state: LabState) -> None:
         return
     with opened:
         from quantviz.evaluation.metric_formulas import METRICS
-        from quantviz.export.files import file_name
 
         found = study.metrics
         rows = [
@@ -214,7 +215,6 @@ def show_share(study: Study, state: LabState, chart: str, whole: Callable[[], Pa
         _pictures(state, study, chart, whole)
     with st.container(key="share_data", horizontal=True, gap="small"):
         _data(study, state)
-    from quantviz.export.files import python_lines
 
     lines = python_lines(state, language=language())
     copy_button("copy_python", say("below.copy_python"), say("lab.copied"), text=lines)
@@ -223,8 +223,6 @@ def show_share(study: Study, state: LabState, chart: str, whole: Callable[[], Pa
 
 def _data(study: Study, state: LabState) -> None:
     from quantviz.analysis.study import Study
-    from quantviz.evaluation.tables import PartPosition, as_csv, as_npz
-    from quantviz.export.files import file_name, notebook_text
     from quantviz.live.standalone import LivePage
 
     # Of a large tensor it is the part in view that leaves.
@@ -278,7 +276,6 @@ def _pictures(state: LabState, study: Study, chart: str, whole: Callable[[], Pan
     figure = None
     windowed = state.view.size(study.shape) != state.view.matrix(study.shape)
     if windowed and st.session_state.get("picture_whole", False):
-        from quantviz.figures.arrangement import PanelsStyle
         from quantviz.figures.panels import panels_figure
 
         # As the page has it side by side, on a phone too.
@@ -387,7 +384,6 @@ def _working(state: LabState) -> Iterator[None]:
     if not state.large or st.session_state.get("lab_worked") == work:
         yield
         return
-    from quantviz.streaming import readiness
 
     scheme = state.scheme.on_input(stored_of(state.source).dtype)
     shape = state.source.shape

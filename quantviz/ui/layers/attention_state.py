@@ -13,6 +13,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.attention_state import BUILT_IN, DROPPED, AttentionState
 from quantviz.lab.layer_state import AS_IT_IS
+from quantviz.sources.sandbox import Held
 from quantviz.ui.lab.dropped_files import HEADS, DroppedFiles, dropped_files
 from quantviz.ui.layers.state import MOST_PIXELS, kept_fact
 from quantviz.ui.shell.bounds import ATTENTION_SCORES, HEAVY_PRODUCTS
@@ -71,7 +72,6 @@ def opened_heads(state: AttentionState) -> OpenedHeads:
 
 def _read(dropped: DroppedFiles, name: str) -> OpenedHeads:
     from quantviz.models.heads import heads_in, names_of_heads
-    from quantviz.sources.sandbox import Held
     from quantviz.sources.sandboxed import Sandboxed
 
     (file,) = dropped.files

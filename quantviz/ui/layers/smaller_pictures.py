@@ -10,6 +10,7 @@ import streamlit as st
 
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
+from quantviz.schemes.formats import FORMATS
 from quantviz.ui.components.controls import choose_among
 from quantviz.ui.layers.scaling_pictures import (
     MOST_CHANNELS,
@@ -181,7 +182,6 @@ def show_double(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> No
 def show_ends(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show a block whose largest value becomes 4, beside NVFP4's own, where it becomes 6."""
     from quantviz.figures.method_plots import GridEnds
-    from quantviz.schemes.formats import FORMATS
 
     four = seen.result.trace["four_over_six"].four
     studies = (seen_layer(state, method=NEAREST).result.weights.study, seen.result.weights.study)

@@ -11,6 +11,7 @@ from typing import Any
 
 import streamlit as st
 
+from quantviz.figures.arrangement import arrange
 from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.teaching.lessons.model import (
     CellQuestion,
@@ -97,8 +98,6 @@ def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) 
     """Return the height of the panels in pixels, and whether there is room for colour bars: the height that
     the other parts leave, and never more than panels take elsewhere.
     """
-    from quantviz.figures.arrangement import arrange
-
     shown = _shown(now)
     others: list[float] = [_SWITCH if arrange(width, shape, panels=panels).name == "single" else 0]
     if "table" in shown and now.step.table:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 from quantviz.figures.arrangement import MOST_CELLS
-from quantviz.figures.theme import THEMES
+from quantviz.figures.theme import THEMES, one_sided
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.tensors.views import View
@@ -81,7 +81,6 @@ def show_minimap(
 def _picture(values: Array, theme_name: str) -> str:
     from quantviz.figures.colour_ranges import values_range
     from quantviz.figures.raster import data_uri
-    from quantviz.figures.theme import one_sided
 
     lo, hi = values_range(values)
     ramp = THEMES[theme_name].values

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import streamlit as st
 
-from quantviz.export.files import scope_of
-from quantviz.figures.arrangement import USUAL_WIDTH, arrange
+from quantviz.export.files import picture_name, scope_of
+from quantviz.figures.arrangement import USUAL_WIDTH, arrange, pixels_for
 from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.lab.state import LabState
 from quantviz.live.cells import Picture
@@ -99,8 +100,6 @@ def tensor_key(state: LabState) -> str:
 
 def _picture(study: Study, state: LabState) -> Picture:
     """Return name and captions of a saved picture: the tensor, and the visible ones of scheme and SQNR."""
-    from quantviz.export.files import picture_name
-
     sqnr = measured(study, state).metrics["sqnr_db"] if visible("tiles.sqnr") else None
     scheme = state.scheme if visible("scheme") else None
     captions = [] if scheme is None else [scheme_words(scheme, state.source)]
@@ -129,7 +128,6 @@ def panels_of(study: Study, state: LabState, end: float | None, width: float) ->
 
 
 def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
-    from quantviz.figures.arrangement import pixels_for
     from quantviz.figures.panels_data import overview_panels, result_panels
     from quantviz.streaming.frames import Patch
 
@@ -186,8 +184,6 @@ def _quiet_cells(
     """Return 1 over the root mean square of the inputs of each cell in view, float32. An input channel that
     is always 0 makes no error: its cells are infinitely quiet.
     """
-    import numpy as np
-
     with np.errstate(divide="ignore"):
         quiet = 1 / loudness
     return np.ascontiguousarray(np.broadcast_to(quiet if axis else quiet[:, None], seen))
@@ -239,8 +235,6 @@ def _has_fixed_end(state: LabState) -> bool:
 
 def is_pooled(state: LabState) -> bool:
     """Return whether a pixel of the picture stands for many cells."""
-    from quantviz.figures.arrangement import pixels_for
-
     seen = state.view.size(state.source.shape)
     return pixels_for(bridge_width(BRIDGE_KEY), state.view.matrix(state.source.shape), seen) != seen
 

@@ -13,6 +13,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.sources import LocalTensor, Source
+from quantviz.sources.files.npy import dtypes_of
 from quantviz.sources.local import FolderListing, data_folder, list_files, short
 from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
@@ -115,8 +116,6 @@ def choose_tensor(
 
 def choose_dtype(key: str, catalog: Catalog, name: str | None, change: Callable[[], None]) -> None:
     """Show the choice of a dtype, kept under `key`, where the file does not contain the chosen array's."""
-    from quantviz.sources.files.npy import dtypes_of
-
     offered = dtypes_of(catalog.info(name).problem) if name is not None and name in catalog else ()
     if offered:
         hold_choice(

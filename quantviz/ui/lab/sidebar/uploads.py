@@ -12,8 +12,10 @@ import streamlit as st
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
-from quantviz.sources.image import CHANNELS
+from quantviz.sources.files import cut_out_snippet, reader_of
+from quantviz.sources.image import CHANNELS, read_image
 from quantviz.sources.matrix import as_opened
+from quantviz.sources.sandbox import Held
 from quantviz.sources.upload import Upload, UploadedFile
 from quantviz.text import visible
 from quantviz.ui.components.controls import hold_choice
@@ -77,7 +79,6 @@ def _read_image() -> None:
     uploaded = _picture()
     if uploaded is None:
         return
-    from quantviz.sources.image import read_image
     from quantviz.tensors.lazy import InMemory
 
     data = uploaded.getvalue()
@@ -106,8 +107,6 @@ def show_file(state: LabState) -> None:
         show_dtype(_file(), _READ_AS, st.session_state.get("file_tensor"), _load_tensor)
     show_error_and_choice("file")
     with st.expander(say("upload.too_large"), expanded="file" in errors.input_errors()):
-        from quantviz.sources.files import cut_out_snippet, reader_of
-
         uploaded = _file()
         # A file that is no tensor file has been refused above: nothing can be cut out of it.
         file = "model.safetensors"
@@ -145,7 +144,6 @@ def open_upload(uploaded: Any, read_as: str = "") -> Catalog:
     Raises:
         QuantVizError: It is no file of tensors.
     """
-    from quantviz.sources.sandbox import Held
     from quantviz.sources.sandboxed import Sandboxed
 
     return Sandboxed(Held(uploaded.name, uploaded.getvalue(), read_as), read_file)
