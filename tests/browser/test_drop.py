@@ -31,7 +31,7 @@ def test_a_model_dropped_beside_all_controls_is_scanned(new_page, url):
     )
     page.wait_for_url("**/checkpoints?**")
     page.locator(".st-key-checkpoints_worst_2").wait_for()
-    assert "The worst under int4 row" in page.locator(".qv-finding").inner_text()
+    page.locator(".qv-finding", has_text="The worst under int4 row").wait_for()
     page.locator(".st-key-checkpoints_worst_1 button").first.click()
     page.wait_for_url("**/lab?**")
     page.wait_for_function("/^fc[12].weight/.test(document.title)")
