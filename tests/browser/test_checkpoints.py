@@ -121,11 +121,11 @@ def test_bits_under_the_thumb_change_the_text_and_a_square_opens_its_layer(new_p
     page.locator("[data-field=models_part] .qv-segments label").first.click()
     page.locator(f"{RUNS} .nsewdrag").first.wait_for()
     # The part that was open before stands until its run is over.
-    page.wait_for_function(
-        "document.querySelectorAll('.stPlotlyChart').length === 3"
-        " && document.querySelectorAll('.stPlotlyChart .nsewdrag').length >= 3"
-    )
     wait_idle(page)
+    page.wait_for_function(
+        "[...document.querySelectorAll('.stPlotlyChart')].map((chart) => chart.querySelector('.nsewdrag') ? 1 : 0)"
+        ".join('') === '111'"
+    )
     plots_fit_on_paper(page)
     page.locator(f"{RUNS} .nsewdrag").first.scroll_into_view_if_needed()
     wait_idle(page)
