@@ -117,7 +117,7 @@ def small_server():
 def asked(address, cookie=""):
     """The answer of an address and the cookie that comes with it."""
     request = urllib.request.Request(address, headers={"Cookie": cookie})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         return answer.read().decode(), (answer.headers["Set-Cookie"] or "").partition(";")[0]
 
 
@@ -148,4 +148,4 @@ def test_a_browser_stays_with_its_server_while_that_answers(tmp_path):
             assert asked(f"{site}/lab", cookie)[0] in browsers
         finally:
             caddy.terminate()
-            caddy.wait(20)
+            caddy.wait(60)

@@ -269,7 +269,7 @@ def test_the_same_is_computed_once_and_ends_with_the_last_who_waits(jobs, tmp_pa
 def test_owners_take_turns_and_short_work_passes_by():
     jobs, order = Jobs(), []
     held = threading.Event()
-    jobs._answer = lambda job: (held.wait(20), order.append(job.key), ("found", job.key))[2]
+    jobs._answer = lambda job: (held.wait(60), order.append(job.key), ("found", job.key))[2]
     long, short = Cost(), Cost(products=0.0)
     keys = [("a", 0), ("a", 1), ("a", 2), ("b", 0)]
     every = [jobs.submit(len, key, long, owner=key[0]) for key in keys]

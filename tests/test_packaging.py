@@ -183,7 +183,7 @@ import quantviz, pathlib
 from streamlit.testing.v1 import AppTest
 from quantviz.cli.serve import app_file
 assert str(app_file()).startswith({str(installed)!r}), app_file()
-at = AppTest.from_file(str(app_file()), default_timeout=60).run()
+at = AppTest.from_file(str(app_file()), default_timeout=120).run()
 for page in {pages}:
     at.query_params.clear()  # as a browser does, which AppTest keeps
     at.switch_page(page).run()
@@ -219,7 +219,7 @@ def test_the_command_serves_from_the_wheel_as_from_a_clone(installed, tmp_path):
             assert health == "ok"
         finally:
             server.send_signal(signal.SIGTERM)
-            server.wait(20)
+            server.wait(60)
     assert (installed / "bin" / "quantviz").exists() or os.name == "nt"
 
 

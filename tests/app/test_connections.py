@@ -38,7 +38,7 @@ def started():
 def test_a_file_arrives_without_a_pause_before_anybody_has_come(started):
     """Each of a page's ninety scripts took 43 ms, six at a time; so did a part of each answer."""
     host = started[0].removeprefix("http://")
-    with contextlib.closing(http.client.HTTPConnection(host, timeout=30)) as connection:
+    with contextlib.closing(http.client.HTTPConnection(host, timeout=120)) as connection:
 
         def seconds():
             start = time.monotonic()

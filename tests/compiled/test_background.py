@@ -180,7 +180,7 @@ begun.wait()
 
 
 def test_a_process_ends_once_what_it_compiles_is_done_and_begins_nothing_more():
-    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, "a\n"), done.stderr
 
 
