@@ -73,7 +73,7 @@ class Bar {
       const say = (form) => this.choose(field, form);
       const slide = (form) => this.slide(field, form);
       one = { kind, control: new KINDS[kind](say, slide), ...boxOf(field, kind) };
-      one.box.append(...one.control.parts);
+      one.box.append(...(one.control.parts ?? [one.control.input]));
       for (const event of ["focusin", "pointerdown"]) one.box.addEventListener(event, touched);
       this.made.set(field, one);
     }

@@ -1,7 +1,7 @@
 // A slider over the values of a parameter, or a button for each of them. The server sends the sentence and the
 // pictures of each value once; the knob shows them while it moves, and tells the server where it is let go.
 
-import { sharpen } from "./page/canvas.js";
+import { emptied } from "./page/canvas.js";
 import { lasting } from "./page/component.js";
 import { sliderRules } from "./page/slider.js";
 import { paintMarks } from "./dial/marks.js";
@@ -119,10 +119,7 @@ class Dial {
     this.input.setAttribute("aria-valuetext", `${data.stops[now]}. ${data.words[now]}`);
     for (const canvas of this.root.querySelectorAll("canvas")) {
       const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-      const ratio = sharpen(canvas, width, height);
-      const context = canvas.getContext("2d");
-      context.setTransform(ratio, 0, 0, ratio, 0, 0);
-      context.clearRect(0, 0, width, height);
+      const context = emptied(canvas, width, height);
       const plot = data.plots[canvas.dataset.plot];
       context.font = `${12 * plot.larger}px ${data.colors.font}`;
       paintMarks({ plot, now, context, width, height, colors: data.colors });

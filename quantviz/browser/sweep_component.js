@@ -1,7 +1,7 @@
 // GPTQ's sweep: a slider over the columns; above it the weights as they are at this moment, the push of the
 // present column onto those at its right, and the errors so far beside those of rounding to nearest.
 
-import { paintLine, sharpen } from "./page/canvas.js";
+import { emptied, paintLine } from "./page/canvas.js";
 import { lasting } from "./page/component.js";
 import { sliderRules } from "./page/slider.js";
 import { significant } from "./panels/numbers.js";
@@ -99,10 +99,7 @@ class Sweep {
   canvas(name) {
     const canvas = this.root.querySelector(`[data-part=${name}]`);
     const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    const ratio = sharpen(canvas, width, height);
-    const context = canvas.getContext("2d");
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
+    const context = emptied(canvas, width, height);
     return { context, width, height, step: width / this.data.columns };
   }
 

@@ -138,5 +138,6 @@ def test_what_a_browser_notes_of_its_pixels_is_believed_within_bounds(
     monkeypatch, written, room, letters, height
 ):
     monkeypatch.setattr(st, "context", SimpleNamespace(cookies={classroom.NOTED: written}))
+    monkeypatch.setattr(st, "session_state", {})
     found = [classroom.noted(what, k) for k, what in enumerate(("room", "letters", "height"), 1)]
     assert found == [room, letters, height]

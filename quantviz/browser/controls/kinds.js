@@ -17,7 +17,6 @@ class List {
   constructor(say) {
     this.input = make("select");
     this.input.addEventListener("change", () => say(this.input.value));
-    this.parts = [this.input];
   }
 
   write({ choices, value, disabled }) {
@@ -32,27 +31,35 @@ class List {
   }
 }
 
-class Row {
-  constructor(say) {
-    this.input = make("div", { className: "qv-segments" });
-    this.input.setAttribute("role", "radiogroup");
-    // A click on what is chosen counts too: it may be undone already, which the server has not said yet.
-    this.input.addEventListener("click", ({ target }) => target.type === "radio" && say(target.value));
-    this.parts = [this.input];
+// A button for each choice, marked where it is chosen.
+class Segments {
+  constructor(role, type) {
+    this.input = make("div", { className: "qv-segments", role });
+    this.type = type;
   }
 
   write({ choices, value, disabled, id }) {
+    this.chosen = value ? value.split("\n") : [];
     const one = () => {
       const label = make("label");
-      label.append(make("input", { type: "radio", name: id }), make("span"));
+      label.append(make("input", { type: this.type, name: id }), make("span"));
       return label;
     };
     drawChildren(this.input, choices, one, (label, [form, words, reason = ""]) => {
-      const [radio, shown] = label.children;
-      write(radio, { value: form, checked: form === value, disabled: disabled || Boolean(reason) });
+      const [mark, shown] = label.children;
+      const checked = form ? this.chosen.includes(form) : !value;
+      write(mark, { value: form, checked, disabled: disabled || Boolean(reason) });
       write(shown, { textContent: words });
       write(label, { title: reason });
     });
+  }
+}
+
+class Row extends Segments {
+  constructor(say) {
+    super("radiogroup", "radio");
+    // A click on what is chosen counts too: it may be undone already, which the server has not said yet.
+    this.input.addEventListener("click", ({ target }) => target.type === "radio" && say(target.value));
   }
 }
 
@@ -65,29 +72,13 @@ class Steps extends Row {
 }
 
 // Several of its choices, in the order in which they were chosen.
-class Many {
+class Many extends Segments {
   constructor(say) {
-    this.input = make("div", { className: "qv-segments" });
-    this.input.setAttribute("role", "group");
+    super("group", "checkbox");
     this.input.addEventListener("change", ({ target: { value, checked } }) => {
       this.chosen = this.chosen.filter((form) => form !== value);
       if (checked) this.chosen.push(value);
       say(this.chosen.join("\n"));
-    });
-    this.parts = [this.input];
-  }
-
-  write({ choices, value, disabled }) {
-    this.chosen = value ? value.split("\n") : [];
-    const one = () => {
-      const label = make("label");
-      label.append(make("input", { type: "checkbox" }), make("span"));
-      return label;
-    };
-    drawChildren(this.input, choices, one, (label, [form, words]) => {
-      const [box, shown] = label.children;
-      write(box, { value: form, checked: this.chosen.includes(form), disabled });
-      write(shown, { textContent: words });
     });
   }
 }
@@ -159,7 +150,6 @@ class Switch {
   constructor(say) {
     this.input = make("input", { type: "checkbox", role: "switch" });
     this.input.addEventListener("change", () => say(this.input.checked ? "1" : ""));
-    this.parts = [this.input];
   }
 
   write({ value, disabled }) {
@@ -171,7 +161,6 @@ class Button {
   constructor(say) {
     this.input = make("button", { type: "button" });
     this.input.addEventListener("click", () => say(""));
-    this.parts = [this.input];
   }
 
   write({ label, icon, disabled, help }) {
@@ -188,7 +177,6 @@ class Fold {
       document.documentElement.toggleAttribute("data-qv-open");
       this.tell();
     });
-    this.parts = [this.input];
   }
 
   tell() {
@@ -210,7 +198,6 @@ class Field {
       spellcheck: false,
     });
     this.input.addEventListener("change", () => this.input.reportValidity() && say(this.input.value));
-    this.parts = [this.input];
   }
 
   // What could not be read stays to be mended.

@@ -1,7 +1,7 @@
 // The panels while a hand moves something: a canvas over plotly's heatmaps. Plotly takes several frames to
 // draw what is drawn here in one; it gets the data when the hand lets go.
 
-import { sharpen } from "../page/canvas.js";
+import { boxOf, Cover } from "../page/canvas.js";
 import { cellSize } from "../panels/geometry.js";
 import { panelsOf } from "../panels/layout.js";
 import { significant, textWidth } from "../panels/numbers.js";
@@ -13,28 +13,11 @@ import { shownIn } from "./live_cells.js";
 const GAP_BESIDE = 4;
 const GAP_BELOW = 1;
 
-export class Painting {
-  constructor() {
-    this.canvas = document.createElement("canvas");
-    this.canvas.className = "qv-painting";
-    this.canvas.setAttribute("aria-hidden", "true");
-    Object.assign(this.canvas.style, { position: "absolute", left: "0", top: "0", pointerEvents: "none" });
-    this.context = this.canvas.getContext("2d");
-    this.cells = document.createElement("canvas");
-    this.covered = new Set();
-    this.cellsContext = this.cells.getContext("2d");
-  }
-
+export class Painting extends Cover {
   // Draw the bridge's live cells over its chart.
   paint(bridge, colours) {
     if (!bridge.gd || !bridge.overlay) return;
-    const { width, height } = bridge.gd._fullLayout;
-    const sharp = sharpen(this.canvas, width, height);
-    // As large as its pixels are, or the page would draw them anew between its own.
-    const [across, down] = [this.canvas.width / sharp, this.canvas.height / sharp];
-    Object.assign(this.canvas.style, { width: `${across}px`, height: `${down}px` });
-    this.context.setTransform(sharp, 0, 0, sharp, 0, 0);
-    this.context.clearRect(0, 0, width, height);
+    this.begin(bridge.gd._fullLayout);
     const panels = panelsOf(bridge).filter((panel) => bridge.live.open.includes(panel.name));
     // What has not changed is still there as plotly drew it.
     const changed = panels.filter(({ name }) => name !== "x" || bridge.live.all);
@@ -56,19 +39,11 @@ export class Painting {
   }
 
   remove(bridge) {
-    this.canvas.remove();
-    for (const drawn of this.covered) drawn.style.visibility = "";
-    this.covered.clear();
+    super.remove();
     for (const group of bridge?.layers?.values.children ?? []) group.style.visibility = "";
     if (!bridge?.gd) return;
     for (const axis of ["x", "y"]) for (const tick of ticksOf(bridge, "q", axis)) tick.style.visibility = "";
     writeEnds(bridge, null);
-  }
-
-  // Until the canvas is removed.
-  hide(drawn) {
-    drawn.style.visibility = "hidden";
-    this.covered.add(drawn);
   }
 
   // Where plotly's own picture of the cells lies, so that they do not move when it comes.
@@ -214,9 +189,7 @@ export class Painting {
 }
 
 function boxOfPicture(panel, picture) {
-  const [x, y, width, height] = ["x", "y", "width", "height"].map((name) =>
-    Number(picture.getAttribute(name)),
-  );
+  const [x, y, width, height] = boxOf(picture);
   return { left: panel.left + x, top: panel.top + y, width, height };
 }
 

@@ -1,7 +1,7 @@
 // One number's way through the quantizer: divided by the scale it comes down to the comb of codes, there it
 // is rounded to a tooth, and multiplied by the scale it comes back up, beside where it was.
 
-import { paintDisc, paintLine, sharpen } from "../page/canvas.js";
+import { emptied, paintDisc, paintLine } from "../page/canvas.js";
 import { paintComb } from "../ruler/comb.js";
 import { noMarks, RulerPainter } from "../ruler/painter.js";
 import { Axis, NARROW, teethOf } from "../ruler/places.js";
@@ -48,11 +48,8 @@ export class JourneyPainter {
     const bands = narrow
       ? { narrow, top: 27, tips: 60, line: 73, height: 98 }
       : { narrow, top: 30, tips: 76, line: 89, height: 118 };
-    const ratio = sharpen(canvas, width, bands.height);
     canvas.style.height = `${bands.height}px`;
-    const { context } = painter;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, bands.height);
+    const context = emptied(canvas, width, bands.height);
     context.textBaseline = "alphabetic";
     const axis = new Axis([lo, hi], width);
     const zero = journey.levels.indexOf(0);

@@ -1,7 +1,7 @@
 // A row of weights as bars on both sides of 0. The outlier runs off the picture, and says how far.
 
 import { significant } from "../panels/numbers.js";
-import { paintLine, sharpen } from "../page/canvas.js";
+import { emptied, paintLine } from "../page/canvas.js";
 import { DIGITS } from "./results.js";
 
 export class RowView {
@@ -12,21 +12,16 @@ export class RowView {
   }
 
   fit(rows, cols) {
-    const { canvas } = this;
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    if (!width || !height) return false;
-    const ratio = sharpen(canvas, width, height);
-    Object.assign(this, { ratio, width, height, count: rows * cols });
-    this.step = (width - 20) / this.count;
-    return true;
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    Object.assign(this, { width, height, count: rows * cols, step: (width - 20) / (rows * cols) });
+    return Boolean(width && height);
   }
 
   // Draw bars of `values`, and outlines of `others` behind them. `end` is the height of half the picture;
   // what is longer is cut.
   paint(values, others, end, colors) {
-    const { context, ratio, width, height, step } = this;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
+    const { canvas, context, width, height, step } = this;
+    emptied(canvas, width, height);
     const middle = Math.round(height * 0.56);
     const perValue = (middle - 26) / end;
     const top = (value) => middle - Math.max(Math.min(value, end * 1.06), -end * 0.85) * perValue;

@@ -1,6 +1,6 @@
 // The adder's field of a hundred sums: what it answers with few bits, the wrong ones on red.
 
-import { sharpen } from "../page/canvas.js";
+import { emptied } from "../page/canvas.js";
 import { filled } from "../ruler/figures.js";
 
 const FIELD_SIDE = 10;
@@ -43,17 +43,15 @@ export class SumsView {
 
   fit() {
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    if (!width || !height) return false;
-    Object.assign(this, { width, height, ratio: sharpen(this.canvas, width, height) });
-    return true;
+    Object.assign(this, { width, height });
+    return Boolean(width && height);
   }
 
   // Draw sums as [left, right, answer] each: the wrong ones on red, their wrong digits underlined.
   paint(sums, colors) {
-    const { context, ratio, width, height } = this;
+    const { canvas, context, width, height } = this;
     const [across, down] = [width / FIELD_SIDE, height / FIELD_SIDE];
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
+    emptied(canvas, width, height);
     context.textBaseline = "middle";
     sums.forEach((sum, i) => {
       const [left, top] = [(i % FIELD_SIDE) * across, Math.floor(i / FIELD_SIDE) * down];

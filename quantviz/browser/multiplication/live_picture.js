@@ -1,7 +1,7 @@
 // X, Wᵀ and Y while a hand moves something: a canvas over plotly's heatmaps, which take several frames to be
 // drawn anew, and copies of the numbers that plotly printed.
 
-import { sharpen } from "../page/canvas.js";
+import { boxOf, Cover, layOver } from "../page/canvas.js";
 import { element } from "../page/elements.js";
 import { significant } from "../panels/numbers.js";
 import { filled } from "../ruler/figures.js";
@@ -15,19 +15,11 @@ const ON_LIGHT = "#444444";
 // The luminance on which both have the same contrast.
 const MIDDLE = 0.2865;
 
-export class LivePicture {
+export class LivePicture extends Cover {
   constructor() {
-    this.canvas = document.createElement("canvas");
-    this.canvas.className = "qv-painting";
+    super();
     this.numbers = element("svg", { class: "qv-live-numbers" });
-    for (const layer of [this.canvas, this.numbers]) {
-      layer.setAttribute("aria-hidden", "true");
-      layer.style.cssText = "position: absolute; left: 0; top: 0; pointer-events: none;";
-    }
-    this.context = this.canvas.getContext("2d");
-    this.cells = document.createElement("canvas");
-    this.cellsContext = this.cells.getContext("2d");
-    this.covered = new Set();
+    layOver(this.numbers);
     // The copied numbers of each part.
     this.labels = {};
   }
@@ -37,13 +29,8 @@ export class LivePicture {
   paint({ gd, overlay }, shown, { ramp, words, writing, fixed }) {
     const frame = gd?.querySelector(".svg-container");
     if (!frame || !overlay) return;
-    const { width, height } = gd._fullLayout;
-    const sharp = sharpen(this.canvas, width, height);
-    setStyle(this.canvas, "width", `${this.canvas.width / sharp}px`);
-    setStyle(this.canvas, "height", `${this.canvas.height / sharp}px`);
-    this.context.setTransform(sharp, 0, 0, sharp, 0, 0);
-    this.context.clearRect(0, 0, width, height);
-    if (this.numbers.gd !== gd) this.copyNumbers(gd, width, height);
+    this.begin(gd._fullLayout);
+    if (this.numbers.gd !== gd) this.copyNumbers(gd);
     partsOf(gd).forEach((part, at) => {
       const cells = shown[part.name];
       if (!cells) return;
@@ -57,11 +44,9 @@ export class LivePicture {
   }
 
   remove() {
-    this.canvas.remove();
+    super.remove();
     this.numbers.remove();
     this.numbers.gd = null;
-    for (const picture of this.covered) setStyle(picture, "visibility", "");
-    this.covered.clear();
   }
 
   // Where plotly's own picture of the cells lies, so that they do not move when it comes.
@@ -78,11 +63,8 @@ export class LivePicture {
     const picture = gd.querySelector(`${part.heatmap} image`);
     if (!picture) return;
     // It would show through at the edges, which lie between two pixels.
-    setStyle(picture, "visibility", "hidden");
-    this.covered.add(picture);
-    const [x, y, width, height] = ["x", "y", "width", "height"].map((name) =>
-      Number(picture.getAttribute(name)),
-    );
+    this.hide(picture);
+    const [x, y, width, height] = boxOf(picture);
     // A canvas draws a picture to whole pixels, and its edges lie between two: it is drawn past them, and cut
     // there. Plotly cuts it once more, at the part's own edges.
     this.context.imageSmoothingEnabled = false;
@@ -104,10 +86,9 @@ export class LivePicture {
     context.restore();
   }
 
-  copyNumbers(gd, width, height) {
+  copyNumbers(gd) {
     this.numbers.gd = gd;
-    this.numbers.setAttribute("width", width);
-    this.numbers.setAttribute("height", height);
+    for (const side of ["width", "height"]) this.numbers.setAttribute(side, gd._fullLayout[side]);
     this.numbers.replaceChildren();
     for (const part of partsOf(gd)) {
       const group = element("g", {

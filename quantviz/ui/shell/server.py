@@ -82,6 +82,7 @@ NOTHING_DRAWN: Mapping[str, str] = {}
 #: Seconds that a server which is to be ready first waits for the job.
 _LONGEST = 20.0
 _Message = MutableMapping[str, Any]
+_Send = Callable[[_Message], Awaitable[None]]
 
 
 def starting(
@@ -210,58 +211,58 @@ async def _send_script(request: Request) -> Response:
     return Response(read_script(name), media_type="text/javascript", headers=kept)
 
 
-class Announced:
-    """The server's app, which reports each requested file to `frames`, but not requests of health checks."""
+class _Answers:
+    """The server's app, with some answers to requests for files written anew on their way."""
 
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self._app = app
-        self._frames = frames()
 
-    async def __call__(self, scope: _Message, receive: object, send: object) -> None:
-        if scope["type"] == "http" and not scope["path"].endswith("/health"):
-            self._frames.ask()
+    async def __call__(self, scope: _Message, receive: object, send: _Send) -> None:
+        if scope["type"] == "http":
+            scope, send = self.changed(scope, send)
         await self._app(scope, receive, send)
 
+    def changed(self, scope: _Message, send: _Send) -> tuple[_Message, _Send]:
+        """Return a request as the app gets it, and what sends the app's answer."""
+        return scope, send
 
-class ProbeAnswers:
+
+class Announced(_Answers):
+    """The server's app, which reports each requested file to `frames`, but not requests of health checks."""
+
+    def changed(self, scope: _Message, send: _Send) -> tuple[_Message, _Send]:
+        """Report the request."""
+        if not scope["path"].endswith("/health"):
+            frames().ask()
+        return scope, send
+
+
+class ProbeAnswers(_Answers):
     """The server's app, whose answer below a page's address is that the server is elsewhere."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
-        self._app = app
-
-    async def __call__(
-        self, scope: _Message, receive: object, send: Callable[[_Message], Awaitable[None]]
-    ) -> None:
-        if scope["type"] != "http" or not scope["path"].endswith(_PROBES):
-            await self._app(scope, receive, send)
-            return
+    def changed(self, scope: _Message, send: _Send) -> tuple[_Message, _Send]:
+        """Change the status of an answer to a probe."""
 
         async def send_elsewhere(message: _Message) -> None:
             if message.get("status") == 404:
                 message = {**message, "status": _ELSEWHERE}
             await send(message)
 
-        await self._app(scope, receive, send_elsewhere)
+        return scope, send_elsewhere if scope["path"].endswith(_PROBES) else send
 
 
-class CompiledAhead:
+class CompiledAhead(_Answers):
     """The server's app, whose script that draws is compiled whole while it is fetched, beside the page.
 
     It is made of functions in functions, and a browser that compiles a function when it is first called reads
     the inner ones once for each of the outer: half of a second on a laptop, in which the page stands still.
     """
 
-    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
-        self._app = app
-        self._script = drawing_script()
-
-    async def __call__(
-        self, scope: _Message, receive: object, send: Callable[[_Message], Awaitable[None]]
-    ) -> None:
-        asked = scope["type"] == "http" and scope["method"] == "GET" and scope["path"].rpartition("/")[2]
-        if not asked or asked != self._script:
-            await self._app(scope, receive, send)
-            return
+    def changed(self, scope: _Message, send: _Send) -> tuple[_Message, _Send]:
+        """Mark the script."""
+        asked = scope["method"] == "GET" and scope["path"].rpartition("/")[2]
+        if not asked or asked != drawing_script():
+            return scope, send
         first = b""
 
         async def send_marked(message: _Message) -> None:
@@ -276,10 +277,10 @@ class CompiledAhead:
                 message, first = {**message, "body": first + message.get("body", b"")}, b""
             await send(message)
 
-        await self._app(scope, receive, send_marked)
+        return scope, send_marked
 
 
-class Styled:
+class Styled(_Answers):
     """The server's app, whose pages come with their style: what is seen first has its final place.
 
     Streamlit shows the first parts of a page before it has run the script that would give it `style.css`.
@@ -296,16 +297,14 @@ class Styled:
         sheets: Mapping[str, tuple[str, ...]] = NO_SHEETS,
         drawn: Mapping[str, str] = NOTHING_DRAWN,
     ) -> None:
-        self._app = app
+        super().__init__(app)
         self._sheets = sheets
         self._drawn = drawn
 
-    async def __call__(
-        self, scope: _Message, receive: object, send: Callable[[_Message], Awaitable[None]]
-    ) -> None:
-        if scope["type"] != "http" or b"text/html" not in dict(scope["headers"]).get(b"accept", b""):
-            await self._app(scope, receive, send)
-            return
+    def changed(self, scope: _Message, send: _Send) -> tuple[_Message, _Send]:
+        """Write the style into a page."""
+        if b"text/html" not in dict(scope["headers"]).get(b"accept", b""):
+            return scope, send
         # After the head, where Streamlit's own style will be, and before what a page brings.
         name = scope["path"].rpartition("/")[2]
         draws = name in self._drawn and self._drawn[name] in scope["query_string"].decode("latin-1")
@@ -332,7 +331,7 @@ class Styled:
             await send({**started[0], "headers": [*headers, length]})
             await send({**message, "body": page})
 
-        await self._app({**scope, "headers": plain}, receive, send_styled)
+        return {**scope, "headers": plain}, send_styled
 
 
 def _is_page(start: _Message) -> bool:

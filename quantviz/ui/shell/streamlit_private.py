@@ -11,6 +11,7 @@ import dataclasses
 import json
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -59,6 +60,7 @@ def is_asked_for(default: StreamlitPage) -> bool:
     return wanted == default._script_hash if wanted else not manager.intended_page_name
 
 
+@cache
 def drawing_script() -> str | None:
     """Return the name of the script with which the browser draws charts, beside Streamlit's own; none where
     this release has no such file.

@@ -36,8 +36,7 @@ from quantviz.ui.components.scheme_words import calibration_words
 from quantviz.ui.components.small_parts import show_error_beside, term
 from quantviz.ui.lab.bars.engine_controls import show_arithmetic
 from quantviz.ui.lab.learning import learn, learn_address, terms_of
-from quantviz.ui.lab.sidebar.folder import catalog_beside, show_folder
-from quantviz.ui.lab.sidebar.hub import show_hub
+from quantviz.ui.lab.sidebar.folder import catalog_beside, show_folder, show_hub
 from quantviz.ui.lab.sidebar.nonfinite import heeded, show_nonfinite
 from quantviz.ui.lab.sidebar.typed_input import show_edits, show_typed, start_typing
 from quantviz.ui.lab.sidebar.uploads import show_file, show_image
