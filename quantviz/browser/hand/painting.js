@@ -1,7 +1,7 @@
 // The panels while a hand moves something: a canvas over plotly's heatmaps. Plotly takes several frames to
 // draw what is drawn here in one; it gets the data when the hand lets go.
 
-import { boxOf, Cover } from "../page/canvas.js";
+import { Cover, drawnBox } from "../page/canvas.js";
 import { cellSize } from "../panels/geometry.js";
 import { panelsOf } from "../panels/layout.js";
 import { significant, textWidth } from "../panels/numbers.js";
@@ -189,7 +189,7 @@ export class Painting extends Cover {
 }
 
 function boxOfPicture(panel, picture) {
-  const [x, y, width, height] = boxOf(picture);
+  const [x, y, width, height] = drawnBox(picture);
   return { left: panel.left + x, top: panel.top + y, width, height };
 }
 

@@ -1,7 +1,7 @@
 // X, Wᵀ and Y while a hand moves something: a canvas over plotly's heatmaps, which take several frames to be
 // drawn anew, and copies of the numbers that plotly printed.
 
-import { boxOf, Cover, layOver } from "../page/canvas.js";
+import { Cover, drawnBox, layOver } from "../page/canvas.js";
 import { element } from "../page/elements.js";
 import { significant } from "../panels/numbers.js";
 import { filled } from "../ruler/figures.js";
@@ -64,7 +64,7 @@ export class LivePicture extends Cover {
     if (!picture) return;
     // It would show through at the edges, which lie between two pixels.
     this.hide(picture);
-    const [x, y, width, height] = boxOf(picture);
+    const [x, y, width, height] = drawnBox(picture);
     // A canvas draws a picture to whole pixels, and its edges lie between two: it is drawn past them, and cut
     // there. Plotly cuts it once more, at the part's own edges.
     this.context.imageSmoothingEnabled = false;

@@ -59,7 +59,7 @@ export function layOver(node) {
 }
 
 // Where the picture lies in which plotly has drawn cells, from the corner of its part.
-export function boxOf(picture) {
+export function drawnBox(picture) {
   return ["x", "y", "width", "height"].map((name) => Number(picture.getAttribute(name)));
 }
 
