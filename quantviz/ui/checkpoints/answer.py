@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from quantviz.checkpoints.findings import ErrorCause, Finding, first_fix, worst_tensors
-from quantviz.checkpoints.model_map import ModelMap, ScannedModel, Square, layers_with_experts, model_map
+from quantviz.checkpoints.model_map import ModelMap, ScannedModel, layers_with_experts, model_map
 from quantviz.checkpoints.results.rows import UNREAD
 from quantviz.figures.model_map_plot import (
     INSTEAD,
@@ -32,6 +32,7 @@ from quantviz.ui.components.small_parts import legend_html, show_button, show_pl
 from quantviz.ui.shell.words import language, number, plain, say, sentences, share, theme
 
 if TYPE_CHECKING:
+    from quantviz.checkpoints.model_map import Square
     from quantviz.checkpoints.results.stored_rows import Scan
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import html
 import math
 import time
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 
@@ -24,7 +24,6 @@ from quantviz.lab.layer_state import (
     read_pair,
 )
 from quantviz.layers import captures
-from quantviz.layers.captures import Layers
 from quantviz.quoting import operand, shell_command
 from quantviz.sources.local import local_version
 from quantviz.sources.sandbox import Held
@@ -43,6 +42,9 @@ from quantviz.ui.layers.words import pair_names, percent, scheme_name
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.words import language, plain, say, theme
+
+if TYPE_CHECKING:
+    from quantviz.layers.captures import Layers
 
 _LAYERS = "pages/explore/layers.py"
 _READ = "checkpoints_capture_read"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import html
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import streamlit as st
 
 from quantviz.figures.numbers import number
-from quantviz.teaching.golf import BUDGET, HOLES, GolfRound, Hole, HoleResults, price
+from quantviz.teaching.golf import BUDGET, HOLES, GolfRound, HoleResults, price
 from quantviz.ui.components import in_room
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import Control, show_controls, show_undo
@@ -38,6 +38,9 @@ from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, plain, say, say_error, say_recipe, theme
+
+if TYPE_CHECKING:
+    from quantviz.teaching.golf import Hole
 
 #: Pixels of the plot's height.
 _HEIGHT = 320

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
-from quantviz.analysis.recipe_ranking import RecipeRow
 from quantviz.errors import QuantVizError
 from quantviz.lab.page_state import History
 from quantviz.lab.state import LabState
@@ -28,6 +27,9 @@ from quantviz.tensors.views import View
 from quantviz.ui.components.tensor_cache import facts_of, heavy_fact
 from quantviz.ui.shell import session
 from quantviz.ui.shell.page_owner import PageOwner
+
+if TYPE_CHECKING:
+    from quantviz.analysis.recipe_ranking import RecipeRow
 
 #: In the session: the outcome of the last press of *Try it*, and the holes whose par was requested.
 _OUTCOME = "golf_outcome"

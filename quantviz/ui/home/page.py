@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import streamlit as st
@@ -41,6 +41,9 @@ from quantviz.ui.shell.shared_cache import shared_fact
 from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error, theme
+
+if TYPE_CHECKING:
+    import numpy as np
 
 #: Number of shades for errors, from the lowest to the highest.
 _SHADES = 257

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import streamlit as st
 
 from quantviz.export.files import picture_name, scope_of
@@ -35,6 +33,11 @@ from quantviz.ui.shell.classroom import classroom, enlarge, visible
 from quantviz.ui.shell.words import language, number, say, shape_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    import numpy.typing as npt
+
     from quantviz.analysis.study import Study
     from quantviz.figures.panels_data import PanelsData
 

@@ -7,6 +7,7 @@ made.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -14,13 +15,15 @@ from quantviz.errors import Note
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import NONFINITE
 from quantviz.sources import Source
-from quantviz.tensors.conversion import NonFinite
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.controls import choose_among
 from quantviz.ui.components.small_parts import show_error_beside
 from quantviz.ui.components.tensor_cache import facts_of
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.words import say, say_note
+
+if TYPE_CHECKING:
+    from quantviz.tensors.conversion import NonFinite
 
 #: The key of the place of the note on NaN and Inf.
 NOTE = "nonfinite_note"

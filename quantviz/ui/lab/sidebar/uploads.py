@@ -5,19 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import Orientation
-from quantviz.sources.files import Catalog, cut_out_snippet, reader_of
+from quantviz.sources.files import cut_out_snippet, reader_of
 from quantviz.sources.image import CHANNELS, read_image
 from quantviz.sources.matrix import as_opened
 from quantviz.sources.sandbox import Held
 from quantviz.sources.upload import Upload, UploadedFile
-from quantviz.tensors.lazy import Stored
 from quantviz.text import visible
 from quantviz.ui.components.controls import hold_choice
 from quantviz.ui.components.tensor_cache import keep_uploads
@@ -26,6 +25,10 @@ from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.long_work import prepare_reading, read_file
 from quantviz.ui.shell.words import say
+
+if TYPE_CHECKING:
+    from quantviz.sources.files import Catalog
+    from quantviz.tensors.lazy import Stored
 
 #: A file that was dropped on another page; a file in the uploader of its kind goes before it.
 _DROPPED_PICTURE = "dropped_picture"
