@@ -23,10 +23,8 @@ from quantviz.lab.layer_state import (
     name_of_pair,
     read_pair,
 )
-from quantviz.layers import captures
 from quantviz.quoting import operand, shell_command
 from quantviz.sources.local import local_version
-from quantviz.sources.sandbox import Held
 from quantviz.text import visible
 from quantviz.ui.checkpoints.best_methods import Capture, show_best_methods
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
@@ -67,6 +65,7 @@ def is_capture(chosen: str) -> bool:
         return True
     if not chosen.endswith((".safetensors", ".npz")):
         return False
+    from quantviz.layers import captures
 
     try:
         return captures.has_layers(catalog_of(chosen))
@@ -139,6 +138,7 @@ def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:
 def _opened(chosen: str) -> tuple[str, Layers]:
     """Return the key of a capture, and its layers."""
     from quantviz.layers.captures import captured_in
+    from quantviz.sources.sandbox import Held
     from quantviz.sources.sandboxed import Sandboxed
 
     if chosen != CAPTURE:

@@ -22,7 +22,6 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.sources.base import OpenedFiles, of_tensor
 from quantviz.sources.local import local_version, open_local
-from quantviz.streaming import tensor_facts
 from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS, SESSION_BYTES, UPLOAD_BYTES
 from quantviz.ui.shell.long_work import heavily, read_file
@@ -165,6 +164,7 @@ def heavy_fact(source: Source, what: str, work: Callable[[Stored], T]) -> T:
 def facts_of(source: Source) -> Facts:
     """Return the facts of a tensor that hold for every scheme."""
     # Imported here: the page paints its frame before torch comes in.
+    from quantviz.streaming import tensor_facts
 
     return kept(source, "facts", lambda: tensor_facts.facts(stored_of(source)))
 

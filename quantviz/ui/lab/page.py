@@ -25,7 +25,6 @@ from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.live.hand_words import Looks
 from quantviz.schemes.arithmetic_changes import TensorTraits
-from quantviz.streaming import readiness
 from quantviz.tensors.views import MOST_PART
 from quantviz.ui.components.classroom_signs import show_prompt
 from quantviz.ui.components.clipboard import copy_button, picture_button, show_copy_link
@@ -384,6 +383,7 @@ def _working(state: LabState) -> Iterator[None]:
     if not state.large or st.session_state.get("lab_worked") == work:
         yield
         return
+    from quantviz.streaming import readiness
 
     scheme = state.scheme.on_input(stored_of(state.source).dtype)
     shape = state.source.shape

@@ -11,7 +11,6 @@ import streamlit as st
 
 from quantviz.lab.state import LabState
 from quantviz.schemes.conventions import CONVENTIONS, Convention
-from quantviz.tensors import blocks
 from quantviz.tensors.views import View
 from quantviz.ui.components.scheme_words import convention_words, field_name
 from quantviz.ui.components.tensor_cache import tensor_of
@@ -152,6 +151,8 @@ def _lit_share(lit: Any, pixels: PixelCells) -> Any:
 
 
 def seen(lit: torch.Tensor, view: View) -> Any:
+    from quantviz.tensors import blocks
+
     rows, cols = view.size(tuple(lit.shape))
     whole = blocks.matrix(lit, view.rows, view.cols, view.at)
     return whole[view.top : view.top + rows, view.left : view.left + cols].contiguous().numpy()
