@@ -219,8 +219,8 @@ class RunResult:
 
     @property
     def right(self) -> int:
-        """Return the number of an adder's sums that are right, as in `sums`, from the pass that scores them: a
-        sum whose digits are each the likeliest after the right ones before is the one that it writes.
+        """Return the number of an adder's sums that are right, as `sums` does, without writing them: those of
+        which each digit is the likeliest after the right ones before it.
         """
         likeliest = self._scores.log_probabilities.argmax(1) == self._scores.targets
         return int(likeliest.view(-1, ANSWER_DIGITS).all(1).sum())
