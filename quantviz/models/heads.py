@@ -133,7 +133,7 @@ def _outputs(layer: Captured, tokens: int, width: int) -> torch.Tensor:
     found = inputs[:tokens] @ weight.T
     if layer.bias is not None:
         found = found + layer.bias.to(found)
-    return torch.stack(found.split(width, 1))
+    return torch.stack(torch.split(found, width, 1))
 
 
 # ---- built-in heads ----------------------------------------------------------------------------------------

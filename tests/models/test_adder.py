@@ -20,6 +20,7 @@ from quantviz.models.character_model import (
     CHARACTER,
     loud_channels,
     network_of,
+    tokens_of,
 )
 from quantviz.models.layer_effects import layer_effects, rank_correlation
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes
