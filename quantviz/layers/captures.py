@@ -155,7 +155,7 @@ class Captured(Picklable):
         )
 
     def chosen_alone(self, scheme: Scheme | None) -> Scheme | None:
-        """Return a scheme whose scales are chosen on this layer; None where `shared` has the convolution's."""
+        """Return a scheme whose scales are of this layer alone; None where `shared` has the convolution's."""
         return None if scheme and self.convolution and _has_one_scale(scheme) else scheme
 
     def notes_under(self, weights: Scheme | None, inputs: Scheme | None) -> tuple[Note, ...]:

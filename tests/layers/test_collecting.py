@@ -10,6 +10,7 @@ from torch.nn import functional
 
 import quantviz as qv
 from quantviz.layers.collecting import _Reservoir, _Tokens, rows_of
+from quantviz.layers.operands import scheme_of
 from quantviz.streaming.regions import read_whole
 from quantviz.text import languages
 
@@ -244,11 +245,12 @@ def test_a_scale_that_groups_share_in_an_engine_is_named_where_it_is_of_one_alon
         (None, None, "", ""),
     ):
         # In a file, as where it was collected: all groups are there.
+        schemes = scheme_of(weights, "weights"), scheme_of(inputs, "inputs")
         for own in (layers, read):
             result = own["Conv2d.group1of4"].result(weights, inputs)
             found = [note.params["names"] for note in result.notes if note.key == "layer_group"]
             assert found == ([kept] if kept else []), (weights, inputs)
-            assert [note.params["names"] for note in own.notes_under(weights, inputs)] == found
+            assert [note.params["names"] for note in own.notes_under(*schemes)] == found
         collected = layers["Conv2d.group1of4"].result(weights, inputs)
         assert torch.equal(result.cells().y_hat, collected.cells().y_hat)
         result = alone["Conv2d.group1of4"].result(weights, inputs)

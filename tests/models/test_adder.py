@@ -260,7 +260,7 @@ def test_brecq_sees_the_slopes_of_the_models_loss():
     network, tokens = network_of(ADDER), tokens_of("calibration", ADDER)
     with torch.inference_mode():
         slopes = logits(network, tokens[:, :-1]).double().softmax(-1)
-    slopes -= torch.nn.functional.one_hot(tokens[:, 1:], len(CHARACTERS))
+    slopes = slopes - torch.nn.functional.one_hot(tokens[:, 1:], len(CHARACTERS))
     slopes[:, : ADDER_SIZES.given - 1] = 0
     own = slopes.flatten(0, 1)[::4][: len(watched_on_calibration(ADDER)["lm_head"])]
     torch.testing.assert_close(fisher_on_calibration(ADDER)["lm_head"], own.square(), rtol=1e-3, atol=1e-9)
