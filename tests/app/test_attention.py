@@ -138,6 +138,7 @@ def test_captured_layers_lead_to_the_heads_that_they_make(tmp_path, monkeypatch)
     assert "24 tokens" in told(at, "caption")
     for width in (32, 16):
         if width != 32:
+            at = opened(PAGE, f="upload", o="layers.safetensors", lang="en")
             choose(at, ("width", str(width)))
         q, k, v = (
             (x @ each.weight.T + each.bias).unflatten(1, (-1, width)).transpose(0, 1)
