@@ -16,6 +16,7 @@ from tests.helpers import ROOT
 from tests.helpers.browser import (
     BETWEEN_LOOKS,
     FLAGS,
+    LONGEST,
     NOTE_RUNS,
     SHORT_VISITS,
     STILL_SKELETONS,
@@ -23,9 +24,6 @@ from tests.helpers.browser import (
     server,
 )
 
-#: Milliseconds after which what a test waits for does not come. No test asserts a time; a slow machine is
-#: busy with other tests and their compilers.
-LONGEST = 120_000
 SHOTS = Path(__file__).parent / "shots"
 #: Set to 1 by whoever wants a picture of each page as its test leaves it; the folder is not in git.
 WANTED = "QUANTVIZ_SHOTS"
@@ -53,6 +51,19 @@ def browser():
         )
         yield chromium
         chromium.close()
+
+
+@pytest.fixture
+def new_context(browser):
+    """`new_context(**options)` opens a context of its own, whose pages wait as long as all others."""
+    with contextlib.ExitStack() as stack:
+
+        def open_context(**options):
+            context = stack.enter_context(browser.new_context(**options))
+            context.set_default_timeout(LONGEST)
+            return context
+
+        yield open_context
 
 
 #: Run a module's text in a page, as a module is.
