@@ -143,8 +143,9 @@ def operated_output(
     fmt = find_format(integers.number_format)
     if operator in _WITH_INPUTS:
         x = inputs.scale * (inputs.codes - inputs.zero_point)[:, : integers.shape[2]]
-        joined = {"add": torch.add, "mul": torch.mul, "concat": lambda y, x: torch.cat((y, x), 1)}
-        values = joined[operator](integers.y, x)[~layer.held_back]
+        y = integers.y
+        results = {"add": y + x, "mul": y * x, "concat": torch.cat((y, x), 1)}
+        values = results[operator][~layer.held_back]
         params = quantize(values, outputs_scheme(integers.number_format)).qparams
         if operator != "concat":
             codes = [[int(row[output])], [int(inputs.codes[token, output])]]
