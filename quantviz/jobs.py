@@ -47,7 +47,7 @@ T = TypeVar("T")
 #: Gets a record of each event that a server counts, with its labels, nothing of a user's among them.
 EVENTS = logging.getLogger("quantviz.events")
 #: Multiplications of work that may pass by longer work: some two seconds.
-SHORT = 2.0**34
+SHORT = 2.0**35
 #: Niceness of the processes: the server that answers the users comes first.
 _NICE = 10
 #: Seconds between two checks whether a caller still waits, and between two answers that say how much is done.
