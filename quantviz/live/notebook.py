@@ -14,7 +14,6 @@ from quantviz.live.standalone import LivePage
 from quantviz.public_calls import public
 from quantviz.quantization.quantizer import quantize
 from quantviz.quantization.result import QuantResult
-from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -57,18 +56,16 @@ def show(
     if isinstance(what, LayerResult | QuantResult) and scheme is not None:
         raise QuantVizError("live.scheme_of_result")
     if isinstance(what, LayerResult):
-        return LayerWidget(LayerPage.of(what, _title("layer", what.shape, language), looks), theme)
+        title = f"{text('live.layer', language)} · {' × '.join(map(str, what.shape))}"
+        return LayerWidget(LayerPage.of(what, title, looks), theme)
     if isinstance(what, QuantResult):
         result = what
     elif scheme is None:
         raise QuantVizError("live.scheme_wanted")
     else:
         result = quantize(what, scheme)
-    page = LivePage.of(Study.of_result(result), _title("tensor", result.shape, language), looks)
+    title = f"{text('live.tensor', language)} · {' × '.join(map(str, result.shape))}"
+    page = LivePage.of(Study.of_result(result), title, looks)
     if page.problem:
         raise page.problem
     return TensorWidget(page, theme)
-
-
-def _title(what: str, shape: Shape, language: str) -> str:
-    return f"{text(f'live.{what}', language)} · {' × '.join(map(str, shape))}"

@@ -55,7 +55,7 @@ def test_layers_that_a_page_cannot_hold_are_refused_with_the_way_out():
     with pytest.raises(qv.QuantVizError, match="room for"):
         qv.show(qv.layer(wide, wide))
     with pytest.raises(qv.QuantVizError, match="outputs="):
-        qv.show(qv.layer(X, X, outputs="int8_per_tensor"))
+        qv.show(qv.layer(X, X, None, None, outputs="int8_per_tensor"))
 
 
 def test_where_no_scripts_run_it_is_a_picture():
