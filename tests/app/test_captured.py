@@ -61,9 +61,8 @@ def file(tmp_path_factory):
     layers().save(path)
     loud = drawn(16, 600, seed=8)
     loud[:, 401] *= 50
-    Layers((Captured("wide", "linear", drawn(500, 600, seed=7), loud, None, 16),), ()).save(
-        path.with_name("wide.safetensors")
-    )
+    wide = Captured("wide", "linear", drawn(150, 600, seed=7), loud, None, 16)
+    Layers((wide,), ()).save(path.with_name("wide.safetensors"))
     return path
 
 

@@ -68,11 +68,11 @@ def page_of_step(lesson, number):
 
 
 @pytest.fixture
-def alone(browser, tmp_path):
+def alone(new_context, tmp_path):
     """`alone(study, cell)` opens the page of a study from the disk, which asks nothing of a net; so does
     `alone(live)` with a page that was made.
     """
-    context = browser.new_context(viewport={"width": 1366, "height": 900}, offline=True)
+    context = new_context(viewport={"width": 1366, "height": 900}, offline=True)
     asked, wrong = [], []
 
     def opened(it, cell=(), panels=True):
@@ -310,16 +310,14 @@ def test_the_worst_tensors_of_a_report_are_alive_in_it_each_by_itself(alone):
     assert page.frames[2].evaluate(CODES) == results[1].q.flatten().tolist()
 
 
-def test_a_live_page_is_dark_where_the_reader_s_system_is(browser, tmp_path):
-    context = browser.new_context(color_scheme="dark", offline=True)
-    page = context.new_page()
+def test_a_live_page_is_dark_where_the_reader_s_system_is(new_context, tmp_path):
+    page = new_context(color_scheme="dark", offline=True).new_page()
     page.goto(
         saved(tmp_path, LivePage.of(Study.of(STATE.source.open(), STATE.scheme), "x", Looks("en"))).as_uri()
     )
     page.wait_for_function(STANDS)
     assert page.evaluate("quantvizPage.data.settings.colors.surface") == THEMES["dark"].surface
     codes_agree(page, STATE.scheme)
-    context.close()
 
 
 def test_an_address_of_another_page_is_not_used(alone):
