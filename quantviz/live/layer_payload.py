@@ -108,7 +108,7 @@ class LayerHand:
 
     @property
     def reach(self) -> str:
-        """Return "small" where all of it moves, "large" where the ceiling does, and "settled" where nothing."""
+        """Return "small" where all of it moves, "large" where the ceiling does, "settled" where nothing."""
         if self.small:
             return "small"
         return "large" if self.ceiling else "settled"

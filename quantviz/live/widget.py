@@ -202,4 +202,6 @@ class LayerWidget(LiveWidget[LayerPage]):
         return replace(LayerPage.of(self.result, before.title, before.hand.looks), cell=self.cell)
 
     def _without_scripts(self) -> dict[str, str]:
-        return {"text/html": self.result._repr_html_()}
+        """Return the layer's numbers as a table."""
+        table = self.result._repr_html_()
+        return {"text/html": table}
