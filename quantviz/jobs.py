@@ -78,8 +78,8 @@ _ENDLESS = 2.0**62
 #: Numbers of glibc's settings, and their values: what is freed at the end of the heap is given back from
 #: 1 GiB on, and what is smaller than 32 MiB, the most that can be named, comes from the heap.
 _KEPT = ((-1, 2**30), (-3, 2**25))
-#: Likewise: from 256 KiB on memory is the system's own, and all threads share two heaps.
-_RETURNED = ((-3, 2**18), (-8, 2))
+#: Likewise: from 256 KiB on memory is the system's own, where glibc would move that bound up to 32 MiB.
+_RETURNED = ((-3, 2**18),)
 #: Kinds of answers.
 _BEGUN, _SHARE, _ASKED, _FOUND, _RAISED, _LOST = "begun", "share", "asked", "found", "raised", "lost"
 _BEFORE_THE_END = (_BEGUN, _SHARE, _ASKED)
@@ -871,8 +871,8 @@ def keep_memory() -> None:
 
 
 def return_memory() -> None:
-    """Have this process return memory that it lets go of, for one that waits most of the time: its threads'
-    heaps of their own, with large blocks among small ones, kept a quarter of the server's after a class.
+    """Have this process return memory that it lets go of, for one that waits most of the time: heaps with
+    large blocks among small ones kept a fifth of the server's memory after a class.
 
     Where the C library has no such setting nothing is done.
     """
