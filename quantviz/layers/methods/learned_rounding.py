@@ -19,6 +19,7 @@ import torch
 from quantviz.budget import StepCounter
 from quantviz.errors import Note, QuantVizError
 from quantviz.layers.methods.contract import (
+    STEP,
     MethodTask,
     RoundedWeight,
     RoundingMethod,
@@ -132,15 +133,19 @@ class _Learned(RoundingMethod):
     """A rounding whose codes are whole numbers, beside those of rounding to nearest."""
 
     steps: int
+    #: The work of a step on each weight, and in all.
+    work: ClassVar[float]
+    of_step: ClassVar[float]
 
     def squares(self, task: MethodTask) -> _Squares:
         """Return what the method makes small."""
         return _Squares.of_outputs(task)
 
     def products(self, shape: Shape) -> float:
-        _, inputs, outputs = shape
-        # A step takes as long as 200 multiplications for each weight, and as a million for few of them.
-        return super().products(shape) + self.steps * (200.0 * inputs * outputs + 2**20)
+        tokens, inputs, outputs = shape
+        # A product with H in float32, which takes half as long as in float64.
+        with_hessian = inputs * outputs * min(inputs, 2 * tokens) / 2
+        return tokens * inputs**2 + self.steps * (self.of_step + super().products(shape) + with_hessian)
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         yield from super().problems_with(weights, inputs)
@@ -161,6 +166,8 @@ class AdaRound(_Learned):
     penalty: float = 200.0
     id: ClassVar[str] = "adaround"
     cost: ClassVar[str] = "N n² + steps · m n²"
+    work: ClassVar[float] = 85.0
+    of_step: ClassVar[float] = STEP / 2
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "steps", 1, 100_000)
@@ -244,10 +251,6 @@ class BRECQ(AdaRound):
     """
 
     id: ClassVar[str] = "brecq"
-    cost: ClassVar[str] = "2 steps · N m n"
-
-    def products(self, shape: Shape) -> float:
-        return super().products(shape) + 2.0 * self.steps * math.prod(shape)
 
     def squares(self, task: MethodTask) -> _Squares:
         if task.fisher is None:
@@ -273,6 +276,8 @@ class SignRound(_Learned):
     ranges: bool = True
     id: ClassVar[str] = "signround"
     cost: ClassVar[str] = "N n² + steps · m n²"
+    work: ClassVar[float] = 120.0
+    of_step: ClassVar[float] = STEP
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "steps", 1, 100_000)

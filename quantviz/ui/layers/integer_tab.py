@@ -76,9 +76,8 @@ def _show_operator(seen: SeenLayer, layer: IntegerResult, cell: tuple[int, int])
         return
     with opened:
         names = {name: say(f"layers.integer.operators.{name}") for name in operators}
-        operator = hold_choice(
-            "layers_operator_name", "list", say("layers.integer.then"), names, operators[0]
-        )
+        label = say("layers.integer.then")
+        operator = hold_choice("layers_operator_name", "list", label, names, operators[0], look="qv-inside")
         try:
             found = operated_output(seen.result, layer, operator, *cell)
         except QuantVizError as problem:
