@@ -33,7 +33,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "mask": ("mask",),
     }
 )
-#: What a layer that makes queries, keys or values may have after and before their letter: "q_proj", "wq".
+#: The words after and before the letter of queries, keys or values in a layer's name: "q_proj", "wq".
 _PROJECTION = re.compile(r"(?:[._/-](?:proj|projection|lin|linear|dense|matmul))+$", re.IGNORECASE)
 _WEIGHT = re.compile(r"(?<![^\W_])w(?=[qkv]$)", re.IGNORECASE)
 #: Channels of a head as models have them, the commonest first.

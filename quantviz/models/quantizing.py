@@ -123,10 +123,9 @@ def fisher_on_calibration(model: str) -> Mapping[str, torch.Tensor]:
     """
     network = network_of(model)
     tokens = tokens_of("calibration", model).clone()
-    # What was read in inference mode takes no part in slopes.
-    network = dataclasses.replace(
-        network, tensors={name: each.clone() for name, each in network.tensors.items()}
-    )
+    # A tensor that was made in inference mode takes no part in slopes.
+    tensors = {name: each.clone() for name, each in network.tensors.items()}
+    network = dataclasses.replace(network, tensors=tensors)
     outputs: dict[str, torch.Tensor] = {}
 
     def watch(name: str, value: torch.Tensor) -> None:

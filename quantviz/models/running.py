@@ -223,7 +223,7 @@ class RunResult:
         which each digit is the likeliest after the right ones before it.
         """
         likeliest = self._scores.log_probabilities.argmax(1) == self._scores.targets
-        return int(likeliest.view(-1, ANSWER_DIGITS).all(1).sum())
+        return int(torch.stack(torch.split(likeliest, ANSWER_DIGITS)).all(1).sum())
 
     @cached_property
     def layers(self) -> Mapping[str, LayerNumbers]:

@@ -99,7 +99,7 @@ class CodePairs:
 
 @dataclass(frozen=True, eq=False)
 class _Squares:
-    """What a learned rounding makes small: a weighted sum of the squared errors of a layer's outputs."""
+    """A weighted sum of the squared errors of a layer's outputs, which a learned rounding makes small."""
 
     #: Half the slope of the sum by the weights of which it is that of the outputs, over the tokens, float32.
     times: Callable[[torch.Tensor], torch.Tensor]
@@ -138,7 +138,7 @@ class _Learned(RoundingMethod):
     of_step: ClassVar[float]
 
     def squares(self, task: MethodTask) -> _Squares:
-        """Return what the method makes small."""
+        """Return the sum that the method makes small."""
         return _Squares.of_outputs(task)
 
     def products(self, shape: Shape) -> float:

@@ -66,7 +66,8 @@ def opened_heads(state: AttentionState) -> OpenedHeads:
         made = BUILT_IN_HEADS.get(state.heads) or partial(heads_of_model, state.heads, state.layer)
         return OpenedHeads(kept_fact(key, made, shared=True), key)
     captured = bool(state.file) or dropped_kind() == CAPTURE
-    dropped = None if state.file else dropped_files(CAPTURE if captured else HEADS)
+    kind = CAPTURE if captured else HEADS
+    dropped = None if state.file else dropped_files(kind)
     wanted = (dropped, state.file, state.name, state.width)
     held = st.session_state.get(_READ)
     if held is None or held[0] != wanted:
