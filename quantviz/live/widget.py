@@ -65,7 +65,7 @@ class LiveWidget(anywidget.AnyWidget, Generic[P]):  # type: ignore[misc]
         """Return the page with the present result and cell."""
 
     @abstractmethod
-    def _without_scripts(self) -> dict[str, str]:
+    def still(self) -> dict[str, str]:
         """Return a picture or a table by its type, for where no scripts run."""
 
     def save(self, path: str | PurePath) -> None:
@@ -76,7 +76,7 @@ class LiveWidget(anywidget.AnyWidget, Generic[P]):  # type: ignore[misc]
         """Return the widget, and a picture or a table for where no scripts run."""
         shown = super()._repr_mimebundle_(**options)
         bundle, more = shown if isinstance(shown, tuple) else (shown, {})
-        return {**(bundle or {}), **self._without_scripts()}, more
+        return {**(bundle or {}), **self.still()}, more
 
     def _hear(self, _: object, message: object, buffers: object) -> None:
         """Send the page that a view asks for, or take what was chosen in it."""
@@ -153,7 +153,7 @@ class TensorWidget(LiveWidget[LivePage]):
     def _now(self) -> LivePage:
         return replace(self._page, study=Study.of_result(self.result), cell=self.cell)
 
-    def _without_scripts(self) -> dict[str, str]:
+    def still(self) -> dict[str, str]:
         """Return the panels as a PNG, with the letters that Pillow has: English words."""
         data = study_panels(Study.of_result(self.result))
         theme = THEMES[self._page.looks.theme]
@@ -201,7 +201,6 @@ class LayerWidget(LiveWidget[LayerPage]):
         before = self._page
         return replace(LayerPage.of(self.result, before.title, before.hand.looks), cell=self.cell)
 
-    def _without_scripts(self) -> dict[str, str]:
+    def still(self) -> dict[str, str]:
         """Return the layer's numbers as a table."""
-        table = self.result._repr_html_()
-        return {"text/html": table}
+        return {"text/html": self.result._repr_html_()}
