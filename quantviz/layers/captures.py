@@ -92,8 +92,8 @@ class Captured(Picklable):
     bias: torch.Tensor | None = None
     #: Number of tokens that the layer saw, of which `inputs` has some.
     seen: int = 0
-    #: The convolution of which this layer is one group, where all of its values are at hand: as one layer, or as
-    #: all of its groups.
+    #: The convolution of which this layer is one group, where all of its values are at hand: as one layer, or
+    #: as all of its groups.
     convolution: tuple[Captured, ...] = ()
 
     def __repr__(self) -> str:
