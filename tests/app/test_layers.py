@@ -18,7 +18,8 @@ from quantviz.lab.layer_state import AS_IT_IS, LayerState, SchemePair
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.captures import Captured, write_capture
 from quantviz.layers.integers_of_layer import added_input, integers_of
-from quantviz.layers.methods.chain import offered_chains
+from quantviz.layers.methods.chain import Chain, offered_chains
+from quantviz.layers.work import products_of
 from quantviz.schemes.recipes import RECIPES
 from quantviz.sources import Normal, parse_source
 from quantviz.sources.local import FOLDER
@@ -437,10 +438,10 @@ def test_a_method_that_takes_long_works_in_another_process(monkeypatch):
         return pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))()))
 
     monkeypatch.setattr(state, "heavily", far)
-    monkeypatch.setattr(state, "HEAVY_PRODUCTS", 2**20)
+    layer = BuiltInLayer("loud_weight").open()
+    monkeypatch.setattr(state, "HEAVY_PRODUCTS", products_of(Chain(), layer.shape) + 1)
     form = "adaround(steps=10)"
     at = page("loud_weight", w="int4_per_row", m=form)
-    layer = BuiltInLayer("loud_weight").open()
     found = qv.layer(layer.weight, layer.inputs, "int4_per_row", "int8_per_tensor", method=form).rel_out
     assert f"{percent(found.held_back)} on tokens held back" in numbers(at)
     assert len(keys) == 1

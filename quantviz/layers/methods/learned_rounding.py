@@ -18,6 +18,7 @@ import torch
 from quantviz.budget import StepCounter
 from quantviz.errors import QuantVizError
 from quantviz.layers.methods.contract import (
+    STEP,
     MethodTask,
     RoundedWeight,
     RoundingMethod,
@@ -99,11 +100,15 @@ class _Learned(RoundingMethod):
     """A rounding whose codes are whole numbers, beside those of rounding to nearest."""
 
     steps: int
+    #: The work of a step on each weight, and in all.
+    work: ClassVar[float]
+    of_step: ClassVar[float]
 
     def products(self, shape: Shape) -> float:
-        _, inputs, outputs = shape
-        # A step takes as long as 200 multiplications for each weight, and as a million for few of them.
-        return super().products(shape) + self.steps * (200.0 * inputs * outputs + 2**20)
+        tokens, inputs, outputs = shape
+        # A product with H in float32, which takes half as long as in float64.
+        with_hessian = inputs * outputs * min(inputs, 2 * tokens) / 2
+        return tokens * inputs**2 + self.steps * (self.of_step + super().products(shape) + with_hessian)
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         yield from super().problems_with(weights, inputs)
@@ -124,6 +129,8 @@ class AdaRound(_Learned):
     penalty: float = 200.0
     id: ClassVar[str] = "adaround"
     cost: ClassVar[str] = "N n² + steps · m n²"
+    work: ClassVar[float] = 85.0
+    of_step: ClassVar[float] = STEP / 2
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "steps", 1, 100_000)
@@ -207,6 +214,8 @@ class SignRound(_Learned):
     ranges: bool = True
     id: ClassVar[str] = "signround"
     cost: ClassVar[str] = "N n² + steps · m n²"
+    work: ClassVar[float] = 120.0
+    of_step: ClassVar[float] = STEP
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "steps", 1, 100_000)
