@@ -317,6 +317,12 @@ export class LayerHand {
     };
   }
 
+  // Show what the server knows: what it has not answered yet is undone.
+  leave() {
+    Object.assign(this, { moving: false, released: null });
+    this.update(this.waiting ?? this.data, this.send);
+  }
+
   release() {
     if (!this.moving) return;
     this.moving = false;

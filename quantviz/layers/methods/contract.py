@@ -57,6 +57,9 @@ class MethodTask:
     seed: int = 0
     #: Whether the numbers for a method's picture are wanted, besides its result.
     traced: bool = True
+    #: The squared slopes of a model's loss by the layer's outputs, the diagonal of the Fisher matrix, float64
+    #: (tokens, outputs); None where there is no model.
+    fisher: torch.Tensor | None = None
 
     @property
     def shape(self) -> Shape:
