@@ -13,6 +13,7 @@ from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import SchemePair
 from quantviz.lab.state import opening
 from quantviz.live.hand_words import Looks
+from quantviz.live.layer_page import LayerPage
 from quantviz.live.standalone import LivePage, LivePages
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.formulas import HERE
@@ -254,6 +255,26 @@ def test_a_layer_s_outputs_follow_the_ceiling_a_channel_and_a_weight(alone):
     outputs_agree(again, weights, inputs)
     again.evaluate("() => (location.hash = 'c=9.9.9')")
     again.wait_for_selector("#qv-lost:visible")
+
+
+def test_a_layer_under_a_method_has_the_method_s_values(alone):
+    draw = torch.Generator().manual_seed(2)
+    w, x = torch.randn(12, 16, generator=draw), torch.randn(24, 16, generator=draw)
+    x[:, 3] *= 20
+    made = qv.layer(w, x, "int4_per_row", "int8_per_tensor", method="smoothquant+gptq+bias_correction")
+    page = alone(LayerPage.of(made, "x", Looks("en")))
+    cells = made.cells()
+    for name, values in {"error": cells.error, "yHat": cells.y_hat}.items():
+        assert page.evaluate(f"Array.from(quantvizPage.shown.{name})") == values.flatten().tolist()
+    assert page.locator("input").count() == 0
+    place = (0, 7)
+    page.evaluate("() => (location.hash = 'c=0.7.2')")
+    told = page.locator(".qv-products tr[data-channel] button")
+    expected = made.products(*place).channels.tolist()[:8]
+    page.wait_for_function(
+        "first => document.querySelector('.qv-products button').textContent == first", arg=str(expected[0])
+    )
+    assert list(map(int, told.all_inner_texts())) == expected
 
 
 def test_schemes_beside_each_other_have_one_tensor_under_the_hand(alone):
