@@ -21,11 +21,26 @@ class Phone {
   }
 
   // The part at the end of a run: how the page answers a stop's question.
-  offer([stop, offered]) {
-    this.offered = { stop, ...offered };
+  offer([stop, offered, run]) {
+    this.offered = { stop, run, ...offered };
     this.heard = heard();
     this.sendOffered();
     this.sendHeld();
+    this.bringBack();
+  }
+
+  // A session that has lost what was sent to the stop, as one of a server that was started anew, takes it back:
+  // it is told once.
+  bringBack() {
+    const { stop, run, key, vote, round } = this.offered;
+    if (!this.data) return;
+    const sent = this.votes[this.place];
+    const isKnown = vote && round + 1 >= this.data.round;
+    if (!key || !sent || isKnown || this.held || stop !== this.data.stop || this.heard === null) return;
+    if (this.brought?.place === this.place && this.brought.run < run) return;
+    this.brought = { place: this.place, run };
+    const { answer, sure } = sent;
+    this.tell("voted", { stop, round: this.data.round, answer, sure });
   }
 
   // What was committed to before the server had read it.
@@ -58,7 +73,7 @@ class Phone {
   }
 
   show({ data, parentElement, setTriggerValue }) {
-    Object.assign(this, { data, go: (stop) => setTriggerValue("follow", { stop }) });
+    Object.assign(this, { data, tell: setTriggerValue, go: (stop) => setTriggerValue("follow", { stop }) });
     if (this.link?.code !== data.code) {
       this.link?.close();
       this.link = new RoomLink(data.code, data.language, () => this.draw());

@@ -19,10 +19,11 @@ from urllib.parse import parse_qsl
 
 import streamlit as st
 
+from quantviz.browser.messages import Unfit, decoded
 from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import RESULTS
 from quantviz.lab.state import LabState
-from quantviz.ui.components.component import component
+from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell import session
 from quantviz.ui.shell.address import WENT, go_on, page_shown, turn_to
 from quantviz.ui.shell.classroom import PROMPT, classroom, enter, parameters, withhold
@@ -112,6 +113,22 @@ def offer(**answer: Any) -> None:
     0: an answer, and whether it was sure.
     """
     st.session_state[_OFFERED] = answer
+
+
+def voted() -> tuple[int, Any, bool] | None:
+    """Return what the phone has sent to its stop and the session has lost, as one of a server that was started
+    anew: the round from 0, the answer, and whether it was sure. None where there is nothing of the kind.
+    """
+    from quantviz.rooms.room import frozen
+
+    seen, said = _seen(), last_message(_SCRIPT, _SCRIPT, "voted")
+    if said is None or seen is None or seen.room is None or said["stop"] != seen.stop:
+        return None
+    shape = seen.room.asked[seen.stop].answers
+    with contextlib.suppress(Unfit):
+        if shape is not None:
+            return said["round"] - 1, frozen(decoded(shape, said["answer"])), said["sure"]
+    return None
 
 
 def withhold_results(room: Room, stop: int) -> None:

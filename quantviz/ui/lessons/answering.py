@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -122,6 +123,20 @@ def open_question(now: Now, i: int, question: Question) -> None:
             # No answers to count before the right one: the room says how sure it is of its own.
             controls.append(hands.box(say(f"lessons.{name}"), f"{key}_sure_{int(sure)}"))
     show_controls("lesson_commit", None, *controls, look="qv-primary qv-unnamed")
+
+
+def with_votes(now: Now) -> Now:
+    """Return the step with the answer that the phone has sent to its room, where the session lost it."""
+    voted = in_room.voted()
+    for question in now.step.questions:
+        if voted and in_room.round_of(now.place.lesson, now.place.step, question.id) is not None:
+            tried, vote, sure = voted
+            given = questions.of_vote(question, vote)
+            if not now.attempt and question.takes(given, now.scenes):
+                place = (cast(str, now.place.lesson), now.place.step, question.id, now.attempt)
+                keep_answer(LearnerAnswer(*place, given, sure, tried, room=classroom().room))
+                return replace(now)
+    return now
 
 
 def offer_votes(now: Now) -> None:

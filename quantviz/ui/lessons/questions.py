@@ -52,6 +52,11 @@ def as_vote(question: Question, answer: Any) -> Any:
     return DIRECTIONS.index(answer) if isinstance(question, DirectionQuestion) else answer
 
 
+def of_vote(question: Question, vote: Any) -> Any:
+    """Return an answer as a room has counted it."""
+    return DIRECTIONS[vote] if isinstance(question, DirectionQuestion) else vote
+
+
 def begin_again(question: Question, key: str) -> None:
     """Make the control called `key` ready for a second try: an order is chosen anew, from nothing."""
     if isinstance(question, OrderQuestion):

@@ -43,6 +43,7 @@ from quantviz.ui.lessons.answering import (
     open_question,
     show_questions,
     show_rule,
+    with_votes,
 )
 from quantviz.ui.lessons.class_answers import mark_drags, show_class
 from quantviz.ui.lessons.moving import TOLD, bell_of, curve_in_hand, ruler_of_step, scene_in_hand
@@ -211,7 +212,7 @@ def show_step(place: LessonPlace, lesson: Lesson, words: Any, actions: Any) -> N
     kept = max((a.attempt for a in answers() if (a.lesson, a.step, a.room) == here), default=0)
     restarts = st.session_state.setdefault(ATTEMPTS, {})
     attempt = cast(int, restarts.get(f"{place.lesson}/{place.step}", kept))
-    now = Now(place, lesson, step, _scenes(place, step, attempt), attempt)
+    now = with_votes(Now(place, lesson, step, _scenes(place, step, attempt), attempt))
     there = running()
     if there and there.told:
         now.tell()
