@@ -31,7 +31,6 @@ from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
-    from quantviz.rooms.plan import Stop
     from quantviz.rooms.room import Room
 
 _SEEN = "room_seen"
@@ -51,7 +50,8 @@ _PAGES: Mapping[str, str] = MappingProxyType(
 )
 #: Pages whose address changes with each move of a hand: a phone at the page is at the stop.
 _MOVED = ("lab", "layers")
-#: The last sign that is as wide as a Latin letter.
+#: The height of the bar in pixels, and the last sign that is as wide as a Latin letter.
+_BAR = 48
 _NARROW = 0x2E80
 
 
@@ -116,8 +116,8 @@ def offer(**answer: Any) -> None:
 
 
 def voted() -> tuple[int, Any, bool] | None:
-    """Return what the phone has sent to its stop and the session has lost, as one of a server that was started
-    anew: the round from 0, the answer, and whether it was sure. None where there is nothing of the kind.
+    """Return what the phone has sent to its stop and a session has lost, as that of a server started anew: the
+    round from 0, the answer, and whether it was sure. None where there is nothing of the kind.
     """
     from quantviz.rooms.room import frozen
 
@@ -220,12 +220,13 @@ def shown() -> Iterator[None]:
         yield
         return
     st.html(Path(__file__).with_name("in_room.css"))
-    if seen.room is not None and not seen.ended:
+    if seen.room is None or seen.ended:
+        withhold(frozenset() if seen.ended else RESULTS)
+    else:
         withhold_results(seen.room, seen.stop)
     # At once: a page may take its time.
     with st.container(key="class_room"):
-        stop = seen.room.plan.stops[seen.stop] if seen.room else None
-        _mount(_SCRIPT, _facts(seen), 48 + _height(stop) if stop and stop.ask else 48)
+        _mount(_SCRIPT, _facts(seen), _height(seen))
         offered = st.container(key="class_offered")
     yield
     with offered:
@@ -234,12 +235,20 @@ def shown() -> Iterator[None]:
         _mount(f"{_SCRIPT}_offered", {"offered": [seen.stop, st.session_state[_OFFERED], run]})
 
 
-def _height(stop: Stop) -> int:
-    """Return the height in pixels of a question of the lecturer's own, which no browser has drawn yet."""
+def _height(seen: Seen) -> int | Literal["content"]:
+    """Return the height in pixels of the bar, with a question of the lecturer's own that no browser has drawn
+    yet; the browser's own where the store is away, and only the browser knows of one.
+    """
+    if seen.room is None:
+        return "content"
+    stop = seen.room.plan.stops[seen.stop]
+    if not stop.ask:
+        return _BAR
     lines = [
         -(-sum(2 if ord(sign) > _NARROW else 1 for sign in each) // 38) for each in (stop.ask, *stop.options)
     ]
-    return 68 + 28 * lines[0] + sum(max(44, 24 * count) for count in lines[1:]) + 52 * (stop.kind == "number")
+    form = 68 + 28 * lines[0] + sum(max(44, 24 * count) for count in lines[1:])
+    return _BAR + form + 52 * (stop.kind == "number")
 
 
 def _mount(key: str, data: Mapping[str, Any], height: int | Literal["content"] = "content") -> None:
