@@ -242,12 +242,9 @@ class Desk {
     const few = filled(words.few, { answered: rounds.at(-1).answered, fewest: this.data.fewest });
     this.part(".note").textContent = stop.kind && !open && !rows.length ? few : "";
     const all = countOf(rows) || 1;
-    const names = stop.options.length
-      ? rows
-      : rows.toSorted((one, other) => sumOf(other) - sumOf(one)).slice(0, 8);
+    const most = rows.toSorted((one, other) => sumOf(other) - sumOf(one)).slice(0, 8);
     this.part("ol").replaceChildren(
-      ...names.map((row, at) => {
-        const [answer, sure, guessed] = row;
+      ...(stop.kind === "choice" ? rows : most).map(([answer, sure, guessed, words]) => {
         const line = document.createElement("li");
         const first = before.find(([other]) => String(other) === String(answer));
         const share = (count, total) => `${(100 * count) / total}%`;
@@ -257,7 +254,7 @@ class Desk {
         Object.assign(hatched.style, { left: share(sure, all), width: share(guessed, all) });
         outline.hidden = !first;
         if (first) outline.style.width = share(sumOf(first), countOf(before));
-        name.textContent = stop.options[at] ?? String(answer);
+        name.textContent = words || String(answer);
         number.textContent = String(sure + guessed);
         return line;
       }),

@@ -40,7 +40,7 @@ class Phone {
     if (isKnown || !this.votes[place] || this.brought === place) return;
     this.brought = place;
     const { answer, sure } = this.votes[place];
-    this.tell("voted", { stop: data.stop, round: data.round, answer, sure });
+    this.bring({ stop: data.stop, round: data.round, answer, sure });
   }
 
   // What was committed to before the server had read it.
@@ -74,7 +74,9 @@ class Phone {
 
   show({ data, parentElement, setTriggerValue }) {
     const isFirst = !this.data;
-    Object.assign(this, { data, tell: setTriggerValue, go: (stop) => setTriggerValue("follow", { stop }) });
+    const go = (stop) => setTriggerValue("follow", { stop });
+    const bring = (vote) => setTriggerValue("voted", vote);
+    Object.assign(this, { data, go, bring });
     if (this.link?.code !== data.code) {
       this.link?.close();
       this.link = new RoomLink(data.code, data.language, () => this.draw());

@@ -251,13 +251,13 @@ class Rooms:
             "refused": self._refused.get(room.code, 0),
         }
 
-    def table(self, room: Room) -> str:
-        """Return the counts of all rounds that are over as CSV."""
+    def table(self, room: Room, language: str = DEFAULT_LANGUAGE) -> str:
+        """Return the counts of all rounds that are over as CSV, with answers in words of a language."""
         places = ((stop, round) for stop in range(len(room.turns)) for round in range(1, MOST_ROUNDS + 1))
         counts = {
             place: self.counts(room, *place) for place in places if room.shows(*place, to_lecturer=True)
         }
-        return write_table(room, counts)
+        return write_table(room, counts, language)
 
 
 def _json(content: Mapping[str, object]) -> bytes:

@@ -105,10 +105,10 @@ def test_counts_are_seen_when_they_may_be(rooms, room):
     first, second = rooms.seen_counts(over, 0, to_lecturer=False)
     assert (first, second) == (seen[0], RoomCounts(2)), "two could find out each other"
     assert rooms.table(over).splitlines()[1:] == [
-        "1,choice,,choice,1,4,left,1,1",
-        "1,choice,,choice,1,4,right,2,0",
-        "1,choice,,choice,1,4,neither,0,0",
-        "1,choice,,choice,2,2,,,",
+        "1,choice,,choice,1,4,0,A · left,1,1",
+        "1,choice,,choice,1,4,1,B · right,2,0",
+        "1,choice,,choice,1,4,2,C · neither,0,0",
+        "1,choice,,choice,2,2,,,,",
     ]
 
 

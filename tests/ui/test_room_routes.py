@@ -65,7 +65,7 @@ def test_a_question_from_its_answers_to_its_counts(client, room):
     assert act(client, room, 1, "close").json() == {"version": 2}
     assert client.get(f"{at}/counts").json()["rounds"][0]["rows"] == []
     counts = client.get(f"{at}/counts?stop=0", headers={KEY: room.key}).json()
-    assert counts["rounds"] == [{"answered": 3, "rows": [[0, 0, 0], [1, 3, 0]]}]
+    assert counts["rounds"] == [{"answered": 3, "rows": [[0, 0, 0, "A · left"], [1, 3, 0, "B · right"]]}]
     assert act(client, room, 2, "tell").json() == {"version": 3}
     assert client.get(f"{at}?v=2").json()["counts"] == [[0, 0], [3, 0]]
     late = client.post(f"{at}/answer?lang=zh", json=vote())

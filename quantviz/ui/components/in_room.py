@@ -116,7 +116,7 @@ def offer(**answer: Any) -> None:
 
 
 def voted() -> tuple[int, Any, bool] | None:
-    """Return what the phone has sent to its stop and a session has lost, as that of a server started anew: the
+    """Return what the phone has sent to its stop and the session has lost, as by a restart of the server: the
     round from 0, the answer, and whether it was sure. None where there is nothing of the kind.
     """
     from quantviz.rooms.room import frozen

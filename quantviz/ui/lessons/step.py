@@ -19,6 +19,7 @@ from quantviz.figures.ruler_detail import RulerDetail
 from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.live.hand_words import Looks
 from quantviz.teaching.lessons import known_by, sound_lessons
+from quantviz.teaching.lessons.answer_words import lettered, option_texts
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.formulas import HAND, HERE, Scene
@@ -50,7 +51,6 @@ from quantviz.ui.lessons.moving import TOLD, bell_of, curve_in_hand, ruler_of_st
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.picture import panels_of_step, selected_cell, show_looks, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
-from quantviz.ui.lessons.questions import lettered, option_texts
 from quantviz.ui.lessons.second_look import (
     due_now,
     number_of,
@@ -91,7 +91,7 @@ def page_of(now: Now) -> LivePage:
     detail = RulerDetail((), bell_of(now) if "bell" in shown else None, step.ruler)
     said = [step.words.say({**now.scenes, HAND: start})]
     for question in step.questions:
-        answers = lettered(option_texts(question, now.scenes))
+        answers = lettered(option_texts(question, now.scenes, language()))
         said.append("\n".join((question.ask.say(now.scenes), *answers)))
     live = LiveStep(
         ruler_of_step(now, detail, bool(panels)),
@@ -185,7 +185,7 @@ def _show_bars(names: list[tuple[str, bool]], key: str) -> None:
             show_controls(f"{box.field}_box", None, box, look="qv-unnamed")
             counts[i] = int(box.value)
     most = sum(counts) or 1
-    texts = questions.lettered(name for name, _ in names)
+    texts = lettered(name for name, _ in names)
     for text, (_, right), bar, count in zip(texts, names, bars, counts, strict=True):
         mark = " ✓" if right else ""
         bar.html(

@@ -138,7 +138,11 @@ class RoomRoutes:
             room = rooms.lead(code, key) if key else rooms.find(code)
             number = int(stop) if stop.isascii() and stop.isdigit() and len(stop) < 4 else room.stop
             rounds = rooms.seen_counts(room, number, to_lecturer=bool(key))
-            said = [{"answered": each.answered, "rows": each.rows} for each in rounds]
+            at, language = room.plan.stops[number], _language(request)
+            said = [
+                {"answered": each.answered, "rows": each.in_words(at, language) if key else each.rows}
+                for each in rounds
+            ]
             return JSONResponse({"version": room.version, "stop": number, "rounds": said})
 
         return await self._ask(look)
@@ -146,7 +150,8 @@ class RoomRoutes:
     async def _table(self, request: Request) -> Response:
         code, key, _ = _who(request)
         rooms = await self._let_in(code, key)
-        return JSONResponse({"csv": await self._ask(lambda: rooms.table(rooms.lead(code, key)))})
+        table = await self._ask(lambda: rooms.table(rooms.lead(code, key), _language(request)))
+        return JSONResponse({"csv": table})
 
     async def _answer(self, request: Request) -> Response:
         code = _who(request)[0]
