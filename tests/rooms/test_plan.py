@@ -41,7 +41,7 @@ def test_an_answer_is_said_in_words_and_a_forged_one_is_none():
         (Stop("lesson", "per_group.without_loud_columns"), 1, "B · ↓ falls"),
         (Stop("choice", "", ask="Which?", options=("left", "right")), 1, "B · right"),
         (Stop("drag", "t=normal", ask="Where?"), dragged, "up to 2.5"),
-        (Stop("drag", "t=normal", ask="Where?"), "=1+1", ""),
+        (Stop("drag", "t=normal", ask="Where?"), "s=int99", ""),
         (Stop("hole", "bell"), "int4,symmetric", "int4,symmetric"),
     ]
     assert [stop.say_answer(answer, "en") for stop, answer, _ in cases] == [said for _, _, said in cases]
