@@ -89,8 +89,7 @@ class Desk {
     const { code, key, language } = this.data;
     try {
       const news = await askRoom(`${code}?lang=${language}`, { key });
-      const counts = await askRoom(`${code}/counts?lang=${language}&stop=${news.stop}`, { key });
-      if (turn === this.turn && this.timer) this.draw(news, counts.rounds);
+      if (turn === this.turn && this.timer) this.draw(news);
       if (this.away) this.say("");
       this.away = false;
     } catch (problem) {
@@ -153,7 +152,7 @@ class Desk {
     this.part(".said").textContent = words;
   }
 
-  draw(news, rounds) {
+  draw(news) {
     this.news = news;
     const { stops, words, code } = this.data;
     const stop = stops[news.stop];
@@ -167,7 +166,7 @@ class Desk {
     this.choose(".pace", words.pace_label, news.pace ?? "", [["", words.gather], ...paces]);
     this.choose(".answers", words.answers, news.answers, Object.entries(this.data.answers));
     this.drawActs(news, stop);
-    this.drawBars(news, stop, rounds);
+    this.drawBars(news, stop);
   }
 
   // Draw a list; one in use stays as it is.
@@ -234,12 +233,12 @@ class Desk {
     }
   }
 
-  drawBars(news, stop, rounds) {
+  drawBars(news, stop) {
     const { words } = this.data;
-    const rows = rounds.at(-1).rows;
-    const before = rounds.length > 1 ? rounds[0].rows : [];
+    const rows = news.rounds.at(-1);
+    const before = news.rounds.length > 1 ? news.rounds[0] : [];
     const open = news.phase === "ask" || news.phase === "again";
-    const few = filled(words.few, { answered: rounds.at(-1).answered, fewest: this.data.fewest });
+    const few = filled(words.few, { answered: news.answered, fewest: this.data.fewest });
     this.part(".note").textContent = stop.kind && !open && !rows.length ? few : "";
     const all = countOf(rows) || 1;
     const most = rows.toSorted((one, other) => sumOf(other) - sumOf(one)).slice(0, 8);

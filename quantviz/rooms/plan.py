@@ -167,20 +167,6 @@ class Stop:
         options = len(getattr(question, "options", getattr(question, "items", ())))
         return Asked(question.kind, options, tuple(words))
 
-    def say_answer(self, answer: Any, language: str) -> str:
-        """Return an answer to its question in words; "" for a text that is none."""
-        with suppress(QuantVizError, ValueError, IndexError):
-            if self.kind == "lesson":
-                question, scenes = _asked_at(self, language)
-                if self.asked.kind == "choice":
-                    return lettered(option_texts(question, scenes, language))[int(answer)]
-                return answer_words(question, answer, scenes, language)
-            if self.kind == "drag":
-                start = LabState.read(self.address[1])[0]
-                return drag_words(dragged(start, answer), ("hi",), start.cell, language)
-            return lettered(self.options)[int(answer)] if self.options else str(answer)
-        return ""
-
     def step(self, language: str) -> tuple[LessonStep, Question | None]:
         """Return the step of a lesson that the stop is at, and the question that is asked there.
 
@@ -200,6 +186,22 @@ def _asked_at(stop: Stop, language: str) -> tuple[Question, Scenes]:
     step, question = stop.step(language)
     assert question
     return question, step.scenes()
+
+
+@lru_cache(maxsize=512)
+def say_answer(stop: Stop, answer: Any, language: str) -> str:
+    """Return an answer to a stop's question in words; "" for a text that is none."""
+    with suppress(QuantVizError, ValueError, IndexError):
+        if stop.kind == "lesson":
+            question, scenes = _asked_at(stop, language)
+            if stop.asked.kind == "choice":
+                return lettered(option_texts(question, scenes, language))[int(answer)]
+            return answer_words(question, answer, scenes, language)
+        if stop.kind == "drag":
+            start = LabState.read(stop.address[1])[0]
+            return drag_words(dragged(start, answer), ("hi",), start.cell, language)
+        return lettered(stop.options)[int(answer)] if stop.options else str(answer)
+    return ""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from quantviz.browser.messages import (
 from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import ANSWERS
 from quantviz.quoting import csv_text
-from quantviz.rooms.plan import LONGEST, MOST_STOPS, Asked, Plan, Stop
+from quantviz.rooms.plan import LONGEST, MOST_STOPS, Asked, Plan, Stop, say_answer
 
 #: Signs of a code: none that is read for another.
 SIGNS = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -316,7 +316,7 @@ class RoomCounts:
     def in_words(self, stop: Stop, language: str) -> list[list[Any]]:
         """Return its rows for the lecturer, those that most gave with the answer in words."""
         most = sorted(self.rows, key=lambda row: -row[1] - row[2])[:MOST_IN_WORDS]
-        return [[*row, stop.say_answer(row[0], language) if row in most else ""] for row in self.rows]
+        return [[*row, say_answer(stop, row[0], language) if row in most else ""] for row in self.rows]
 
 
 def frozen(answer: Any) -> Answer:
@@ -335,7 +335,7 @@ def write_table(room: Room, counts: Mapping[tuple[int, int], RoomCounts], langua
         stop, asked = room.plan.stops[number], room.asked[number]
         head = (number + 1, stop.kind, stop.at, asked.kind, round, each.answered)
         for answer, sure, guessed in each.rows or (("", "", ""),):
-            words = stop.say_answer(answer, language) if each.rows else ""
+            words = say_answer(stop, answer, language) if each.rows else ""
             row = (*head, answer, words, sure, guessed)
             table.writerow([csv_text(each) if isinstance(each, str) else each for each in row])
     return written.getvalue()
