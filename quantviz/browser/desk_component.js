@@ -5,7 +5,9 @@ import { askRoom, keepRoom, keptRoom } from "./room/server.js";
 import { filled } from "./ruler/figures.js";
 import { tuckAway, lasting } from "./page/component.js";
 
+// Milliseconds between two looks for news, and after which an answer is not waited for any more.
 const EVERY = 1500;
+const LONGEST = 15000;
 // Milliseconds in which all phones have looked for news.
 const PHONES = 2500;
 const STYLE = `
@@ -85,7 +87,7 @@ class Desk {
   async look() {
     clearTimeout(this.timer);
     const turn = (this.turn = (this.turn ?? 0) + 1);
-    this.timer = setTimeout(() => this.look(), EVERY);
+    this.timer = setTimeout(() => this.look(), LONGEST);
     const { code, key, language } = this.data;
     try {
       const news = await askRoom(`${code}?lang=${language}`, { key });
@@ -98,6 +100,10 @@ class Desk {
       if (problem.status === 404 && this.timer) this.over();
       else if (!this.pressed) this.say(problem.status ? problem.message : this.data.words.away);
     }
+    // After the answer: one that takes longer than the time between two looks is still the last one.
+    if (turn !== this.turn || !this.timer) return;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.look(), EVERY);
   }
 
   // An act goes by the news after the one before it; pressed once more before those, it is the same one.
@@ -253,7 +259,7 @@ class Desk {
         Object.assign(hatched.style, { left: share(sure, all), width: share(guessed, all) });
         outline.hidden = !first;
         if (first) outline.style.width = share(sumOf(first), countOf(before));
-        name.textContent = words || String(answer);
+        name.textContent = words || "?"; // a forged text
         number.textContent = String(sure + guessed);
         return line;
       }),

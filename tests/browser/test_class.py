@@ -174,6 +174,16 @@ def test_acts_in_a_hurry_and_without_a_server_are_all_carried_out(new_page, url)
     page.unroute("**/room/**")
     page.locator("[data-act=tell]").wait_for()
     assert (stop.input_value(), said.inner_text()) == ("1", "")
+    # A server whose answers take longer than the time between two looks left the desk as it was.
+    page.evaluate(
+        """() => {
+            const { fetch } = window;
+            const late = () => new Promise((done) => setTimeout(done, 1700));
+            window.fetch = async (...asked) => (await late(), fetch(...asked));
+        }"""
+    )
+    press(page, "tell")
+    page.locator("[data-act=next].first").wait_for()
 
 
 def answered_on_a_phone(page, option):
