@@ -49,6 +49,7 @@ def show_strip(now: Running) -> None:
             case "number":
                 show_places(now, {row[0]: float(cast(float, row[0])) for row in now.rows + now.before})
             case "scheme":
+                st.html(Path(__file__).with_name("class_board.css"))
                 show_board(now, _scored(now))
             case "drag":
                 # Where everybody dragged the upper end of the range of the Lab's tensor.

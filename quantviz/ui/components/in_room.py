@@ -248,7 +248,7 @@ def _height(seen: Seen) -> int | Literal["content"]:
         -(-sum(2 if ord(sign) > _NARROW else 1 for sign in each) // 38) for each in (stop.ask, *stop.options)
     ]
     form = 68 + 28 * lines[0] + sum(max(44, 24 * count) for count in lines[1:])
-    return _BAR + form + 52 * (stop.kind == "number")
+    return _BAR + form + {"number": 52, "drag": 28}.get(stop.kind, 0)
 
 
 def _mount(key: str, data: Mapping[str, Any], height: int | Literal["content"] = "content") -> None:
