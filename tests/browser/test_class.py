@@ -218,7 +218,7 @@ def test_redis_goes_and_comes_back_with_the_class(new_page, tmp_path):
             page.reload()
         answered_on_a_phone(phone, 1)
         expect(phone.locator(".qv-room-said")).to_have_text(words["room.phone.unsent"])
-        expect(desk.locator("[data-testid=stAlert]").last).to_contain_text("Redis")
+        desk.locator("[data-testid=stAlert]", has_text="Redis").wait_for()
         expect(wall.locator(".st-key-class_corner span")).to_contain_text(words["teacher.desk.away"])
 
         rest.enter_context(redis_server(tmp_path, urlsplit(address).port))

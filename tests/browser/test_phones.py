@@ -90,8 +90,8 @@ def test_two_phones_go_with_their_class(new_page, url):
     wait_idle(other)
     other.evaluate("localStorage.removeItem('quantviz.teaching.lessons.v1')")
     other.reload()
-    answered = other.locator(".st-key-lesson_question", has_text=text("lessons.was_guess", "zh"))
-    answered.wait_for()
+    said = text("lessons.you_said", "zh", answer="3 位", sure=text("lessons.was_guess", "zh"))
+    other.locator(".st-key-lesson_question", has_text=said.replace("**", "")).wait_for()
     assert other.locator("[data-field=commit]").count() == 0
     # Nothing is told before the lecturer tells it.
     assert text("lessons.wrong", "en") not in one.locator(".st-key-lesson_question").inner_text()

@@ -95,7 +95,7 @@ def ruler_larger(now: Now) -> float | None:
 
 def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) -> tuple[float, bool]:
     """Return the height of the panels in pixels, and whether there is room for colour bars: the height that
-    the other parts leave, and never more than panels of several rows take elsewhere.
+    the other parts leave, and never more than panels take elsewhere.
     """
     from quantviz.figures.arrangement import arrange
 
@@ -112,9 +112,7 @@ def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) 
     # Where even cells without bars are too much, the lowest part is scrolled to.
     bars = room >= least + _AROUND_CELLS + _BARS
     least += _AROUND_CELLS + _BARS * bars
-    usual = arrange(width, shape, panels=panels, bars=bars).height
-    # A single row is drawn as high as there is room: elsewhere it would be a thin line of a large wall.
-    return (min(max(room, least), usual) if shape[0] > 1 else max(room, least)), bars
+    return min(max(room, least), arrange(width, shape, panels=panels, bars=bars).height), bars
 
 
 def asked_on_wall(now: Now) -> int | None:
