@@ -278,7 +278,7 @@ def show_page() -> None:
         else:
             _show_link(choice, app)
         show_print()
-    show_paper(choice.plan)
+    show_paper(room.plan if room else choice.plan)
     if not room:
         find_room()
     OWNER.show_link(more=session.state().written() if choice.opens == "lab" else {})
