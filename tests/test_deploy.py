@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,8 @@ import pytest
 import torch
 from ruamel.yaml import YAML
 from safetensors.torch import save_file
+
+from tests.helpers.ports import free_port
 
 ROOT = Path(__file__).parent.parent
 GITHUB = ROOT / ".github"
@@ -116,23 +117,21 @@ def small_server():
 def asked(address, cookie=""):
     """The answer of an address and the cookie that comes with it."""
     request = urllib.request.Request(address, headers={"Cookie": cookie})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         return answer.read().decode(), (answer.headers["Set-Cookie"] or "").partition(";")[0]
 
 
 @pytest.mark.skipif(CADDY is None, reason="Caddy is not installed")
 def test_a_browser_stays_with_its_server_while_that_answers(tmp_path):
-    with socket.socket() as free, small_server() as one, small_server() as two:
-        free.bind(("127.0.0.1", 0))
-        site = f"http://127.0.0.1:{free.getsockname()[1]}"
-        free.close()
+    with small_server() as one, small_server() as two:
+        site = f"http://127.0.0.1:{free_port()}"
         servers = {str(each.server_port): each for each in (one, two)}
         setting = {"SITE": site, "COOKIE_SECRET": "s", "SERVERS": " ".join(f"127.0.0.1:{p}" for p in servers)}
         command = [CADDY, "run", "--adapter", "caddyfile", "--config", str(GITHUB / "deploy" / "Caddyfile")]
         env = {**os.environ, **setting, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
         caddy = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            for _ in range(100):
+            for _ in range(900):
                 with contextlib.suppress(OSError):
                     asked(site)
                     break
@@ -149,4 +148,4 @@ def test_a_browser_stays_with_its_server_while_that_answers(tmp_path):
             assert asked(f"{site}/lab", cookie)[0] in browsers
         finally:
             caddy.terminate()
-            caddy.wait(20)
+            caddy.wait(60)

@@ -63,9 +63,10 @@ def endless():
         progress.step()
 
 
-def slow():
-    progress = StepCounter(80, is_whole=True)
-    for _ in range(80):
+def slow(enough):
+    """Work that goes on until there is a file."""
+    progress = StepCounter(10**5, is_whole=True)
+    while not enough.exists():
         progress.step()
         time.sleep(0.01)
     return "done"
@@ -168,13 +169,18 @@ def test_work_ends_at_its_budget_and_where_nobody_waits(jobs, monkeypatch):
 
 
 def test_how_much_is_done_is_told_meanwhile_and_work_is_dropped_where_the_caller_leaves_at_that(
-    jobs, monkeypatch
+    jobs, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(jobs_module, "_GRACE", 600.0)
     pid = ask(jobs, os.getpid)
     shares = []
-    assert ask(jobs, slow, on_share=shares.append) == "done"
-    assert len(shares) > 1
+
+    def hear(share):
+        shares.append(share)
+        if len(shares) > 1:
+            (tmp_path / "enough").touch()
+
+    assert ask(jobs, partial(slow, tmp_path / "enough"), on_share=hear) == "done"
     assert shares == sorted(set(shares))
     assert 0 < shares[0] < shares[-1] < 1
 
@@ -246,22 +252,24 @@ def test_large_arrays_lie_in_memory_of_both_that_is_free_once_nobody_has_them(jo
     assert not mapped()
 
 
-def test_the_same_is_computed_once_and_ends_with_the_last_who_waits(jobs):
-    first = jobs.submit(slow, "same", PAGE, owner="a")
-    assert jobs.submit(slow, "same", PAGE, owner="b") is first
+def test_the_same_is_computed_once_and_ends_with_the_last_who_waits(jobs, tmp_path):
+    same = partial(jobs.submit, partial(slow, tmp_path / "enough"), "same", PAGE)
+    first = same(owner="a")
+    assert same(owner="b") is first
     with ThreadPoolExecutor(2) as threads:
         leaves = threads.submit(first.result, asked(1))
         stays = threads.submit(first.result)
         assert ended(leaves.result) == "work.dropped"
+        (tmp_path / "enough").touch()
         assert stays.result() == "done"
     assert first.found == "done"
-    assert jobs.submit(slow, "same", PAGE) is not first
+    assert same() is not first
 
 
 def test_owners_take_turns_and_short_work_passes_by():
     jobs, order = Jobs(), []
     held = threading.Event()
-    jobs._answer = lambda job: (held.wait(20), order.append(job.key), ("found", job.key))[2]
+    jobs._answer = lambda job: (held.wait(60), order.append(job.key), ("found", job.key))[2]
     long, short = Cost(), Cost(products=0.0)
     keys = [("a", 0), ("a", 1), ("a", 2), ("b", 0)]
     every = [jobs.submit(len, key, long, owner=key[0]) for key in keys]

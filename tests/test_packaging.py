@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import quantviz as qv
+from tests.helpers.ports import free_port
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -183,7 +183,7 @@ import quantviz, pathlib
 from streamlit.testing.v1 import AppTest
 from quantviz.cli.serve import app_file
 assert str(app_file()).startswith({str(installed)!r}), app_file()
-at = AppTest.from_file(str(app_file()), default_timeout=60).run()
+at = AppTest.from_file(str(app_file()), default_timeout=120).run()
 for page in {pages}:
     at.query_params.clear()  # as a browser does, which AppTest keeps
     at.switch_page(page).run()
@@ -195,9 +195,7 @@ for page in {pages}:
 
 
 def test_the_command_serves_from_the_wheel_as_from_a_clone(installed, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     for path in (installed, ROOT):
         options = ["--server.port", str(port), "--server.address", "127.0.0.1", "--server.headless", "true"]
         env = {**os.environ, "PYTHONPATH": str(path)}
@@ -210,7 +208,7 @@ def test_the_command_serves_from_the_wheel_as_from_a_clone(installed, tmp_path):
         )
         try:
             health = ""
-            for _ in range(200):
+            for _ in range(900):
                 with (
                     contextlib.suppress(OSError),
                     urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2) as answer,
@@ -221,7 +219,7 @@ def test_the_command_serves_from_the_wheel_as_from_a_clone(installed, tmp_path):
             assert health == "ok"
         finally:
             server.send_signal(signal.SIGTERM)
-            server.wait(20)
+            server.wait(60)
     assert (installed / "bin" / "quantviz").exists() or os.name == "nt"
 
 

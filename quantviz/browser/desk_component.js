@@ -249,7 +249,7 @@ class Desk {
     const all = countOf(rows) || 1;
     const most = rows.toSorted((one, other) => sumOf(other) - sumOf(one)).slice(0, 8);
     this.part("ol").replaceChildren(
-      ...(stop.kind === "choice" ? rows : most).map(([answer, sure, guessed, words]) => {
+      ...(stop.kind === "choice" ? rows : most).map(([answer, sure, guessed, says]) => {
         const line = document.createElement("li");
         const first = before.find(([other]) => String(other) === String(answer));
         const share = (count, total) => `${(100 * count) / total}%`;
@@ -259,7 +259,7 @@ class Desk {
         Object.assign(hatched.style, { left: share(sure, all), width: share(guessed, all) });
         outline.hidden = !first;
         if (first) outline.style.width = share(sumOf(first), countOf(before));
-        name.textContent = words || "?"; // a forged text
+        name.textContent = says || "?"; // a forged text
         number.textContent = String(sure + guessed);
         return line;
       }),

@@ -290,7 +290,7 @@ def test_what_the_address_asks_for_in_vain_is_named(scanned):
     assert "nonsense" in said
     assert "int99" in said
     # An error is expected, which `opened` takes for a failure.
-    at = AppTest.from_file(str(session.APP), default_timeout=60).switch_page(PAGE)
+    at = AppTest.from_file(str(session.APP), default_timeout=120).switch_page(PAGE)
     at.query_params["f"] = "../secret.safetensors"
     at.run()
     assert "secret" in at.error[0].value

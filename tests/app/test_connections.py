@@ -37,15 +37,17 @@ def started():
 
 def test_a_file_arrives_without_a_pause_before_anybody_has_come(started):
     """Each of a page's ninety scripts took 43 ms, six at a time; so did a part of each answer."""
-    seconds = []
     host = started[0].removeprefix("http://")
-    with contextlib.closing(http.client.HTTPConnection(host, timeout=30)) as connection:
-        for _ in range(10):
+    with contextlib.closing(http.client.HTTPConnection(host, timeout=120)) as connection:
+
+        def seconds():
             start = time.monotonic()
             connection.request("GET", "/static/index.html")
             connection.getresponse().read()
-            seconds.append(time.monotonic() - start)
-    assert min(seconds[1:]) < 0.02
+            return time.monotonic() - start
+
+        # Each with a pause took 43 ms; without one, some do on a busy machine too.
+        assert any(seconds() < 0.02 for _ in range(100))
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks Linux what a process has open")
@@ -63,7 +65,7 @@ def test_nothing_else_is_held_open():
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="asks Linux what a process has loaded")
 def test_the_imports_begin_before_anybody_has_come(started):
     """The first visitor waited for all of them."""
-    until = time.monotonic() + 45
+    until = time.monotonic() + 120
     while "libtorch" not in Path(f"/proc/{started[1]}/maps").read_text(encoding="utf-8"):
         assert time.monotonic() < until
         time.sleep(0.1)

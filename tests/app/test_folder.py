@@ -92,7 +92,7 @@ def test_without_a_folder_there_is_no_such_choice(monkeypatch):
 
 def test_settings_that_cannot_be_are_said(monkeypatch):
     monkeypatch.setenv("QUANTVIZ_MAX_ELEMENTS", "many")
-    at = AppTest.from_file(str(APP), default_timeout=60).run()
+    at = AppTest.from_file(str(APP), default_timeout=120).run()
     assert "QUANTVIZ_MAX_ELEMENTS must be a whole number" in told(at, "error")
 
 

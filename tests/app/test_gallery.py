@@ -23,7 +23,7 @@ NAMED = re.compile("|".join(BUGS))
 
 def opened(**params):
     """The gallery as a new session sees it at this address."""
-    at = AppTest.from_file("../../app.py", default_timeout=60)
+    at = AppTest.from_file("../../app.py", default_timeout=120)
     for name, value in params.items():
         at.query_params[name] = value
     return healthy(at.switch_page("pages/learn/bugs.py").run())

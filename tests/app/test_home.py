@@ -24,7 +24,7 @@ DOORS = {"lessons": "learn", "checkpoints": "explore", "teacher": "teach"}
 
 
 def at_the_root(**params):
-    at = AppTest.from_file(str(APP), default_timeout=60)
+    at = AppTest.from_file(str(APP), default_timeout=120)
     at.query_params.update(params)
     return healthy(at.run())
 

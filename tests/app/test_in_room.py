@@ -18,7 +18,7 @@ WRONG = LearnerAnswer("fewer_bits", 2, "half_are_left", 0, "s=int3,symmetric,per
 
 def seen(code, *answers, **params):
     """What a phone in a room shows whose browser has kept these answers: its buttons, and all its words."""
-    at = AppTest.from_file(str(APP), default_timeout=60)
+    at = AppTest.from_file(str(APP), default_timeout=120)
     at.query_params.update({"l": "fewer_bits", "p": "3", "room": code, **params})
     at.session_state["lesson_answers"] = list(answers)
     at.switch_page("pages/learn/lessons.py").run()

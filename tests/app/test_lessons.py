@@ -52,7 +52,7 @@ IDS = list(lessons())
 
 
 def opened(**params):
-    at = AppTest.from_file(str(APP), default_timeout=60)
+    at = AppTest.from_file(str(APP), default_timeout=120)
     at.query_params.update(params)
     return healthy(at.switch_page("pages/learn/lessons.py").run())
 

@@ -1,6 +1,6 @@
 """Long work of a page: off the shared path, one at a time, within a budget, and while it is waited for."""
 
-import time
+import threading
 
 import pytest
 import torch
@@ -123,8 +123,10 @@ def test_others_have_the_turn_while_a_job_is_waited_for(monkeypatch, turns):
         assert turns.held
     # One whose session has left leaves its place.
     monkeypatch.setattr(long_work.streamlit_private, "is_awaited", lambda: lambda: False)
-    made._answer = lambda job: time.sleep(1) or ("found", 1)
+    goes_on = threading.Event()
+    made._answer = lambda job: goes_on.wait(60) and ("found", 1)
     assert refusal(lambda: long_work.heavily("b", len)).key == "work.dropped"
+    goes_on.set()
 
 
 def test_a_search_in_the_lab_is_long_work_and_what_is_no_search_is_not(monkeypatch, turns):

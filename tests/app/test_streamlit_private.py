@@ -99,7 +99,7 @@ def test_any_callback_comes_to_its_end_although_another_message_arrives():
     """Of two quick clicks the first was lost, and of a click while the window changed its width: Streamlit
     ends a callback where it next looks into the session's state.
     """
-    at = AppTest.from_function(page_of_two_steps, default_timeout=30).run()
+    at = AppTest.from_function(page_of_two_steps, default_timeout=120).run()
     at.button(key="both").click().run()
     assert not at.exception
     assert (at.session_state["first"], at.session_state["second"]) == (1, 2)
@@ -119,7 +119,7 @@ def page_with_an_address():
 @pytest.mark.usefixtures("streamlits_own")
 def test_the_address_before_is_written_again_over_the_one_on_its_way(monkeypatch):
     """A choice and its opposite, quickly: the address bar kept the first, which was on its way."""
-    at = AppTest.from_function(page_with_an_address, default_timeout=30).run()
+    at = AppTest.from_function(page_with_an_address, default_timeout=120).run()
     at.selectbox(key="bits").select(8).run()
     sent = []
     monkeypatch.setattr(QueryParams, "_send_query_param_msg", lambda self: sent.append(self.to_dict()))
@@ -239,6 +239,6 @@ def page_of_one_part():
 
 
 def test_a_part_of_the_page_itself_runs():
-    at = AppTest.from_function(page_of_one_part, default_timeout=30).run()
+    at = AppTest.from_function(page_of_one_part, default_timeout=120).run()
     assert not at.exception
     assert at.session_state["waits"] == 1

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.bench.runner import ROOT
 from tests.helpers.browser import FLAGS, chromium_of_benchmarks
+from tests.helpers.ports import free_port
 
 LAPTOP, PHONE = (1366, 625), (390, 844)
 
@@ -55,10 +55,7 @@ def server_process(
     by_command: bool = False,
 ) -> Iterator[tuple[str, int]]:
     """The same, on a free port or another, or by `quantviz serve`; gives its address and its process id."""
-    if port is None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+    port = port or free_port()
     options = f"--server.port {port} --server.address 127.0.0.1 --server.headless true".split()
     path = os.pathsep.join(filter(None, (extra_path, str(ROOT))))
     verb = ["quantviz", "serve"] if by_command else ["streamlit", "run", str(app)]

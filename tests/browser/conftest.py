@@ -16,6 +16,7 @@ from tests.helpers import ROOT
 from tests.helpers.browser import (
     BETWEEN_LOOKS,
     FLAGS,
+    LONGEST,
     NOTE_RUNS,
     SHORT_VISITS,
     STILL_SKELETONS,
@@ -23,9 +24,6 @@ from tests.helpers.browser import (
     server,
 )
 
-#: Milliseconds after which what a test waits for does not come. No test asserts a time; a slow machine is
-#: busy with other tests and their compilers.
-LONGEST = 120_000
 SHOTS = Path(__file__).parent / "shots"
 #: Set to 1 by whoever wants a picture of each page as its test leaves it; the folder is not in git.
 WANTED = "QUANTVIZ_SHOTS"

@@ -1,6 +1,7 @@
 """The page of checkpoints in Chromium: a scan in a process of its own, and a square that leads to the Lab."""
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, wait_idle
 
@@ -121,7 +122,8 @@ def test_bits_under_the_thumb_change_the_text_and_a_square_opens_its_layer(new_p
     page.locator("[data-field=models_part] .qv-segments label").first.click()
     page.locator(f"{RUNS} .nsewdrag").first.wait_for()
     # The part that was open before stands until its run is over.
-    page.wait_for_function("document.querySelectorAll('.stPlotlyChart').length === 3")
+    wait_idle(page)
+    expect(page.locator(".stPlotlyChart:has(.nsewdrag)")).to_have_count(3)
     plots_fit_on_paper(page)
     page.locator(f"{RUNS} .nsewdrag").first.scroll_into_view_if_needed()
     wait_idle(page)

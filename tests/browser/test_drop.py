@@ -12,18 +12,17 @@ pytestmark = pytest.mark.browser
 def test_a_model_dropped_beside_all_controls_is_scanned(new_page, url):
     page = new_page()
     page.goto(f"{url}/formats?lang=en")
-    page.locator("h1").first.wait_for()
     page.locator(".st-key-drop_anywhere input[type=file]").wait_for(state="attached")
+    page.wait_for_function("window.__quantvizDrop")
     data = io.BytesIO()
     generator = np.random.default_rng(0)
     weights = {f"fc{k}.weight": generator.normal(size=(16, 24)).astype(np.float32) for k in (1, 2)}
     np.savez(data, **{"fc1.bias": np.zeros(16, np.float32)}, **weights)
-    page.evaluate(
-        """(bytes) => {
+    page.locator("h1").first.evaluate(
+        """(title, bytes) => {
             const file = new File([Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0))], "net.npz");
             const dataTransfer = new DataTransfer();
             dataTransfer.items.add(file);
-            const title = document.querySelector("h1");
             for (const name of ["dragenter", "dragover", "drop"])
                 title.dispatchEvent(new DragEvent(name, { bubbles: true, cancelable: true, dataTransfer }));
         }""",
@@ -31,7 +30,7 @@ def test_a_model_dropped_beside_all_controls_is_scanned(new_page, url):
     )
     page.wait_for_url("**/checkpoints?**")
     page.locator(".st-key-checkpoints_worst_2").wait_for()
-    assert "The worst under int4 row" in page.locator(".qv-finding").inner_text()
+    page.locator(".qv-finding", has_text="The worst under int4 row").wait_for()
     page.locator(".st-key-checkpoints_worst_1 button").first.click()
     page.wait_for_url("**/lab?**")
     page.wait_for_function("/^fc[12].weight/.test(document.title)")
@@ -47,7 +46,7 @@ def test_an_address_reaches_the_server_from_the_front_door(new_page, url, way):
     page = new_page()
     page.goto(f"{url}/?lang=en")
     page.locator(".st-key-drop_anywhere input[type=text]").wait_for(state="attached")
-    page.wait_for_function("window.__quantvizDrop && document.querySelector('h1')")
+    page.wait_for_function("window.__quantvizDrop")
     if way == "type":
         page.get_by_placeholder("or paste a hub address").fill("https://hub.invalid/org/model")
         page.keyboard.press("Enter")
@@ -58,14 +57,14 @@ def test_an_address_reaches_the_server_from_the_front_door(new_page, url, way):
 
 
 def bring_address(page, way):
-    page.evaluate(
-        """(way) => {
+    page.locator("h1").first.evaluate(
+        """(title, way) => {
             const data = new DataTransfer();
             data.setData("text/plain", " org/model ");
             data.setData("text/uri-list", "https://hub.invalid/org/model");
             const init = { bubbles: true, cancelable: true, clipboardData: data, dataTransfer: data };
             const Kind = way === "paste" ? ClipboardEvent : DragEvent;
-            document.querySelector("h1").dispatchEvent(new Kind(way, init));
+            title.dispatchEvent(new Kind(way, init));
         }""",
         way,
     )

@@ -9,7 +9,15 @@ import pytest
 
 from quantviz.text import text
 from tests.helpers.addresses import go
-from tests.helpers.browser import LOOKS_AFTER_A_RESIZE, NOTE_SHIFTS, server, shifts, violations, wait_idle
+from tests.helpers.browser import (
+    LOOKS_AFTER_A_RESIZE,
+    NOTE_SHIFTS,
+    TWO_FRAMES,
+    server,
+    shifts,
+    violations,
+    wait_idle,
+)
 from tests.helpers.pages import APP, CHARACTERS, PAGES, address, shown
 from tests.helpers.sample import sample_of
 
@@ -296,6 +304,12 @@ COVERED = """tip => {
 }"""
 
 
+def placed(page, tip):
+    """Wait until an explanation is in its place, which it is given in a frame after it is shown."""
+    page.evaluate(TWO_FRAMES)
+    tip.element_handle().wait_for_element_state("stable")
+
+
 def explanations(page, height):
     """Each explanation on the first screen, shown by the pointer: its word, what it covers, how far it is."""
     for place in page.locator(EXPLAINED).all():
@@ -307,9 +321,8 @@ def explanations(page, height):
         x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         page.mouse.move(x, y)
         page.locator(EXPLANATION).first.wait_for()
-        # It is placed in the frame after it is shown.
-        page.wait_for_timeout(100)
         tip = page.locator(EXPLANATION).first
+        placed(page, tip)
         yield box, tip.evaluate(COVERED), page.evaluate(AWAY, [tip.element_handle(), x, y])
 
 
@@ -336,4 +349,5 @@ def test_an_explanation_with_the_focus_of_a_key_covers_no_control(new_page, url)
     page.locator(".st-key-layers_numbers .qv-term").nth(2).focus()
     tip = page.locator(".st-key-layers_numbers [role=tooltip]:visible")
     tip.wait_for()
+    placed(page, tip)
     assert tip.evaluate(COVERED) == []

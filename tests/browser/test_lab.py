@@ -52,8 +52,7 @@ def test_what_draws_is_fetched_and_compiled_beside_the_page(new_page, url):
     page.goto(f"{url}/lessons?lang=en")
     wait_idle(page)
     assert not answers, "the list of lessons draws nothing"
-    page.goto(f"{url}/lab?lang=en")
-    wait_idle(page)
+    opened(page, url, lang="en")
     [answer] = answers
     assert answer.body().startswith(b"//# allFunctionsCalledOnLoad\nimport")
     assert int(answer.headers["content-length"]) == len(answer.body())
@@ -166,6 +165,7 @@ def a_saved_picture_is_named_and_titled_and_holds_the_values(page):
         assert told in svg, told
     # Plotly's camera saves the same.
     page.keyboard.press("Escape")
+    page.locator(".st-key-picture_svg").wait_for(state="hidden")
     page.locator(".st-key-panels .js-plotly-plot").hover()
     assert page.evaluate(NUMBERS_BELOW_BUTTONS) == []
     name, content = saved(page, ".st-key-panels .modebar-btn")

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.browser import box, fingers, mouse, wait_idle, wait_link
+from tests.helpers.browser import TWO_FRAMES, box, fingers, mouse, wait_idle, wait_link
 
 DRAWN = ".st-key-layers_picture .qv-lights .qv-mark"
 PART = """(at) => {
@@ -40,7 +40,7 @@ def opened(page, server, more):
     wait_idle(page)
     # A scrolled page forgets where the pointer was.
     page.locator(".st-key-layers_picture").scroll_into_view_if_needed()
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(TWO_FRAMES)
 
 
 def place(page, part, row, col):
@@ -78,6 +78,7 @@ def move_by_hand(page, *, touch):
     for step in range(1, 6):
         drag("move", x + 4 * step, y)
     page.wait_for_function(HAND + "return hand.moving && hand.choice.message.kind === 'weight'; }")
+    page.evaluate(TWO_FRAMES)
     live = page.locator(numbers).all_inner_texts()
     drag("end", x + 20, y)
     wait_link(page, "l", "changed", within=True)
@@ -106,6 +107,7 @@ def move_a_dial(page, drag):
     places = [track.left + 10 + share * (track.width - 20) for share in (0.5, 0.55, 0.8)]
     for kind, x in zip(("start", "move", "move"), places, strict=True):
         drag(kind, x, track.top + 22)
+    page.evaluate(TWO_FRAMES)
     expect(words).not_to_have_text(before)
     live = words.inner_text()
     drag("end", places[-1], track.top + 22)
@@ -195,6 +197,7 @@ def test_steps_in_integers_follow_the_hand_as_the_server_writes_them(new_page, u
         page.locator(knob).focus()
         for _ in range(12):
             page.keyboard.press("ArrowLeft")
+        page.evaluate(TWO_FRAMES)
         live = table.inner_html()
         assert live != before
         answer = page.locator(".st-key-layers_integer_answer")

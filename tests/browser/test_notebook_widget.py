@@ -7,6 +7,7 @@ import torch
 
 import quantviz as qv
 from quantviz.browser import read_script
+from tests.helpers.browser import wait_until
 
 X = torch.randn(6, 8, generator=torch.Generator().manual_seed(4))
 #: A front end with one view of a model, whose kernel answers through `toKernel`.
@@ -66,9 +67,8 @@ def test_what_a_hand_chooses_comes_back_to_the_kernel(shown):
     box = frame.locator("#qv-panels .nsewdrag").first.bounding_box()
     frame.page.mouse.click(box["x"] + box["width"] * 2.5 / 8, box["y"] + box["height"] * 3.5 / 6)
     frame.wait_for_function("() => document.querySelector('.qv-sentence').textContent.includes('(3, 2)')")
-    frame.page.wait_for_timeout(100)
+    wait_until(frame.page, lambda: widget.cell == (3, 2))
     assert widget.scheme == str(qv.RECIPES["int4_per_row"]).replace("int4", "int5")
-    assert widget.cell == (3, 2)
     assert int((widget.result.x != before.x).sum()) == 1
     codes = frame.evaluate("() => Array.from(quantvizPage.hand.shown.q)")
     assert widget.result.q.flatten().tolist() == codes

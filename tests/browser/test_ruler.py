@@ -32,11 +32,12 @@ START = {
     "curve": True,
 }
 
-#: Press keys, a frame apart; gives the upper end after each. On a busy machine the test's own keys would come
-#: too far apart to be one move.
+#: Press keys, a frame apart; gives the upper end after each. On a busy machine the test's own keys, or their
+#: frames, would come too far apart to be one move: what a pause ends is put off until the last.
 TYPE = """async (ways) => {
-  const values = [];
-  for (const way of ways) {
+  const values = [], later = window.setTimeout, last = ways.length - 1;
+  for (const [at, way] of ways.entries()) {
+    window.setTimeout = at < last ? (act, wait) => later(act, 1000 * wait) : later;
     const key = way.replace("Shift+", ""), init = {key, shiftKey: key !== way, bubbles: true};
     document.activeElement.dispatchEvent(new KeyboardEvent("keydown", init));
     await new Promise((done) => requestAnimationFrame(done));

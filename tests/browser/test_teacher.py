@@ -115,7 +115,7 @@ def what_is_hidden_is_struck_out_and_what_is_locked_has_a_lock(page):
     )
     assert signs == [[["line-through", "none"]], [["none", '"lock"']]]
     # As letters it would be read as a word.
-    assert page.evaluate("document.fonts.check('20px \"Material Symbols Rounded\"')")
+    page.wait_for_function("document.fonts.check('20px \"Material Symbols Rounded\"')")
 
 
 def the_code_fills_the_screen(page):

@@ -4,7 +4,6 @@ import asyncio
 import collections
 import dataclasses
 import json
-import socket
 import sys
 import types
 
@@ -29,6 +28,7 @@ from quantviz.sources.stores.web import WebStore
 from quantviz.text import languages
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hub import COMMIT, REPO, serving
+from tests.helpers.ports import free_port
 
 fsspec = pytest.importorskip("fsspec", reason="the extra quantviz[cluster] is not installed")
 RECIPES = ("int8_per_row", "int4_g32")
@@ -397,9 +397,3 @@ def test_the_content_at_an_address_decides_whatever_its_name(content, local, mem
     with serving({name.replace("/", "-"): content}) as hub:
         found = scanned(address(hub, name.replace("/", "-")), tmp_path)
         assert without_file(found) == wanted
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]

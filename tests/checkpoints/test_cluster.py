@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import socket
 
 import pytest
 import safetensors.torch
@@ -20,6 +19,7 @@ from quantviz.checkpoints.scan.tasks import measure_task
 from quantviz.errors import QuantVizError
 from quantviz.text import languages
 from tests.helpers import layouts
+from tests.helpers.ports import free_port
 
 #: Workers are forked from a process that has imported all of it once: most of what starting them costs.
 os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
@@ -101,11 +101,9 @@ def test_a_worker_is_killed_and_the_table_is_the_local_one(file, tmp_path, monke
 
 
 def test_a_scheduler_that_is_away_is_a_sentence(file, tmp_path, monkeypatch):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-        with pytest.raises(QuantVizError) as caught, cluster.joined(address, patience=0.3):
-            pass
+    address = f"tcp://127.0.0.1:{free_port()}"
+    with pytest.raises(QuantVizError) as caught, cluster.joined(address, patience=0.3):
+        pass
     assert caught.value.key == "cluster.away"
     with pytest.raises(QuantVizError) as caught, cluster.joined("nonsense://x", patience=0.3):
         pass

@@ -43,12 +43,12 @@ def test_who_waits_for_memory_goes_on_when_it_is_given_back_or_closed():
     waiting.join(0.05)
     assert waiting.is_alive()
     memory.give_back()
-    waiting.join(10)
+    waiting.join(60)
     assert len(took[0]) == 3
     waiting = threading.Thread(target=lambda: took.append(memory.take(2)))
     waiting.start()
     memory.close()
-    waiting.join(10)
+    waiting.join(60)
     assert took[1] is None
 
 

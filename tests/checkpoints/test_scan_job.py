@@ -66,7 +66,7 @@ def test_scans_wait_for_each_other_and_end_what_was_done_ahead():
     jobs._answer = answered
     ready = jobs.submit(len, "ready", scans, ahead=True)
     first, second = (jobs.submit(len, key, scans, stays=True) for key in (1, 2))
-    assert second.wait(20)
+    assert second.wait(60)
     assert ready.dropped
     assert ready.found is None
     with pytest.raises(qv.QuantVizError):

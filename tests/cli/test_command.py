@@ -29,7 +29,7 @@ for name in quantviz.list_commands(None):  # what the help of a verb and the she
     assert CliRunner().invoke(quantviz, [name, "--help"]).exit_code == 0
     assert not heavy & set(sys.modules), name
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
 

@@ -161,11 +161,13 @@ def test_what_cannot_be_compiled_is_not_waited_for(monkeypatch, caplog):
 
 #: Ends while a thread computes with torch: Python would end that thread there, and torch the process with it.
 ENDS = """
-import threading, torch
+import threading, time, torch
 from quantviz.streaming import compiling
 begun = threading.Event()
 def computes(what):
     begun.set()
+    while not compiling.warmer()._is_closed:
+        time.sleep(0.01)
     for _ in range(5):
         torch.randn(1_000_000).sort()
     print(what)
@@ -178,7 +180,7 @@ begun.wait()
 
 
 def test_a_process_ends_once_what_it_compiles_is_done_and_begins_nothing_more():
-    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, "a\n"), done.stderr
 
 

@@ -6,7 +6,6 @@ import importlib.resources
 import itertools
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.helpers import ROOT
+from tests.helpers.ports import free_port
 
 #: Streamlit is waiting for a person.
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
@@ -67,9 +67,7 @@ def chromium_of_benchmarks():
 @contextlib.contextmanager
 def server(app, log, host="127.0.0.1", base=""):
     """A Streamlit server of its own for an app, below a path where one is given; gives its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [
         sys.executable,
         "-m",
@@ -133,6 +131,9 @@ STILL_SKELETONS = """{
     sheet.replaceSync("[data-testid^=stSkeleton] { animation: none !important }");
     document.adoptedStyleSheets.push(sheet);
 }"""
+#: Milliseconds after which what a test waits for does not come. No test asserts a time; a slow machine is
+#: busy with other tests and their compilers.
+LONGEST = 120_000
 #: Milliseconds between two looks whether what a test waits for is there.
 BETWEEN_LOOKS = 30
 #: Looks for which a page must be still: Streamlit's widgets wait less before they send. Panels send their
@@ -164,6 +165,15 @@ IN_ADDRESS = """([name, value, within]) => {
 def wait_link(page, name, value, *, within=False):
     """Until a part of the address has a value, or these words in it where they are `within`."""
     page.wait_for_function(IN_ADDRESS, arg=[name, value, within])
+
+
+def wait_until(page, holds):
+    """Until `holds()`, while this process hears what the page calls of it or sends to its server."""
+    for _ in range(LONGEST // BETWEEN_LOOKS):
+        if holds():
+            return
+        page.wait_for_timeout(BETWEEN_LOOKS)
+    pytest.fail("what was waited for does not come")
 
 
 def resize(page, width, height):

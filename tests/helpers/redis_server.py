@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.ports import free_port
+
 #: Where it is set, tests fail where there is no Redis; elsewhere they skip.
 REQUIRED = "QUANTVIZ_REQUIRE_REDIS"
 
@@ -26,15 +28,12 @@ def redis_server(
     if program is None:
         words = "there is no redis-server: apt-get install redis-server"
         pytest.fail(words) if os.environ.get(REQUIRED) else pytest.skip(words)
-    if port is None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+    port = port or free_port()
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", ""]
     options += ["--appendonly", "yes", "--appendfsync", "always", "--dir", str(folder)] if folder else []
     process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
     try:
-        for _ in range(100):
+        for _ in range(1200):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
             time.sleep(0.05)

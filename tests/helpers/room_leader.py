@@ -23,7 +23,7 @@ class Leader:
             json.dumps({"act": word, "version": version, **more}).encode(),
             {"content-type": "application/json", KEY: self._room.key},
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             assert answer.status == 200
 
     def votes(self, place):

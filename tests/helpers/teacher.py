@@ -11,7 +11,7 @@ PAGE = "pages/learn/teacher.py"
 
 def teacher(url=NETWORK, **params):
     """The page as its reader at `url` sees it first."""
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
     at.context["url"] = url
     at.switch_page(PAGE)
     at.query_params.update(params)

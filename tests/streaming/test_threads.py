@@ -7,7 +7,7 @@ from quantviz.streaming.threads import results_of
 
 
 def test_results_are_worked_on_together_and_come_in_order():
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=120)
 
     def doubled(number):
         both.wait()  # one alone would never pass
@@ -23,7 +23,7 @@ def test_few_items_are_begun_that_no_result_is_asked_of():
     def noted(number):
         begun.append(number)
         if number:
-            go_on.wait(10)
+            go_on.wait(60)
 
     with closing(results_of(noted, range(100), workers=2)) as results:
         next(results)

@@ -28,7 +28,7 @@ def test_forty_who_ask_at_once_cost_one_load():
         return tensor(1)
 
     def ask(_):
-        begun.wait(10)
+        begun.wait(60)
         return kept.get("x", make)
 
     with ThreadPoolExecutor(40) as threads:
@@ -158,11 +158,11 @@ def test_turns_come_in_the_order_in_which_they_were_asked_for():
         for n in range(5):
             threads.append(threading.Thread(target=work, args=(n,)))
             threads[-1].start()
-            asked[n].wait(10)
+            asked[n].wait(60)
             while len(turns._waiting) <= n:
                 pass
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert order == list(range(5))
 
 
@@ -178,8 +178,8 @@ def test_a_turn_that_is_left_goes_to_another():
         thread.start()
         assert not had.is_set()
         with turns.leave():
-            assert had.wait(10)
-    thread.join(10)
+            assert had.wait(60)
+    thread.join(60)
     with turns.leave():  # of one who has none nothing is taken
         pass
     assert turns._working == 0
@@ -193,11 +193,11 @@ def test_who_comes_back_is_before_those_who_came_later():
         with turns.take():
             with turns.leave():
                 left.set()
-                assert back.wait(10)
+                assert back.wait(60)
             order.append("first")
 
     def later(n):
-        assert left.wait(10)
+        assert left.wait(60)
         with turns.take():
             if n == 0:
                 waiting.set()
@@ -207,10 +207,10 @@ def test_who_comes_back_is_before_those_who_came_later():
 
     threads = [threading.Thread(target=first)]
     threads[0].start()
-    assert left.wait(10)
+    assert left.wait(60)
     threads.append(threading.Thread(target=later, args=(0,)))
     threads[1].start()
-    assert waiting.wait(10)
+    assert waiting.wait(60)
     for n in (1, 2):
         threads.append(threading.Thread(target=later, args=(n,)))
         threads[-1].start()
@@ -218,7 +218,7 @@ def test_who_comes_back_is_before_those_who_came_later():
             pass
     back.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert order == [0, "first", 1, 2]
     assert turns._working == 0
 
@@ -231,7 +231,7 @@ def test_nobody_waits_for_ever_for_one_that_hangs():
             with turns.take():
                 return turns._working
 
-        assert other.submit(work).result(10) == 2
+        assert other.submit(work).result(60) == 2
     assert turns._working == 0
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from quantviz.evaluation.metric_formulas import stored_size
 from quantviz.figures.marks import Marks
@@ -21,20 +23,24 @@ from quantviz.teaching.lessons.dial_series import MarksPicture, Series, Tensor
 _LAYERS, _CHANNELS, _WEIGHTS = 32, 4096, 6.74e9
 _TOKENS = tuple(2**power for power in range(9, 18))
 
+_Picture: TypeAlias = Callable[[torch.Tensor, Sequence[int]], MarksPicture]
+
 
 def cut(keys: Tensor, values: Tensor, queries: Tensor) -> Series:
     """Return attention at each shape of a block of keys or values, from the channels of a token to the tokens
     of a channel. The number of scales stays.
     """
-    return _cut("kv_cut", (keys, values, queries), {"key_error": "first", "value_error": "second"})
+    return _cut("kv_cut", _boxes, (keys, values, queries), {"key_error": "first", "value_error": "second"})
 
 
 def mean(keys: Tensor, values: Tensor, queries: Tensor) -> Series:
     """Return the same of keys alone, and of keys less their mean over the tokens."""
-    return _cut("kv_mean", (keys, values, queries), {"key_error": "first", "centred_error": "second"})
+    return _cut(
+        "kv_mean", _values, (keys, values, queries), {"key_error": "first", "centred_error": "second"}
+    )
 
 
-def _cut(dial: str, tensors: tuple[Tensor, ...], lines: Mapping[str, str]) -> Series:
+def _cut(dial: str, picture: _Picture, tensors: tuple[Tensor, ...], lines: Mapping[str, str]) -> Series:
     k, v, q = (source.tensor() for source, _ in tensors)
     size = k.shape[1]
     every = [2**power for power in range(int(math.log2(size)) + 1)]
@@ -53,19 +59,46 @@ def _cut(dial: str, tensors: tuple[Tensor, ...], lines: Mapping[str, str]) -> Se
             # Relative squared error, in per cent, mean over the queries.
             errors[name] = 100 * float(((after - before).square().sum(-1) / before.square().sum(-1)).mean())
         numbers.append(errors)
-    loud = (k.abs() > 2 * k.abs().mean()).nonzero().numpy()
-    borders = np.stack([_borders(len(k), size, tokens) for tokens in every])
-    keys = MarksPicture(
-        "kv_cut.keys",
-        (0, size, 0, len(k)),
-        (
-            Marks("dots", loud[:, 1] + 0.5, loud[:, 0] + 0.5, "first"),
-            Marks("line", borders[..., 0], borders[..., 1], "muted", 0.75),
-        ),
-    )
     costs = against(f"{dial}.costs", np.log2(every), numbers, lines, log=True)
     app = {"f": "model:character_twin", "part": "attention", "kv": "int4"}
-    return Series(tuple(map(str, every)), tuple(numbers), (keys, costs), lambda _: (MODEL_PAGE, app))
+    return Series(
+        tuple(map(str, every)), tuple(numbers), (picture(k, every), costs), lambda _: (MODEL_PAGE, app)
+    )
+
+
+def _boxes(keys: torch.Tensor, every: Sequence[int]) -> MarksPicture:
+    """Return where loud keys stand, and the blocks. All tokens would leave no room between the borders."""
+    size = keys.shape[1]
+    loud = (keys[:size].abs() > 2 * keys.abs().mean()).nonzero().numpy()
+    borders = np.stack([_borders(size, size, tokens) for tokens in every])
+    return MarksPicture(
+        "kv_cut.keys",
+        (0, size, 0, size),
+        (
+            Marks("line", borders[..., 0], borders[..., 1], "muted", 0.75),
+            Marks("dots", loud[:, 1] + 0.5, loud[:, 0] + 0.5, "first", 3),
+        ),
+    )
+
+
+def _values(keys: torch.Tensor, every: Sequence[int]) -> MarksPicture:
+    """Return all keys by their values, those of the first block marked, and each channel's mean."""
+    k, size = keys.numpy(), keys.shape[1]
+    channel = np.arange(size) + 0.5
+    block = [np.divmod(np.arange(size), size // tokens) for tokens in every]
+    x = np.stack([across for _, across in block]) + 0.5
+    y = np.stack([k[token, across] for token, across in block])
+    return MarksPicture(
+        "kv_mean.keys",
+        (0, size, min(0, float(k.min())), float(k.max())),
+        (
+            Marks("dots", np.broadcast_to(channel, k.shape).reshape(-1), k.reshape(-1), "muted", 1),
+            Marks("line", np.array([0, size]), np.zeros(2), "text", 1),
+            Marks("dots", channel, k.mean(0), "second", 4, hollow=True),
+            Marks("dots", x, y, "first", 3),
+        ),
+        (("kv_mean.block", "first"), ("kv_mean.channel", "second")),
+    )
 
 
 def _borders(rows: int, cols: int, tokens: int) -> npt.NDArray[np.float64]:

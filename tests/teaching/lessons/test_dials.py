@@ -64,6 +64,14 @@ def layer_at(state, stop):
     return qv.layer(layer.weight, layer.inputs, *opened.pair.schemes(), method=opened.method)
 
 
+def test_the_marked_keys_share_a_scale_at_each_stop():
+    state = state_of("kv_cache", 3)
+    keys = state.source.tensor().numpy()
+    marked = state.series.pictures[0].marks[-1]
+    for stop, y in zip(state.series.stops, marked.y, strict=True):
+        assert sorted(y) == sorted(keys[: int(stop), : 32 // int(stop)].reshape(-1))
+
+
 def test_the_numbers_are_those_of_the_page():
     state = state_of("loud_activations", 3)
     for stop in ("0", "0.35", "1"):
