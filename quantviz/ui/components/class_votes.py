@@ -115,7 +115,7 @@ def show_bars(names: Iterable[tuple[str, bool]], now: Running) -> None:
 def show_board(now: Running, names: Mapping[Any, str]) -> None:
     """Show the first of some answers by their words, with how many gave each."""
     given = {answer: sure + guessed for answer, sure, guessed in now.rows}
-    lines = (f"<li><b>{given[each]}</b> {html.escape(words)}</li>" for each, words in names.items())
+    lines = (f"<li><b>{given[each]} ×</b> {html.escape(words)}</li>" for each, words in names.items())
     if names:
         st.html(f'<ol class="qv-board">{"".join(islice(lines, _BOARD))}</ol>')
     show_few(now)
