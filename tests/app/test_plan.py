@@ -263,7 +263,7 @@ def test_clicks_are_heat_and_orders_a_board_with_the_right_one_once_told(kind):
     if kind == "cell":
         assert "<i " not in bodies(at, "qv-clicked")[0]
     else:
-        assert "<b>3</b>" in bodies(at, 'class="qv-board"')[0]
+        assert "<b>3 ×</b>" in bodies(at, 'class="qv-board"')[0]
     acted("tell")
     at = wall(room)
     if kind == "cell":
