@@ -42,6 +42,7 @@ def test_an_answer_is_said_in_words_and_a_forged_one_is_none():
         (Stop("choice", "", ask="Which?", options=("left", "right")), 1, "B · right"),
         (Stop("drag", "t=normal", ask="Where?"), dragged, "up to 2.5"),
         (Stop("drag", "t=normal", ask="Where?"), "s=int99", ""),
+        (Stop("drag", "t=normal", ask="Where?"), f"{dragged}&t=normal(rows=4096,cols=4096)", ""),
         (Stop("hole", "bell"), "int4,symmetric", "int4,symmetric"),
     ]
     assert [say_answer(stop, answer, "en") for stop, answer, _ in cases] == [said for _, _, said in cases]
