@@ -22,7 +22,7 @@ from quantviz.evaluation.moments import Moments
 Array = npt.NDArray[Any]
 
 #: Number of values that are kept distinct.
-_ATOMS = 4096
+MOST_ATOMS = 4096
 #: Of those at each end, which the others' cells must not swallow.
 _AT_ENDS = 64
 #: Numbers of levels that curves are found for.
@@ -87,13 +87,13 @@ class Atoms:
         count = len(ordered)
         mass = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64).ravel()[order]
         mass = mass / mass.sum()
-        if count <= _ATOMS:
+        if count <= MOST_ATOMS:
             begins = np.flatnonzero(np.diff(ordered, prepend=-np.inf))
             distinct = ordered[begins]
             shares = np.add.reduceat(mass, begins)
             within = 0.0
         else:
-            inner = np.linspace(_AT_ENDS, count - _AT_ENDS, _ATOMS - 2 * _AT_ENDS + 1).astype(np.int64)
+            inner = np.linspace(_AT_ENDS, count - _AT_ENDS, MOST_ATOMS - 2 * _AT_ENDS + 1).astype(np.int64)
             begins = np.concatenate([np.arange(_AT_ENDS), inner[:-1], np.arange(count - _AT_ENDS, count)])
             shares = np.add.reduceat(mass, begins)
             distinct = np.add.reduceat(mass * ordered, begins) / shares

@@ -2,6 +2,7 @@
 // know of it changes none of them.
 
 import { SHARED, tuckAway, lasting } from "./page/component.js";
+import { endKeysMoves } from "./page/keys_move.js";
 import { answeringHand, hearAnswers, touched } from "./controls/answers.js";
 import { giveUp, hear, isAhead, isOnlyOf, tell } from "./controls/outbox.js";
 import { KINDS } from "./controls/kinds.js";
@@ -101,6 +102,9 @@ class Bar {
   }
 
   choose(field, form) {
+    endKeysMoves();
+    // Of a move that is undone before it was answered no answer comes.
+    if (field === "undo") for (const hand of SHARED.hands.values()) hand.leave?.();
     // It can be undone before the server has heard of it.
     for (const undo of document.querySelectorAll("[data-field=undo] button")) undo.disabled = false;
     const number = tell(this.data.owner, field, form, this.send);

@@ -5,6 +5,7 @@ import { Grid } from "./gallery/grid.js";
 import { boardRules } from "./gallery/rules.js";
 import { lasting } from "./page/component.js";
 import { arrowStep, cellBeside } from "./page/keys.js";
+import { KeysMove } from "./page/keys_move.js";
 import { numberText } from "./panels/numbers.js";
 
 // Milliseconds of rest after which the server is told where the hand is.
@@ -17,6 +18,7 @@ class Board {
   constructor(host) {
     this.root = host.appendChild(document.createElement("div"));
     this.root.className = "qv-board";
+    this.rest = new KeysMove(() => this.tell());
     this.observer = new ResizeObserver(() => this.grids && this.show());
     this.observer.observe(this.root);
   }
@@ -25,7 +27,8 @@ class Board {
     this.send = send;
     // Where the hand has gone on meanwhile, it knows better.
     const same = JSON.stringify(data.board) === JSON.stringify(this.data?.board);
-    const busy = same && data.at !== this.at && (this.held || this.rest || performance.now() < this.trusted);
+    const busy =
+      same && data.at !== this.at && (this.held || this.rest.runs || performance.now() < this.trusted);
     if (same && data.at === this.at) this.trusted = 0;
     this.dress(data, busy ? this.at : data.at, same);
   }
@@ -166,13 +169,13 @@ class Board {
   }
 
   tellSoon() {
-    clearTimeout(this.rest);
     this.heard.textContent = this.parts.said.textContent;
-    this.rest = setTimeout(() => {
-      this.rest = null;
-      this.trusted = performance.now() + PATIENCE;
-      this.send("at", this.at);
-    }, REST);
+    this.rest.goOn(REST);
+  }
+
+  tell() {
+    this.trusted = performance.now() + PATIENCE;
+    this.send("at", this.at);
   }
 
   click(event) {
@@ -235,7 +238,7 @@ class Board {
   }
 
   close() {
-    clearTimeout(this.rest);
+    this.rest.forget();
     clearTimeout(this.marking);
     this.observer.disconnect();
     this.root.remove();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -61,14 +62,14 @@ if TYPE_CHECKING:
     "the worst output.",
 )
 @takes_outputs_axis
-@with_output()
+@with_output(html=".html")
 def layer(**arguments: Any) -> None:
     """Print what rounding does to the outputs of a layer.
 
     CAPTURE is a file of layers, as qv.collect(model, batches).save(FILE) writes it, and NAME a layer in it;
     or a layer as links write it, such as 'builtin(name=minilm_0_output)'. Or give --weights with --inputs or
     --imatrix. rel_out is the squared error as a share of the squared outputs, on the tokens used for scales
-    and on those held back.
+    and on those held back. With -o x.html it is a page that works offline, in which a small layer moves.
     """
     request = _LayerArguments(**arguments)
     name, rel_out, silent = _answered(request)
@@ -111,6 +112,8 @@ def _answered(request: _LayerArguments) -> tuple[str, float, Note | None]:
         chosen = own_layer(request.weights, request.inputs, request.outputs_axis)
     elif request.capture is None and request.weights and request.imatrix and not request.inputs:
         name, weight = weight_of(request.weights, request.outputs_axis)
+        if request.output.format == "html":
+            raise QuantVizError("cli.moments_page")
         numbers = _by_moments(name, weight, request.imatrix, scheme)
         write(request.output, numbers)
         return name, numbers["rel_out"], None
@@ -158,6 +161,8 @@ def _put_layer(output: Output, record: dict[str, Any], result: LayerResult) -> t
         columns = [text(f"cli.layer.{part}", language()) for part in ("part", "used", "held_back")]
         put(output, f"{text_table(columns, rows, None)[0]}\n")
         _say_facts(record)
+    elif output.format == "html":
+        put(output, _page(record["layer"], result))
     else:
         reason = record["reason"] and record["reason"].message(language())
         more = {"worst_cell": [token, place], "culprit": culprit.params.get("channel"), "reason": reason}
@@ -168,6 +173,17 @@ def _put_layer(output: Output, record: dict[str, Any], result: LayerResult) -> t
     for note in {str(note): note for note in result.notes}.values():
         complain(note)
     return token, place
+
+
+def _page(name: str, result: LayerResult) -> str:
+    """Return the layer as a page that works without a server."""
+    from quantviz.live.hand_words import Looks
+    from quantviz.live.layer_page import LayerPage
+
+    if find_spec("plotly") is None:
+        raise QuantVizError("cli.needs_plotly")
+    shape = " × ".join(map(str, result.shape))
+    return LayerPage.of(result, f"{name} · {shape}", Looks(language())).html()
 
 
 def _say_facts(record: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from quantviz.lab.layer_state import AS_IT_IS, CELL, HELD, LINES, SCHEME, LayerP
 from quantviz.lab.page_state import Codec, PageState, codec, field, one_of, whole_number
 from quantviz.lab.typed_numbers import read_number
 
-#: Heads from a file that was dropped; a link does not carry it.
+#: Heads from a file: one that was dropped, which a link does not carry, or a capture in the server's folder.
 DROPPED = "upload"
 #: Built-in heads, in the order in which they are offered, and a model with a layer.
 BUILT_IN = ("loud_mean", "loud_channel", "character_twin")
@@ -28,6 +28,8 @@ LAYOUTS = ("halves", "pairs")
 PRODUCTS = ("scores", "output")
 SHOWN = ("x", "error")
 TABS = ("ways", "cell", "heads")
+#: The fields that say which heads are meant.
+_ORIGIN = ("heads", "name", "file", "width")
 _NUMBER = whole_number(999_999)
 _MOST_BASE = 1e9
 _HEADS = one_of(lambda: (*BUILT_IN, *import_module("quantviz.models.character_model").MODELS, DROPPED))
@@ -49,10 +51,13 @@ class AttentionState(PageState):
     page = "attention"
 
     #: Built-in heads, a model that runs with one of its layers, or `DROPPED`; and of several in a file the
-    #: name of those that are shown.
+    #: name of those that are shown. Of captured layers, which make them, the file in the server's folder, if
+    #: it is there, and the channels of a head, 0 for the likeliest.
     heads: str = field(BUILT_IN[0], link="f", codec=_HEADS, always=True)
     layer: int = field(1, link="i", codec=_NUMBER)
     name: str = field("", link="n", codec=codec())
+    file: str = field("", link="o", codec=codec())
+    width: int = field(0, link="u", codec=_NUMBER)
     #: Schemes, each a recipe's id, a scheme's text form, or `AS_IT_IS`.
     keys: str = field("int4_per_row", link="k", codec=SCHEME)
     values: str = field(AS_IT_IS, link="v", codec=SCHEME)
@@ -82,9 +87,9 @@ class AttentionState(PageState):
         >>> AttentionState(cell=(1, 2), lines=None).replace(product="output").cell is None
         True
         """
-        if any(changes.get(name, getattr(self, name)) != getattr(self, name) for name in ("heads", "name")):
+        if any(changes.get(name, getattr(self, name)) != getattr(self, name) for name in _ORIGIN):
             changes = {"head": 0, **changes}
-        if changes.keys() & {"heads", "name", "head", "product"}:
+        if changes.keys() & {*_ORIGIN, "head", "product"}:
             changes = {"cell": None, "channel": None, "lines": None, "held": None, **changes}
         if changes.get("cell"):
             changes = {"channel": None, "tab": "cell", **changes}

@@ -72,7 +72,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 }
 _PART = {word: part for part, words in _WORDS.items() for word in words}
 #: The end of the name of a layer that is one group of a convolution. Files and links keep little but names.
-_GROUP = re.compile(r"\.group\d+of(\d{1,9})(?:\.weight)?$")
+_GROUP = re.compile(r"\.group(\d{1,9})of(\d{1,9})(?:\.weight)?$")
 #: A word or a number of a name: `fc1_input` has "fc", "1" and "input".
 _PIECE = re.compile(r"[^\W\d_]+|\d+")
 
@@ -92,8 +92,9 @@ class Captured(Picklable):
     bias: torch.Tensor | None = None
     #: Number of tokens that the layer saw, of which `inputs` has some.
     seen: int = 0
-    #: The convolution of which this layer is one group, with the inputs of all groups, where it is at hand.
-    convolution: Captured | None = None
+    #: The convolution of which this layer is one group, where all of its values are at hand: as one layer, or
+    #: as all of its groups.
+    convolution: tuple[Captured, ...] = ()
 
     def __repr__(self) -> str:
         tokens, inputs, outputs = self.shape
@@ -144,13 +145,18 @@ class Captured(Picklable):
         """Return schemes with the one scale of the whole convolution, where this is a group of one that is
         at hand, and engines have one scale over all groups.
         """
-        if self.convolution is None:
+        if not self.convolution:
             return weights, inputs
-        w, x = self.convolution.whole()
+        of_weights, of_inputs = zip(*(part.whole() for part in self.convolution), strict=True)
+        w, x = torch.cat(of_weights), torch.cat(of_inputs, 1)
         return (
             _with_scale(weights, lambda scheme: weight_operand(w, scheme)),
             _with_scale(inputs, lambda scheme: input_operand(x, scheme, x.shape[1], seed, static=static)),
         )
+
+    def chosen_alone(self, scheme: Scheme | None) -> Scheme | None:
+        """Return a scheme whose scales are of this layer alone; None where `shared` has the convolution's."""
+        return None if scheme and self.convolution and _has_one_scale(scheme) else scheme
 
     def notes_under(self, weights: Scheme | None, inputs: Scheme | None) -> tuple[Note, ...]:
         """Return the note on scales that groups of a convolution share, where this is one of its groups: they
@@ -159,7 +165,7 @@ class Captured(Picklable):
         found = _GROUP.search(self.name)
         if found is None:
             return ()
-        groups = int(found[1])
+        groups = int(found[2])
         (outputs, width), tokens = self.weight.shape, self.inputs.shape[0]
         sides = (
             ("W", weights, (outputs, width), (outputs * groups, width)),
@@ -176,10 +182,13 @@ class Captured(Picklable):
         return (Note.of("layer_group", names=", ".join(names), groups=groups),) if names else ()
 
 
+def _has_one_scale(scheme: Scheme) -> bool:
+    return isinstance(scheme.granularity, PerTensor) and scheme.calibration.of_values
+
+
 def _with_scale(scheme: Scheme | None, whole: Callable[[Scheme], Operand]) -> Scheme | None:
     """Return a scheme with the scale and zero point of a whole matrix, if that has a single one."""
-    one = scheme is not None and isinstance(scheme.granularity, PerTensor)
-    if scheme is None or not one or not scheme.calibration.of_values:
+    if scheme is None or not _has_one_scale(scheme):
         return scheme
     study = whole(scheme).study
     assert study is not None
@@ -242,8 +251,12 @@ class Layers(Picklable):
         raise QuantVizError("capture.no_layer", got=name, known=", ".join(self.names_listed))
 
     def notes_under(self, weights: Scheme | None, inputs: Scheme | None) -> tuple[Note, ...]:
-        """Return the remarks, and those of the layers under schemes, each once."""
-        of_layers = (note for captured in self.layers for note in captured.notes_under(weights, inputs))
+        """Return the remarks, and those of the layers under schemes, rounded to nearest, each once."""
+        of_layers = (
+            note
+            for captured in self.layers
+            for note in captured.notes_under(*map(captured.chosen_alone, (weights, inputs)))
+        )
         return tuple({str(note): note for note in (*self.notes, *of_layers)}.values())
 
     def fused(self, names: Sequence[str], stored: Scheme | str | None = None) -> Captured:
@@ -387,7 +400,22 @@ def captured_in(catalog: Catalog) -> Layers:
     if len(unread) == len(layers):
         raise unread[0].reason
     read = tuple(captured for captured in layers if isinstance(captured, Captured))
-    return Layers(read, notes, unread)
+    return Layers(_with_convolutions(read), notes, unread)
+
+
+def _with_convolutions(layers: tuple[Captured, ...]) -> tuple[Captured, ...]:
+    """Return layers, those that are groups of a convolution with all of its groups, where all are there."""
+    groups: dict[tuple[str, int], dict[int, Captured]] = {}
+    for captured in layers:
+        if found := _GROUP.search(captured.name):
+            of = captured.name[: found.start()], int(found[2])
+            groups.setdefault(of, {})[int(found[1])] = captured
+    whole: dict[str, tuple[Captured, ...]] = {}
+    for (_, count), parts in groups.items():
+        shapes = {(part.inputs.shape[0], part.weight.shape) for part in parts.values()}
+        if sorted(parts) == list(range(count)) and len(shapes) == 1:
+            whole |= dict.fromkeys((part.name for part in parts.values()), tuple(parts.values()))
+    return tuple(replace(captured, convolution=whole.get(captured.name, ())) for captured in layers)
 
 
 def named_layers(catalog: Catalog) -> dict[str, NamedLayer]:

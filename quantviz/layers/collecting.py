@@ -162,7 +162,7 @@ def _groups_of(layer: Captured) -> list[Captured]:
         kept = energy.topk(_MOST_GROUPS).indices.sort().values.tolist()
     names = [name_of_group(layer.name, group, groups) for group in kept]
     return [
-        Captured(name, layer.kind, sides[at][0], sides[at][1].contiguous(), values[at], layer.seen, layer)
+        Captured(name, layer.kind, sides[at][0], sides[at][1].contiguous(), values[at], layer.seen, (layer,))
         for name, at in zip(names, kept, strict=True)
     ]
 

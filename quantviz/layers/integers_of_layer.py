@@ -20,6 +20,7 @@ from quantviz.quantization.explanation import Step
 from quantviz.quantization.integer_operators import OPERATORS
 from quantviz.quantization.quantizer import quantize
 from quantviz.quantization.result import QParams
+from quantviz.schemes.formats import find_format
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import MOST_WHOLE
 
@@ -27,6 +28,8 @@ from quantviz.tensors.views import MOST_WHOLE
 OUTPUT_FORMATS = ("int8", "uint8")
 #: The arithmetic of the outputs' scale: 0 is in its range, so that the zero point is a code.
 _ARITHMETIC = "onnxruntime"
+#: Operators whose second term is an input of the layer, or whose scale is that of both.
+_WITH_INPUTS = ("add", "mul", "concat")
 #: Moves an int8 code to the uint8 code of the same value.
 TO_UNSIGNED = 128
 
@@ -76,45 +79,89 @@ def integers_of(
     )
 
 
-class AddedInput(NamedTuple):
-    """An output's code added to one of the layer's inputs, as at the end of a residual block."""
+class OperatedOutput(NamedTuple):
+    """An output's code after an operator that follows the layer."""
 
-    #: Scale and zero point of the sum, and the lines that lead to its code.
+    #: Scale and zero point of the result, and the lines that lead to its code.
     params: QParams
     steps: tuple[Step, ...]
 
     @property
     def q(self) -> int:
-        """Return the code of the sum."""
+        """Return the code of the result."""
         return int(self.steps[-1].output)
 
 
-def added_input(layer: LayerResult, integers: IntegerResult, token: int, output: int) -> AddedInput | None:
-    """Return the sum of an output's code and that of the input channel of the same number, as the engine adds
-    codes of two scales. Those of the sum are chosen on the tokens that are not held back.
+def arithmetic_of(operator: str, engine: str) -> str | None:
+    """Return the arithmetic of an operator in an engine: its own, else its package's; None where that is not
+    known. Arithmetics are named after them.
 
-    None where the engine's sums are not known, the layer has fewer inputs than outputs, or its inputs have
-    several scales or another format.
+    >>> arithmetic_of("add", "litert_ruy"), arithmetic_of("mul", "litert_ruy"), arithmetic_of("add", "fbgemm")
+    ('litert_ruy', 'litert', None)
     """
-    inputs, outputs = integers.inputs, integers.shape[2]
-    known = integers.engine in OPERATORS["add"] and inputs.number_format == integers.number_format
-    if not known or inputs.scale.dim() or inputs.shape[1] < outputs:
-        return None
-    values = integers.y + inputs.scale * (inputs.codes - inputs.zero_point)[:, :outputs]
-    params = quantize(values[~layer.held_back], outputs_scheme(integers.number_format)).qparams
-    codes = [[int(integers.q[token, output])], [int(inputs.codes[token, output])]]
-    of_terms = (integers.outputs, QParams(inputs.scale, inputs.zero_point))
-    return AddedInput(
-        params,
-        explain_operator(
-            "add",
-            codes,
-            of_terms,
-            params,
-            number_format=integers.number_format,
-            arithmetic=integers.engine,
-        ),
+    known = OPERATORS[operator]
+    package = engine.partition("_")[0]
+    others = (
+        name for name in known if name.startswith(f"{package}_") and not engine.startswith(package + "_")
     )
+    return next(
+        (name for name in (engine, engine.rpartition("_")[0], package, *others) if name in known), None
+    )
+
+
+def operators_after(integers: IntegerResult) -> tuple[str, ...]:
+    """Return the operators that can follow a layer in its engine: those of which the arithmetic is known, of
+    codes of one format; and a second term is an input, of which there is one for each output.
+    """
+    inputs = integers.inputs
+    if inputs.number_format != integers.number_format:
+        return ()
+    joined = not inputs.scale.dim() and inputs.shape[1] >= integers.shape[2]
+    return tuple(
+        name
+        for name in OPERATORS
+        if arithmetic_of(name, integers.engine) and (joined or name not in _WITH_INPUTS)
+    )
+
+
+def operated_output(
+    layer: LayerResult, integers: IntegerResult, operator: str, token: int, output: int
+) -> OperatedOutput:
+    """Return an output's code after one of the `operators_after` the layer: with the code of the input
+    channel of the same number, as at the end of a residual block, or with the token's other outputs.
+
+    Scale and zero point of the result are chosen on the tokens that are not held back, but for those that
+    engines fix: of an average the outputs' own, of sigmoid and softmax 1 / 2^b from the lowest code on, of
+    tanh twice as much around the middle one.
+
+    Raises:
+        QuantVizError: The engine leaves such scales to another operator, as LiteRT's concat does.
+    """
+    inputs, of_outputs = integers.inputs, integers.outputs
+    row = integers.q[token]
+    codes, of_terms, at = [row.tolist()], [of_outputs], output
+    fmt = find_format(integers.number_format)
+    if operator in _WITH_INPUTS:
+        x = inputs.scale * (inputs.codes - inputs.zero_point)[:, : integers.shape[2]]
+        y = integers.y
+        results = {"add": y + x, "mul": y * x, "concat": torch.cat((y, x), 1)}
+        values = results[operator][~layer.held_back]
+        params = quantize(values, outputs_scheme(integers.number_format)).qparams
+        if operator != "concat":
+            codes = [[int(row[output])], [int(inputs.codes[token, output])]]
+            of_terms, at = [of_outputs, QParams(inputs.scale, inputs.zero_point)], 0
+    elif operator == "average":
+        params = of_outputs
+    else:
+        steps = 2.0**fmt.bits
+        of_tanh = operator == "tanh"
+        params = QParams(2 / steps, fmt.code_min + steps / 2) if of_tanh else QParams(1 / steps, fmt.code_min)
+    arithmetic = arithmetic_of(operator, integers.engine)
+    assert arithmetic
+    steps_to = explain_operator(
+        operator, codes, of_terms, params, at=at, number_format=fmt.id, arithmetic=arithmetic
+    )
+    return OperatedOutput(params, steps_to)
 
 
 def outputs_scheme(number_format: str) -> Scheme:

@@ -24,12 +24,13 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.lazy import Stored
 
-#: Multiplications that take as long as what is done to each value of W, X and Y for the numbers of a layer;
-#: and products of X and W.
-_VALUE = 300.0
-_PRODUCTS = 5
-#: Multiplications a second of one core, in float64.
-SPEED = 8e9
+#: Multiplications that take as long as what is done to each value of W, X and Y for the numbers of a layer,
+#: and what is done once; and products of X and W.
+_VALUE = 500.0
+_ONCE = 8e7
+_PRODUCTS = 8
+#: Multiplications of float64 matrices a second of one core.
+SPEED = 2e10
 #: Bytes of the numbers of a method's picture that are sent with a layer.
 _TRACE_BYTES = 2**26
 _ALL = slice(None)
@@ -47,12 +48,12 @@ def products_of(chain: Chain, shape: Shape) -> float:
 
     `shape` has the numbers of tokens, of input channels and of outputs.
 
-    >>> products_of(Chain(), (2, 4, 8)) == 5 * 64 + 300 * (8 + 32 + 16)
+    >>> products_of(Chain(), (2, 4, 8)) == 8e7 + 8 * 64 + 500 * (8 + 32 + 16)
     True
     """
     tokens, inputs, outputs = shape
     values = inputs * (tokens + outputs) + tokens * outputs
-    plain = _PRODUCTS * tokens * inputs * outputs + _VALUE * values
+    plain = _ONCE + _PRODUCTS * tokens * inputs * outputs + _VALUE * values
     return plain + sum(method.products(shape) for method in chain.methods)
 
 

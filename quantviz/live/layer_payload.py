@@ -8,7 +8,8 @@ follow in the same frame. When the hand lets go, one message goes to the server:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -106,9 +107,18 @@ class LayerHand:
         return self._written and fits_ceiling(self.state)
 
     @property
-    def alone(self) -> bool:
-        """Return whether a browser computes the layer without a server."""
-        return self._written and without_search(self.state)
+    def reach(self) -> str:
+        """Return "small" where all of it moves, "large" where the ceiling does, "settled" where nothing."""
+        if self.small:
+            return "small"
+        return "large" if self.ceiling else "settled"
+
+    @property
+    def settled(self) -> bool:
+        """Return whether both sides have values that a browser does not find by itself: a method or a search
+        chose them, or it lacks the scheme's arithmetic.
+        """
+        return not (self._written and without_search(self.state))
 
     @property
     def _written(self) -> bool:
@@ -165,10 +175,14 @@ class LayerHand:
 
         result, state = self.result, self.state
         operands = {"x": result.inputs, "w": result.weights}
-        programs = {name: program for name, each in operands.items() if (program := _program(each))}
-        sides = {
+        settled = self.settled
+        computed = {} if settled else operands
+        programs = {name: program for name, each in computed.items() if (program := _program(each))}
+        sides: dict[str, Any] = {
             name: {"program": list(programs).index(name), **self._layout(operands[name])} for name in programs
         }
+        if settled:
+            sides = {name: {"settled": True} for name, each in operands.items() if not each.unrounded}
         steps, more = (None, {}) if integers is None else self._integers(integers)
         programs |= more
         scheme = result.inputs.scheme
@@ -194,11 +208,28 @@ class LayerHand:
             "bias": result.bias.numpy(),
             "held": result.held_back.byte().numpy(),
         }
+        if settled:
+            sqnr_db = result.weights.sqnr_db
+            header["weight_db"] = None if sqnr_db is None or math.isinf(sqnr_db) else sqnr_db
+            arrays |= self._values_of(operands)
         if channel is not None:
             weight, base = self.unchanged().whole()
             header["largest"] = float(weight.abs().max())
             arrays["base"] = base[:, channel].contiguous().numpy()
         return header, arrays
+
+    def _values_of(self, operands: Mapping[str, Operand]) -> Arrays:
+        """Return the values of both sides after rounding, their codes where these are shown, and the change
+        of the bias.
+        """
+        whole = slice(None)
+        arrays = {f"{name}_hat": each.quantized(whole).flatten().numpy() for name, each in operands.items()}
+        if self.state.shown == "codes":
+            codes = {name: each.codes(whole).flatten().float() for name, each in operands.items()}
+            arrays |= {f"{name}_codes": values.numpy() for name, values in codes.items()}
+        if self.result.applied.bias_change is not None:
+            arrays["bias_change"] = self.result.applied.bias_change.numpy()
+        return arrays
 
     def _integers(self, layer: IntegerResult) -> tuple[dict[str, Any], dict[str, JavaScriptProgram]]:
         """Return the data and the programs for the steps of the selected output in integers."""

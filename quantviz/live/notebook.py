@@ -1,4 +1,4 @@
-"""`qv.show`: a tensor under a scheme, alive in a notebook."""
+"""`qv.show`: a tensor under a scheme, or a layer, alive in a notebook."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from quantviz.analysis.study import Study
 from quantviz.errors import QuantVizError, known_language
-from quantviz.figures.numbers import number
 from quantviz.layers.layer_result import LayerResult
 from quantviz.live.hand_words import Looks
+from quantviz.live.layer_page import LayerPage
 from quantviz.live.standalone import LivePage
 from quantviz.public_calls import public
 from quantviz.quantization.quantizer import quantize
@@ -18,7 +18,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
-    from quantviz.live.widget import LiveWidget
+    from quantviz.live.widget import LayerWidget, TensorWidget
 
 
 @public
@@ -28,53 +28,44 @@ def show(
     *,
     language: str = DEFAULT_LANGUAGE,
     theme: Literal["light", "dark"] | None = None,
-) -> LiveWidget:
-    """Return a tensor under a scheme as a widget of a notebook, in which it can be quantized anew by hand.
+) -> TensorWidget | LayerWidget:
+    """Return a tensor under a scheme, or a layer, as a widget of a notebook, which is quantized anew by hand.
 
     Its `scheme` and `cell` are those on the screen, and may be set; its `result` is the result there, and
-    `save("x.html")` writes it as a page that works offline. Where no scripts run it is a picture.
+    `save("x.html")` writes it as a page that works offline. Where no scripts run it is a picture, or a table.
+    A layer's `scheme` is that of its inputs, and its `cell` a token, an output and an input channel; one
+    under a method, or whose ranges were searched, is looked at, and not moved.
 
     Args:
-        what: A tensor, or what `quantize` takes; a `QuantResult`; or a `LayerResult`, of which it shows the
-            weights.
+        what: A tensor, or what `quantize` takes; a `QuantResult`; or a `LayerResult`.
         scheme: The scheme of a tensor; a result has its own.
         language: One of `quantviz.text.languages()`.
         theme: The colours; the notebook's own if None.
 
     Raises:
         QuantVizError: anywidget is not installed; a tensor comes without a scheme, or a result with one; or a
-            browser cannot quantize the tensor by itself, because it is too large or its codes do not follow
+            browser cannot quantize it by itself, because it is too large, or a tensor's codes do not follow
             from its values.
     """
     known_language(language)
     if find_spec("anywidget") is None or find_spec("plotly") is None:
         raise QuantVizError("live.needs_anywidget")
-    from quantviz.live.widget import LiveWidget
+    from quantviz.live.widget import LayerWidget, TensorWidget
 
-    result, title = _result_of(what, scheme, language)
-    page = LivePage.of(Study.of_result(result), title, Looks(language, theme or "light"))
-    if page.problem:
-        raise page.problem
-    return LiveWidget(page, theme)
-
-
-def _result_of(what: Any, scheme: Scheme | str | None, language: str) -> tuple[QuantResult, str]:
-    """Return the result that is shown, and its title."""
-    title = text("live.tensor", language)
-    found = what
+    looks = Looks(language, theme or "light")
+    if isinstance(what, LayerResult | QuantResult) and scheme is not None:
+        raise QuantVizError("live.scheme_of_result")
     if isinstance(what, LayerResult):
-        study = what.weights.study
-        if study is None or study.result is None or what.weights.effective is not None:
-            raise QuantVizError("live.own_codes")
-        found = study.result
-        used, held_back = (number(each, 3) for each in what.rel_out)
-        title = text("live.layer", language, used=used, held_back=held_back)
-    if isinstance(found, QuantResult):
-        if scheme is not None:
-            raise QuantVizError("live.scheme_of_result")
+        title = f"{text('live.layer', language)} · {' × '.join(map(str, what.shape))}"
+        return LayerWidget(LayerPage.of(what, title, looks), theme)
+    if isinstance(what, QuantResult):
+        result = what
     elif scheme is None:
         raise QuantVizError("live.scheme_wanted")
     else:
-        found = quantize(what, scheme)
-    shape = " × ".join(map(str, found.shape))
-    return found, f"{title} · {shape}"
+        result = quantize(what, scheme)
+    title = f"{text('live.tensor', language)} · {' × '.join(map(str, result.shape))}"
+    page = LivePage.of(Study.of_result(result), title, looks)
+    if page.problem:
+        raise page.problem
+    return TensorWidget(page, theme)

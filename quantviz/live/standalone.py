@@ -98,6 +98,10 @@ class LivePage:
             at //= length
         return cls(study, title, tuple(cell), looks)
 
+    def in_frame(self, theme: str) -> LivePage:
+        """Return the page in the colours of a theme, for a window around it that it tells what was chosen."""
+        return replace(self, looks=replace(self.looks, theme=theme), told=True, follows=False)
+
     @property
     def problem(self) -> QuantVizError | None:
         """Return the error where a browser cannot quantize the tensor by itself; None where it can."""

@@ -1,4 +1,5 @@
-"""Queries, keys and values of heads: those in a file by their names, and built-in ones.
+"""Queries, keys and values of heads: those in a file by their names, those that captured layers make, and
+built-in ones.
 
 Built-in heads are added here: one entry in `BUILT_IN_HEADS`, and their words under
 `[attention.built_in.<name>]`.
@@ -6,8 +7,9 @@ Built-in heads are added here: one entry in `BUILT_IN_HEADS`, and their words un
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -19,6 +21,7 @@ import torch
 from quantviz.errors import QuantVizError
 
 if TYPE_CHECKING:
+    from quantviz.layers.captures import Captured, Layers
     from quantviz.sources.files import Catalog
 
 #: The last words of a tensor's name by which it is queries, keys or values.
@@ -30,6 +33,11 @@ _WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "mask": ("mask",),
     }
 )
+#: The words after and before the letter of queries, keys or values in a layer's name: "q_proj", "wq".
+_PROJECTION = re.compile(r"(?:[._/-](?:proj|projection|lin|linear|dense|matmul))+$", re.IGNORECASE)
+_WEIGHT = re.compile(r"(?<![^\W_])w(?=[qkv]$)", re.IGNORECASE)
+#: Channels of a head as models have them, the commonest first.
+_WIDTHS = (64, 128, 32, 96, 80, 256, 48, 40, 16, 8)
 #: Tokens of a model that runs.
 _TOKENS = 64
 
@@ -70,6 +78,62 @@ def heads_in(catalog: Catalog, name: str) -> Heads:
         names = ", ".join(found or tuple(catalog.names)[:8])
         raise QuantVizError("attention.no_heads", name=name, names=names)
     return Heads(**{part: catalog.load(each) for part, each in found[name].items()})
+
+
+# ---- heads that captured layers make ------------------------------------------------------------------
+
+
+def names_of_projections(names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the names of the layers that make "q", "k" and, where there is one, "v", by what stands before.
+
+    >>> names_of_projections(("layers.0.attn.q_proj", "layers.0.attn.k_proj", "blk.1.attn_q", "blk.1.attn_k"))
+    {'layers.0.attn': {'q': 'layers.0.attn.q_proj', 'k': 'layers.0.attn.k_proj'}, \
+'blk.1.attn': {'q': 'blk.1.attn_q', 'k': 'blk.1.attn_k'}}
+    """
+    layers = {_WEIGHT.sub("", _PROJECTION.sub("", name)): name for name in names}
+    return {
+        before: {part: layers[each] for part, each in parts.items()}
+        for before, parts in names_of_heads(tuple(layers)).items()
+    }
+
+
+def head_widths(layers: Layers, name: str) -> tuple[int, ...]:
+    """Return the channels that a head may have, likeliest first: a capture does not say how many heads its
+    queries and keys have.
+    """
+    parts = names_of_projections(layers.names)[name]
+    outputs = math.gcd(*(layers[each].shape[2] for each in parts.values()))
+    return tuple(width for width in dict.fromkeys((*_WIDTHS, outputs)) if outputs % width == 0)
+
+
+def heads_of_layers(layers: Layers, name: str, width: int, most: int) -> Heads:
+    """Return the heads that captured layers make of their inputs: XWᵀ and the bias of the tokens that were
+    kept, in their order, before any positions.
+
+    Args:
+        layers: The layers.
+        name: What stands before the names of those that make queries, keys and values.
+        width: The channels of a head.
+        most: The most scores of all heads: only the first tokens are taken where there are more.
+
+    Raises:
+        QuantVizError: There are no such layers.
+    """
+    found = names_of_projections(layers.names)
+    if name not in found:
+        raise QuantVizError("attention.no_heads", name=name, names=", ".join(found or layers.names[:8]))
+    parts = {part: layers[each] for part, each in found[name].items()}
+    tokens = max(math.isqrt(most * width // parts["q"].shape[2]), 1)
+    return Heads(**{part: _outputs(each, tokens, width) for part, each in parts.items()})
+
+
+def _outputs(layer: Captured, tokens: int, width: int) -> torch.Tensor:
+    """Return the outputs of a layer's first tokens as heads, float32 (heads, tokens, width)."""
+    weight, inputs = layer.whole()
+    found = inputs[:tokens] @ weight.T
+    if layer.bias is not None:
+        found = found + layer.bias.to(found)
+    return torch.stack(torch.split(found, width, 1))
 
 
 # ---- built-in heads ----------------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ from torch.nn import functional
 KINDS = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj", "fc1", "fc2")
 #: The parts of a layer, after each of which the residual stream is watched.
 PARTS = ("attention", "feed_forward")
+#: The outputs of a linear layer.
+OUTPUTS = "outputs"
 #: The table that is looked up, and the matrix that gives the scores.
 EMBEDDING = "model.embed_tokens"
 HEAD = "lm_head"
@@ -129,9 +131,9 @@ def logits(
         tokens: Characters' numbers, (batch, tokens).
         cache: Keys and values of the tokens before, which is extended; without one the first token is the
             first of its text.
-        watch: Receives each linear layer's inputs by its name, each layer's "queries", "keys", "values" and
-            "weights" of attention, and the residual stream after each of its `PARTS`, as
-            "model.layers.0.attention".
+        watch: Receives each linear layer's inputs by its name and its `OUTPUTS` below that, each layer's
+            "queries", "keys", "values" and "weights" of attention, and the residual stream after each of its
+            `PARTS`, as "model.layers.0.attention".
         done: The number of layers that are done, and the residual stream after them, (batch, tokens, width).
     """
     run = _ForwardPass(network, cache or Cache(), watch or (lambda name, value: None))
@@ -203,7 +205,9 @@ class _ForwardPass:
                 self.last.clear()
                 self.last[rounder] = (x, rounded)
             x = rounded
-        return functional.linear(x, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
+        outputs = functional.linear(x, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
+        self.watch(f"{name}.{OUTPUTS}", outputs)
+        return outputs
 
     def norm(self, name: str, x: torch.Tensor) -> torch.Tensor:
         weights = self.network.tensors

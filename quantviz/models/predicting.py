@@ -102,8 +102,7 @@ def numbers_of(name: str, found: RunResult) -> SchemeNumbers:
     x2, e2 = torch.tensor([sum(power.values()), noise], dtype=torch.float64)
     weight_db = float(METRICS["sqnr_db"].of(Moments(x2=x2, e2=e2)))
     rel_out = sum(each.rel_out for each in layers.values()) / len(layers)
-    assert found.sums
-    return SchemeNumbers(name, weight_db, rel_out, found.kl, found.sums.right)
+    return SchemeNumbers(name, weight_db, rel_out, found.kl, found.right)
 
 
 def predict_sums(rows: Sequence[SchemeNumbers]) -> Mapping[str, float]:

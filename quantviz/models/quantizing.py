@@ -21,12 +21,13 @@ from quantviz.layers.methods.applied import Applied, ChainWork, done_together
 from quantviz.layers.methods.chain import NEAREST, Chain, as_chain
 from quantviz.layers.methods.contract import Basis, MethodTask, as_quantized
 from quantviz.layers.methods.gptq import GPTQ
+from quantviz.layers.methods.learned_rounding import BRECQ
 from quantviz.layers.methods.llm_int8 import LLMInt8, in_half
 from quantviz.layers.methods.rotation import Rotation, Turned
 from quantviz.layers.operands import Operand, input_operand, shares_scales, token_groups, weight_operand
 from quantviz.models.character_model import CALIBRATED_ON, network_of, tokens_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, check_names
-from quantviz.models.network import EMBEDDING, Network, Rounder, inputs_name, logits
+from quantviz.models.network import EMBEDDING, OUTPUTS, Network, Rounder, inputs_name, logits
 from quantviz.quantization.cells import cell_index, quantize_with
 from quantviz.quantization.qparams import largest_magnitude
 from quantviz.quantization.quantizer import found_by_reference, quantize, quantize_in_ranges
@@ -107,12 +108,39 @@ def watched_on_calibration(model: str) -> Mapping[str, torch.Tensor]:
     watched: dict[str, torch.Tensor] = {}
 
     def watch(name: str, value: torch.Tensor) -> None:
-        if value.dim() == 3:
+        if value.dim() == 3 and not name.endswith(OUTPUTS):
             watched[name] = value.flatten(0, 1)[::_EVERY][:CALIBRATED_ON].clone()
 
     with torch.inference_mode():
         logits(network_of(model), tokens_of("calibration", model)[:, :-1], watch=watch)
     return MappingProxyType(watched)
+
+
+@lru_cache(maxsize=2)
+def fisher_on_calibration(model: str) -> Mapping[str, torch.Tensor]:
+    """Return the squared slopes of a built-in model's loss, in nats a character, by the outputs of its linear
+    layers, for the tokens of `watched_on_calibration`, float64 (tokens, outputs) by name.
+    """
+    network = network_of(model)
+    tokens = tokens_of("calibration", model).clone()
+    # A tensor that was made in inference mode takes no part in slopes.
+    tensors = {name: each.clone() for name, each in network.tensors.items()}
+    network = dataclasses.replace(network, tensors=tensors)
+    outputs: dict[str, torch.Tensor] = {}
+
+    def watch(name: str, value: torch.Tensor) -> None:
+        layer, _, part = name.rpartition(".")
+        if part == OUTPUTS:
+            outputs[layer] = value
+
+    stream = network.tensors[f"{EMBEDDING}.weight"][tokens[:, :-1]].requires_grad_()
+    scores = logits(network, tokens[:, :-1], watch=watch, done=(0, stream))
+    given = network.sizes.given
+    of_targets = scores[:, given - 1 :].flatten(0, 1), tokens[:, given:].flatten()
+    loss = torch.nn.functional.cross_entropy(*of_targets, reduction="sum")
+    slopes = torch.autograd.grad(loss, list(outputs.values()))
+    kept = (each.flatten(0, 1)[::_EVERY][:CALIBRATED_ON].to(torch.float64).square() for each in slopes)
+    return MappingProxyType(dict(zip(outputs, kept, strict=True)))
 
 
 def quantized_network(model: str, schemes: ModelSchemes) -> Quantized:
@@ -205,7 +233,9 @@ def _by_methods(model: str, names: tuple[str, ...], schemes: LayerSchemes) -> tu
         )
         used = torch.zeros(len(seen), dtype=torch.bool)
         chain = as_chain(schemes.method)
-        works.append(ChainWork(chain, sides, (weights, inputs), used, static=True, seed=0, traced=False))
+        more = {"fisher": fisher_on_calibration(model)[name]} if isinstance(chain.rounding, BRECQ) else {}
+        both = weights, inputs
+        works.append(ChainWork(chain, sides, both, used, static=True, seed=0, traced=False, **more))
     done = zip(names, works, done_together(works), strict=True)
     return tuple(
         rounded_by(work, name, tensors.get(f"{name}.bias"), schemes, (rounded, applied), model=model)

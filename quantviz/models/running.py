@@ -16,7 +16,7 @@ from quantviz.models.character_model import ADDERS, CHARACTER, SEED_TEXT, networ
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes, check_names
 from quantviz.models.network import PARTS, Network, logits
 from quantviz.models.quantizing import Quantized, QuantizedLinear, quantized_network
-from quantviz.models.sums import Sums, answered, drawn_sums, sums_in
+from quantviz.models.sums import ANSWER_DIGITS, Sums, answered, drawn_sums, sums_in
 from quantviz.models.texts import choices, first_difference, written
 from quantviz.public_calls import check_fields, checked_fields, public, public_class
 from quantviz.schemes.scheme import Scheme
@@ -216,6 +216,14 @@ class RunResult:
         other models.
         """
         return answered(self.quantized.network, _pairs(self.text)) if self.model in ADDERS else None
+
+    @property
+    def right(self) -> int:
+        """Return the number of an adder's sums that are right, as `sums` does, without writing them: those of
+        which each digit is the likeliest after the right ones before it.
+        """
+        likeliest = self._scores.log_probabilities.argmax(1) == self._scores.targets
+        return int(torch.stack(torch.split(likeliest, ANSWER_DIGITS)).all(1).sum())
 
     @cached_property
     def layers(self) -> Mapping[str, LayerNumbers]:

@@ -4,10 +4,13 @@ import io
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import save
 
 import quantviz as qv
+from quantviz.layers.captures import Captured, Layers
 from quantviz.models.heads import BUILT_IN_HEADS, heads_of_model
+from quantviz.sources.local import FOLDER
 from tests.helpers.controls import choose, controls, value_of
 from tests.helpers.session import act, address, bodies, bring, opened, told
 
@@ -115,3 +118,31 @@ def test_the_layers_menu_leads_here():
     at = opened("pages/explore/layers.py")
     choose(at, ("layers_layer", "attention"))
     assert address(at)["f"] == "loud_mean"
+
+
+def test_captured_layers_lead_to_the_heads_that_they_make(tmp_path, monkeypatch):
+    """Queries, keys and values are the layers' outputs, in heads of as many channels as are chosen."""
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(24, 40, generator=draw)
+    sides = {}
+    for part, outputs in (("q", 64), ("k", 32), ("v", 32)):
+        weight, bias = torch.randn(outputs, 40, generator=draw) / 6, torch.randn(outputs, generator=draw)
+        sides[part] = Captured(f"h.0.attn.{part}_proj", "linear", weight, x, bias, 24)
+    Layers((*sides.values(), Captured("h.0.up", "linear", torch.ones(8, 40), x, None, 24))).save(
+        tmp_path / "layers.safetensors"
+    )
+    at = opened("pages/explore/checkpoints.py", f="layers.safetensors", lang="en")
+    act(at, "checkpoints_capture_heads")
+    assert address(at) == {"f": "upload", "o": "layers.safetensors", "lang": "en"}
+    assert "24 tokens" in told(at, "caption")
+    for width in (32, 16):
+        if width != 32:
+            at = opened(PAGE, f="upload", o="layers.safetensors", lang="en")
+            choose(at, ("width", str(width)))
+        q, k, v = (
+            (x @ each.weight.T + each.bias).unflatten(1, (-1, width)).transpose(0, 1)
+            for each in sides.values()
+        )
+        assert f"{qv.attention(q, k, v, 'int4_per_token').kl:.3g}" in shown(at)
+    assert address(at)["u"] == "16"

@@ -27,7 +27,7 @@ SHAPES = {
     "stft": (258, 1, 256),
     "conv1d": (128, 129, 3),
     "stem": (61, 3, 7, 7),
-    "wide": (512, 512, 3, 3),
+    "wide": (32, 32, 3, 3),
 }
 #: Controls that are there to name a file's tensors, with their shapes.
 OF_FILES = ("folder_tensor", "file_tensor")

@@ -17,7 +17,6 @@ import pytest
 import streamlit as st
 import torch
 from safetensors.torch import save_file
-from streamlit.testing.v1 import AppTest
 
 import quantviz as qv
 from quantviz.checkpoints.example import EXAMPLE, example_file, example_tensors
@@ -290,9 +289,7 @@ def test_what_the_address_asks_for_in_vain_is_named(scanned):
     assert "nonsense" in said
     assert "int99" in said
     # An error is expected, which `opened` takes for a failure.
-    at = AppTest.from_file(str(session.APP), default_timeout=120).switch_page(PAGE)
-    at.query_params["f"] = "../secret.safetensors"
-    at.run()
+    at = session.arrived(PAGE, f="../secret.safetensors")
     assert "secret" in at.error[0].value
     # In place of a button that cannot be pressed there is one that opens another checkpoint.
     assert "checkpoints_scan" not in keys_of(at)

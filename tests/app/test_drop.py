@@ -8,7 +8,6 @@ import pytest
 import streamlit as st
 import torch
 from safetensors.torch import save
-from streamlit.testing.v1 import AppTest
 from torch import nn
 
 import quantviz as qv
@@ -26,7 +25,7 @@ from quantviz.ui.shell import bounds
 from tests.helpers.controls import words_of
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hub import COMMIT, REPO, serving
-from tests.helpers.session import APP, address, bring, healthy, opened
+from tests.helpers.session import address, arrived, bring, healthy, opened
 
 MODEL = "pages/explore/checkpoints.py"
 LAYERS = "pages/explore/layers.py"
@@ -185,10 +184,7 @@ def test_a_pickled_model_is_refused_with_the_line_that_saves_it(net):
 
 def test_another_session_has_none_of_it_and_a_link_says_so(asked):
     at = bring(opened(LESSONS, lang="en"), "drop_anywhere", {"net.pt": state_dict(WEIGHTS)})
-    other = AppTest.from_file(str(APP), default_timeout=120)
-    other.switch_page(MODEL)
-    other.query_params.update({"f": address(at)["f"], "lang": "en"})
-    other.run()
+    other = arrived(MODEL, f=address(at)["f"], lang="en")
     assert "Drop it again" in " ".join(each.value for each in other.error)
 
 
@@ -302,10 +298,7 @@ def test_a_published_file_of_one_weight_goes_to_the_lab_and_a_large_model_waits_
 
 def test_a_link_leads_to_no_host_that_is_not_listed(hub, asked):
     for chosen in (f"https://127.0.0.1:1/{REPO}/resolve/{COMMIT}/x.gguf", f"{hub.origin}/{REPO}"):
-        at = AppTest.from_file(str(APP), default_timeout=120)
-        at.switch_page(MODEL)
-        at.query_params.update({"f": chosen, "lang": "en"})
-        at.run()
+        at = arrived(MODEL, f=chosen, lang="en")
         assert not at.exception
         assert at.error
     assert not asked
@@ -329,10 +322,7 @@ def test_what_another_message_interrupts_is_opened_in_the_next_run(monkeypatch):
 
 @pytest.mark.parametrize("chosen", ["model:upload", "capture:upload"])
 def test_a_link_to_dropped_files_leads_to_a_page_with_its_doors(chosen):
-    at = AppTest.from_file(str(APP), default_timeout=120)
-    at.switch_page(MODEL)
-    at.query_params.update({"f": chosen, "lang": "en"})
-    at.run()
+    at = arrived(MODEL, f=chosen, lang="en")
     assert "Drop it again" in at.error[0].value
     doors = [each.key for each in at.main.get("file_uploader")]
     assert any(str(key).startswith("drop_folder") for key in doors)

@@ -10,7 +10,6 @@ import numpy
 import pytest
 import safetensors.torch
 import torch
-from streamlit.testing.v1 import AppTest
 
 from quantviz.lab.page_state import History
 from quantviz.schemes.scheme import Scheme
@@ -18,7 +17,7 @@ from quantviz.sources.local import FOLDER
 from quantviz.ui.lab.sidebar.folder import MOST_OFFERED
 from tests.helpers.controls import controls, value_of, words_of
 from tests.helpers.sample import sample_of
-from tests.helpers.session import APP, act, address, bodies, healthy, opened, panels, told
+from tests.helpers.session import act, address, arrived, bodies, healthy, opened, panels, told
 
 
 @pytest.fixture
@@ -92,7 +91,7 @@ def test_without_a_folder_there_is_no_such_choice(monkeypatch):
 
 def test_settings_that_cannot_be_are_said(monkeypatch):
     monkeypatch.setenv("QUANTVIZ_MAX_ELEMENTS", "many")
-    at = AppTest.from_file(str(APP), default_timeout=120).run()
+    at = arrived()
     assert "QUANTVIZ_MAX_ELEMENTS must be a whole number" in told(at, "error")
 
 

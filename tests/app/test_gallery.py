@@ -1,21 +1,19 @@
 """The bug gallery through AppTest: each bug in each language, and puzzles answered right and wrong."""
 
 import itertools
-import json
 import math
 import re
-import struct
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from quantviz.teaching.bug_handles import HANDLES, frames
 from quantviz.teaching.gallery import BUGS, differing, puzzle, run_bug
 from quantviz.text import catalogue, languages
 from tests.helpers.controls import choose
 from tests.helpers.sample import sample_of
-from tests.helpers.session import address
+from tests.helpers.session import address, healthy, packed
+from tests.helpers.session import opened as opened_at
 
 ALL = range(1, len(BUGS) + 1)
 NAMED = re.compile("|".join(BUGS))
@@ -23,29 +21,12 @@ NAMED = re.compile("|".join(BUGS))
 
 def opened(**params):
     """The gallery as a new session sees it at this address."""
-    at = AppTest.from_file("../../app.py", default_timeout=120)
-    for name, value in params.items():
-        at.query_params[name] = value
-    return healthy(at.switch_page("pages/learn/bugs.py").run())
-
-
-def healthy(at):
-    assert not at.exception, at.exception
-    assert [error.value for error in at.error] == []
-    return at
+    return opened_at("pages/learn/bugs.py", **params)
 
 
 def board(at):
     """The board as the browser gets it: its header, and its arrays by their names."""
-    sent = next(each for each in at.get("bidi_component") if "gallery_board" in each.proto.id)
-    packed = sent.proto.bytes
-    (length,) = struct.unpack("<I", packed[:4])
-    header = json.loads(packed[4 : 4 + length])
-    arrays = {
-        name: np.frombuffer(packed, kind, count, 4 + length + offset)
-        for name, (kind, offset, count) in header["arrays"].items()
-    }
-    return header, arrays
+    return packed(at, "gallery_board")
 
 
 def drawn(at, row):

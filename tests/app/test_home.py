@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 from PIL import Image
-from streamlit.testing.v1 import AppTest
 
 import quantviz as qv
 from quantviz.evaluation.metric_formulas import bits_per_element
@@ -17,16 +16,14 @@ from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import catalogue
 from quantviz.ui.home.page import TOYS
 from tests.helpers.controls import value_of
-from tests.helpers.session import APP, act, address, bodies, bring, healthy, panels, told
+from tests.helpers.session import act, address, arrived, bodies, bring, healthy, panels, told
 
 #: Where each door leads.
 DOORS = {"lessons": "learn", "checkpoints": "explore", "teacher": "teach"}
 
 
 def at_the_root(**params):
-    at = AppTest.from_file(str(APP), default_timeout=120)
-    at.query_params.update(params)
-    return healthy(at.run())
+    return healthy(arrived(**params))
 
 
 def is_home(at):

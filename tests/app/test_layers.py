@@ -17,8 +17,9 @@ from quantviz.lab.layer_sources import OwnLayer, write_layer
 from quantviz.lab.layer_state import AS_IT_IS, LayerState, SchemePair
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.captures import Captured, write_capture
-from quantviz.layers.integers_of_layer import added_input, integers_of
-from quantviz.layers.methods.chain import offered_chains
+from quantviz.layers.integers_of_layer import integers_of, operated_output
+from quantviz.layers.methods.chain import Chain, offered_chains
+from quantviz.layers.work import products_of
 from quantviz.schemes.recipes import RECIPES
 from quantviz.sources import Normal, parse_source
 from quantviz.sources.local import FOLDER
@@ -150,13 +151,17 @@ def test_the_integer_steps_end_in_the_engines_code_and_the_link_keeps_the_engine
     assert list(map(float, gives)) == pytest.approx(
         [*(float(step.output) for step in why.steps), why.y], rel=1e-6
     )
-    # An engine whose sums of codes are known adds the output to an input, too.
-    assert "layers_added" not in at.session_state
+    # An engine whose operators are known goes on to one, too.
+    assert "layers_operator" not in at.session_state
     act(at, layers_engine="onnxruntime", layers_activation="none")
-    at.session_state["layers_added"] = True
-    found = added_input(layer, integers_of(layer), token, output)
-    last = re.findall("<b>(.*?)</b>", bodies(healthy(at.run()), "qv-integers")[1])[-1]
-    assert int(last.replace("−", "-")) == found.q
+    at.session_state["layers_operator"] = True
+    healthy(at.run())
+    for operator in ("add", "softmax"):
+        if operator != "add":
+            act(at, layers_operator_name=operator)
+        found = operated_output(layer, integers_of(layer), operator, token, output)
+        last = re.findall("<b>(.*?)</b>", bodies(at, "qv-integers")[1])[-1]
+        assert int(last.replace("−", "-")) == found.q
 
 
 def test_a_link_of_uploads_opens_the_persons_own_layer_or_none_of_its_places():
@@ -437,10 +442,10 @@ def test_a_method_that_takes_long_works_in_another_process(monkeypatch):
         return pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))()))
 
     monkeypatch.setattr(state, "heavily", far)
-    monkeypatch.setattr(state, "HEAVY_PRODUCTS", 2**20)
+    layer = BuiltInLayer("loud_weight").open()
+    monkeypatch.setattr(state, "HEAVY_PRODUCTS", products_of(Chain(), layer.shape) + 1)
     form = "adaround(steps=10)"
     at = page("loud_weight", w="int4_per_row", m=form)
-    layer = BuiltInLayer("loud_weight").open()
     found = qv.layer(layer.weight, layer.inputs, "int4_per_row", "int8_per_tensor", method=form).rel_out
     assert f"{percent(found.held_back)} on tokens held back" in numbers(at)
     assert len(keys) == 1

@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 import quantviz.teaching.lessons
 from quantviz.errors import QuantVizError
@@ -46,15 +45,13 @@ from tests.helpers.controls import choose, controls, value_of, words_of
 from tests.helpers.lessons import right_answer
 from tests.helpers.messages import components, events_of, send
 from tests.helpers.sample import sample_of
-from tests.helpers.session import APP, address, hint, keys_of
+from tests.helpers.session import address, arrived, hint, keys_of
 
 IDS = list(lessons())
 
 
 def opened(**params):
-    at = AppTest.from_file(str(APP), default_timeout=120)
-    at.query_params.update(params)
-    return healthy(at.switch_page("pages/learn/lessons.py").run())
+    return healthy(arrived("pages/learn/lessons.py", **params))
 
 
 def healthy(at):

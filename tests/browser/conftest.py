@@ -53,6 +53,19 @@ def browser():
         chromium.close()
 
 
+@pytest.fixture
+def new_context(browser):
+    """`new_context(**options)` opens a context of its own, whose pages wait as long as all others."""
+    with contextlib.ExitStack() as stack:
+
+        def open_context(**options):
+            context = stack.enter_context(browser.new_context(**options))
+            context.set_default_timeout(LONGEST)
+            return context
+
+        yield open_context
+
+
 #: Run a module's text in a page, as a module is.
 LOAD = "source => import(URL.createObjectURL(new Blob([source], { type: 'text/javascript' }))).then(() => 0)"
 

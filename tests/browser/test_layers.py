@@ -94,6 +94,17 @@ def move_by_hand(page, *, touch):
     wait_idle(page)
     page.locator("[data-field=undo] button").click()
     wait_link(page, "l", "builtin(name=loud_input)")
+    # An undo at once after a key, which the server has not heard of yet, takes that step back.
+    wait_idle(page)
+    held = page.evaluate(HAND + "return hand.skyline.value; }")
+    page.locator(".qv-ceiling").focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Control+z")
+    page.wait_for_function(HAND + "return !hand.moving && !hand.released && !hand.painted; }")
+    wait_idle(page)
+    assert page.evaluate(HAND + "return hand.skyline.value; }") == held
+    page.keyboard.press("Control+y")
+    page.wait_for_function(HAND + f"return hand.skyline.value !== {held}; }}")
 
 
 def move_a_dial(page, drag):

@@ -13,6 +13,7 @@ from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import SchemePair
 from quantviz.lab.state import opening
 from quantviz.live.hand_words import Looks
+from quantviz.live.layer_page import LayerPage
 from quantviz.live.standalone import LivePage, LivePages
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.formulas import HERE
@@ -67,11 +68,11 @@ def page_of_step(lesson, number):
 
 
 @pytest.fixture
-def alone(browser, tmp_path):
+def alone(new_context, tmp_path):
     """`alone(study, cell)` opens the page of a study from the disk, which asks nothing of a net; so does
     `alone(live)` with a page that was made.
     """
-    context = browser.new_context(viewport={"width": 1366, "height": 900}, offline=True)
+    context = new_context(viewport={"width": 1366, "height": 900}, offline=True)
     asked, wrong = [], []
 
     def opened(it, cell=(), panels=True):
@@ -256,6 +257,26 @@ def test_a_layer_s_outputs_follow_the_ceiling_a_channel_and_a_weight(alone):
     again.wait_for_selector("#qv-lost:visible")
 
 
+def test_a_layer_under_a_method_has_the_method_s_values(alone):
+    draw = torch.Generator().manual_seed(2)
+    w, x = torch.randn(12, 16, generator=draw), torch.randn(24, 16, generator=draw)
+    x[:, 3] *= 20
+    made = qv.layer(w, x, "int4_per_row", "int8_per_tensor", method="smoothquant+gptq+bias_correction")
+    page = alone(LayerPage.of(made, "x", Looks("en")))
+    cells = made.cells()
+    for name, values in {"error": cells.error, "yHat": cells.y_hat}.items():
+        assert page.evaluate(f"Array.from(quantvizPage.shown.{name})") == values.flatten().tolist()
+    assert page.locator("input").count() == 0
+    place = (0, 7)
+    page.evaluate("() => (location.hash = 'c=0.7.2')")
+    told = page.locator(".qv-products tr[data-channel] button")
+    expected = made.products(*place).channels.tolist()[:8]
+    page.wait_for_function(
+        "first => document.querySelector('.qv-products button').textContent == first", arg=str(expected[0])
+    )
+    assert list(map(int, told.all_inner_texts())) == expected
+
+
 def test_schemes_beside_each_other_have_one_tensor_under_the_hand(alone):
     schemes = [STATE.scheme, qv.RECIPES["int8_per_tensor"], qv.Scheme("nf4", granularity=qv.Flat(8))]
     before = STATE.source.tensor().flatten().tolist()
@@ -289,16 +310,14 @@ def test_the_worst_tensors_of_a_report_are_alive_in_it_each_by_itself(alone):
     assert page.frames[2].evaluate(CODES) == results[1].q.flatten().tolist()
 
 
-def test_a_live_page_is_dark_where_the_reader_s_system_is(browser, tmp_path):
-    context = browser.new_context(color_scheme="dark", offline=True)
-    page = context.new_page()
+def test_a_live_page_is_dark_where_the_reader_s_system_is(new_context, tmp_path):
+    page = new_context(color_scheme="dark", offline=True).new_page()
     page.goto(
         saved(tmp_path, LivePage.of(Study.of(STATE.source.open(), STATE.scheme), "x", Looks("en"))).as_uri()
     )
     page.wait_for_function(STANDS)
     assert page.evaluate("quantvizPage.data.settings.colors.surface") == THEMES["dark"].surface
     codes_agree(page, STATE.scheme)
-    context.close()
 
 
 def test_an_address_of_another_page_is_not_used(alone):

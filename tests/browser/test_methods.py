@@ -22,6 +22,7 @@ LAYERS = {
     "low_rank": ("minilm_4_value", "int4_per_row", "none"),
     "rotation": ("minilm_4_value", "int4_per_row", "none"),
     "adaround": ("minilm_4_value", "int4_per_row", "none"),
+    "brecq": ("minilm_4_value", "int4_per_row", "none"),
     "signround": ("minilm_4_value", "int4_per_row", "none"),
     "double_quantization": ("minilm_4_value", "nf4_64", "none"),
     "four_over_six": ("minilm_4_value", "nvfp4", "none"),
@@ -111,6 +112,7 @@ NUMBERS = {
     "bias_correction": of_bias,
     "four_over_six": of_block,
     "adaround": of_rounding,
+    "brecq": of_rounding,
     "signround": of_rounding,
 }
 

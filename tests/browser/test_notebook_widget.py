@@ -29,9 +29,9 @@ HOST = """async source => {
 
 
 @pytest.fixture
-def shown(browser):
+def shown(new_context):
     """`shown(widget)` shows a widget in a page without a network, and gives the frame of its view."""
-    context = browser.new_context(viewport={"width": 900, "height": 900}, offline=True)
+    context = new_context(viewport={"width": 900, "height": 900}, offline=True)
     wrong = []
 
     def show(widget):

@@ -340,3 +340,13 @@ def test_the_commands_page_names_every_method_and_the_help_every_engine():
     assert not missing, f"name {missing} in quantviz/cli/README.md"
     shown = " ".join(run("scan", "--help").stdout.split())
     assert [each.name for each in PROFILES.values() if each.name not in shown] == []
+
+
+def test_a_layer_is_written_as_a_page_that_works_offline(folder, tmp_path):
+    page = tmp_path / "x.html"
+    run("layer", folder / "capture.safetensors", HOSTILE, "-w", "int4_per_row", "-m", "gptq", "-o", page)
+    written = page.read_text(encoding="utf-8")
+    assert "layers.1.&lt;script&gt;" in written
+    moments = ("--weights", f"{folder / 'model.safetensors'}:up", "--imatrix", tmp_path / "no.dat")
+    done = run("layer", *moments, "-o", page, status=2)
+    assert "--inputs" in done.stderr

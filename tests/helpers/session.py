@@ -5,6 +5,7 @@ import html
 import io
 import json
 import re
+import struct
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,14 +20,18 @@ APP = Path(__file__).parents[2] / "app.py"
 LAB = "pages/lab/playground.py"
 
 
-def opened(page=None, **params):
-    """The app at this address; `page` is another page's file than the Lab's."""
+def arrived(page=None, **params):
+    """A new session at this address, whatever it says of it; `page` is another page's file than the first."""
     at = AppTest.from_file(str(APP), default_timeout=120)
     if page:
         at.switch_page(page)
-    for name, value in params.items():
-        at.query_params[name] = value
-    at.run()
+    at.query_params.update(params)
+    return at.run()
+
+
+def opened(page=None, **params):
+    """The app at this address, without a complaint; `page` is another page's file than the Lab's."""
+    at = arrived(page, **params)
     if not page and not has_state(params) and "k" not in params:
         # Without anything of the Lab's it is the front door, from which pages are known by their files.
         at.switch_page(LAB).run()
@@ -121,6 +126,17 @@ def decoded(z):
         return np.array(z)
     values = np.frombuffer(base64.b64decode(z["bdata"]), dtype=z["dtype"])
     return values.reshape([int(n) for n in str(z["shape"]).split(",")])
+
+
+def packed(at, name):
+    """What a component of this name is sent: its header, and its arrays by their names."""
+    sent = next(each for each in at.get("bidi_component") if name in each.proto.id).proto.bytes
+    (length,) = struct.unpack("<I", sent[:4])
+    header = json.loads(sent[4 : 4 + length])
+    arrays = header["arrays"].items()
+    return header, {
+        name: np.frombuffer(sent, kind, count, 4 + length + offset) for name, (kind, offset, count) in arrays
+    }
 
 
 def panels(at):

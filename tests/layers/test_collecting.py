@@ -10,6 +10,7 @@ from torch.nn import functional
 
 import quantviz as qv
 from quantviz.layers.collecting import _Reservoir, _Tokens, rows_of
+from quantviz.layers.operands import scheme_of
 from quantviz.streaming.regions import read_whole
 from quantviz.text import languages
 
@@ -229,9 +230,11 @@ def test_of_many_groups_the_loudest_are_layers_and_the_others_are_counted(tmp_pa
     )
 
 
-def test_a_scale_that_groups_share_in_an_engine_is_named_where_it_is_of_one_alone():
+def test_a_scale_that_groups_share_in_an_engine_is_named_where_it_is_of_one_alone(tmp_path):
     layers = qv.collect(nn.Conv2d(16, 8, 2, groups=4).eval(), [drawn(2, 16, 6, 6)])
-    alone = qv.Layers(tuple(dataclasses.replace(each, convolution=None) for each in layers))
+    alone = qv.Layers(tuple(dataclasses.replace(each, convolution=()) for each in layers))
+    layers.save(tmp_path / "groups.safetensors")
+    read = qv.Layers.open(tmp_path / "groups.safetensors")
     for weights, inputs, names, kept in (
         ("int8_per_tensor", None, "W", ""),
         ("int8_per_output", "int8_per_tensor", "X", ""),
@@ -241,9 +244,15 @@ def test_a_scale_that_groups_share_in_an_engine_is_named_where_it_is_of_one_alon
         ("nvfp4", None, "W", "W"),
         (None, None, "", ""),
     ):
-        notes = layers["Conv2d.group1of4"].result(weights, inputs).notes
-        found = [note.params["names"] for note in notes if note.key == "layer_group"]
-        assert found == ([kept] if kept else []), (weights, inputs)
+        # In a file, as where it was collected: all groups are there.
+        schemes = scheme_of(weights, "weights"), scheme_of(inputs, "inputs")
+        for own in (layers, read):
+            result = own["Conv2d.group1of4"].result(weights, inputs)
+            found = [note.params["names"] for note in result.notes if note.key == "layer_group"]
+            assert found == ([kept] if kept else []), (weights, inputs)
+            assert [note.params["names"] for note in own.notes_under(*schemes)] == found
+        collected = layers["Conv2d.group1of4"].result(weights, inputs)
+        assert torch.equal(result.cells().y_hat, collected.cells().y_hat)
         result = alone["Conv2d.group1of4"].result(weights, inputs)
         found = [note.params for note in result.notes if note.key == "layer_group"]
         assert found == ([{"names": names, "groups": 4}] if names else []), (weights, inputs)

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 import quantviz as qv
 from quantviz.layers.built_in import BuiltInLayer
 from quantviz.layers.integer_engines import ACTIVATIONS
-from quantviz.layers.integers_of_layer import added_input, integers_of
+from quantviz.layers.integers_of_layer import arithmetic_of, integers_of, operated_output, operators_after
 from quantviz.quantization.integer_operators import OPERATORS
 from quantviz.quantization.requantizing import as_int32, factor_and_exponent, rounded_away
 from quantviz.quantization.value_to_code import fma
@@ -425,7 +425,7 @@ def test_the_steps_of_a_sum_lead_to_its_code():
 def test_an_output_is_added_to_an_input_of_another_scale(engine):
     layer = BuiltInLayer("minilm_1_attention_output").open().result("int8_per_row", "int8_per_tensor")
     integers = integers_of(layer, engine=engine)
-    found = added_input(layer, integers, 7, 31)
+    found = operated_output(layer, integers, "add", 7, 31)
     # The scale of the sum, by hand: from the used tokens' values, with 0 in the range.
     x_hat = layer.inputs.quantized(slice(None))[:, :256]
     total = (integers.y + x_hat)[~layer.held_back]
@@ -437,7 +437,35 @@ def test_an_output_is_added_to_an_input_of_another_scale(engine):
     )
     assert found.q == int(sums[7, 31])
     assert float(found.params.scale) not in (float(integers.outputs.scale), float(integers.inputs.scale))
-    assert added_input(layer, integers_of(layer, engine="fbgemm"), 7, 31) is None
+    assert operators_after(integers_of(layer, engine="fbgemm")) == ()
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "litert_reference", "xnnpack"])
+def test_each_operator_after_a_layer_is_that_of_its_codes(engine):
+    """All of a token's codes at once lead to the same one; a softmax and a sigmoid have the fixed scale."""
+    layer = BuiltInLayer("minilm_1_attention_output").open().result("int8_per_row", "int8_per_tensor")
+    integers = integers_of(layer, engine=engine)
+    q, x = integers.q[7:8], integers.inputs.codes[7:8, :256].to(torch.int32)
+    x_params = qv.QParams(integers.inputs.scale, integers.inputs.zero_point)
+    operators = operators_after(integers)
+    assert set(operators) == {name for name in OPERATORS if arithmetic_of(name, engine)} > {"add", "sigmoid"}
+    for operator in operators:
+        if (operator, engine) == ("concat", "litert_reference"):
+            with pytest.raises(qv.QuantVizError, match="keeps the steps"):
+                operated_output(layer, integers, operator, 7, 31)
+            continue
+        found = operated_output(layer, integers, operator, 7, 31)
+        two = operator in ("add", "mul")
+        codes = qv.integer_operator(
+            operator,
+            [q, x] if two else [q],
+            [integers.outputs, x_params] if two else [integers.outputs],
+            found.params,
+            arithmetic=arithmetic_of(operator, engine),
+        )
+        assert found.q == int(codes.flatten()[0 if operator == "average" else 31]), operator
+        if operator in ("sigmoid", "softmax"):
+            assert (float(found.params.scale), int(found.params.zero_point)) == (1 / 256, -128)
 
 
 def test_the_steps_of_each_operator_lead_to_its_code():

@@ -1,13 +1,17 @@
 """The work of layers: known from their sizes, and refused where it is too much with a size that is not."""
 
 import pickle
+from functools import partial
+from types import MappingProxyType
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import quantviz as qv
 from quantviz.lab.layer_sources import parse_layer
 from quantviz.layers import work
+from quantviz.layers.captures import Captured
 from quantviz.layers.methods.chain import METHODS, as_chain
 from quantviz.layers.work import computed, products_of, refuse_long
 from quantviz.schemes.recipes import as_scheme
@@ -20,6 +24,66 @@ def test_the_work_of_every_method_grows_with_the_layer(method):
     chain = as_chain(method)
     assert products_of(chain, (32, 64, 64)) < products_of(chain, (32, 64, 128)) < products_of(chain, LARGE)
     assert products_of(chain, LARGE) > products_of(as_chain(None), LARGE) > 2**28
+
+
+class Counted(TorchDispatchMode):
+    """Counts what torch is asked for, in multiplications of float64 matrices."""
+
+    #: Those that take as long as asking for an operation, and as what it does to a number.
+    ASKING, NUMBER = 6e4, 8
+    MULTIPLYING = ("mm", "addmm", "bmm")
+    #: Multiplications of operations on a matrix (…, n, k), for each of its numbers and the lesser of n and k.
+    FACTORIZING = MappingProxyType(
+        {
+            "_linalg_svd": 10,
+            "linalg_cholesky_ex": 1 / 3,
+            "linalg_solve_triangular": 1,
+            "_linalg_solve_ex": 4 / 3,
+        }
+    )
+
+    def __init__(self):
+        super().__init__()
+        self.products = 0.0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__.rstrip("_")
+        tensors = [each for each in (*args, found) if isinstance(each, torch.Tensor)]
+        self.products += self.ASKING
+        if name in self.MULTIPLYING:
+            one, other = args[-2:]
+            single = one.dtype == torch.float32
+            self.products += one.numel() * other.shape[-1] / (2 if single else 1)
+        elif name in self.FACTORIZING:
+            self.products += self.FACTORIZING[name] * args[0].numel() * min(args[0].shape[-2:])
+        elif tensors and not func.is_view:
+            self.products += self.NUMBER * max(each.numel() for each in tensors)
+        return found
+
+
+#: The scheme of methods that need a certain one; k-means is left out, for numpy does its work.
+SCHEMES = {"four_over_six": "nvfp4", "double_quantization": "int4_g32"}
+COUNTED = [
+    *(each for each in METHODS if each != "kmeans"),
+    "rotation(kind=orthogonal)",
+    "awq(variant=modelopt)",
+]
+
+
+@pytest.mark.parametrize("method", COUNTED)
+@pytest.mark.parametrize(("tokens", "inputs", "outputs"), [(8, 96, 160), (160, 128, 48)])
+def test_the_work_told_is_that_of_the_operations(method, tokens, inputs, outputs):
+    """The seconds are those of a machine; what torch is asked for is the same everywhere."""
+    draw = torch.Generator().manual_seed(0)
+    w, x = torch.randn(outputs, inputs, generator=draw), torch.randn(tokens, inputs, generator=draw)
+    schemes = (as_scheme(SCHEMES.get(method, "int4_per_row")), as_scheme("int8_per_row"))
+    work_of = partial(computed, Captured("layer", "", w, x), schemes, 2**20, method=method)
+    work_of()
+    with Counted() as counted:
+        work_of()
+    told = products_of(as_chain(method), (tokens, inputs, outputs))
+    assert 0.6 < told / counted.products < 2.5
 
 
 def test_a_refusal_names_a_size_that_fits():

@@ -20,6 +20,7 @@ from quantviz.models.character_model import (
     CHARACTER,
     loud_channels,
     network_of,
+    tokens_of,
 )
 from quantviz.models.layer_effects import layer_effects, rank_correlation
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes
@@ -32,7 +33,7 @@ from quantviz.models.predicting import (
     scheme_numbers,
     tried_schemes,
 )
-from quantviz.models.quantizing import quantized_network, watched_on_calibration
+from quantviz.models.quantizing import fisher_on_calibration, quantized_network, watched_on_calibration
 from quantviz.models.sums import (
     ADDER_SIZES,
     CHARACTERS,
@@ -254,6 +255,22 @@ def test_a_layer_alone_loses_the_sums_of_a_run_with_it_alone():
     assert effects["lm_head"].sums_lost <= 1
 
 
+def test_brecq_sees_the_slopes_of_the_models_loss():
+    """Those of the scores are p less 1 for the true character, and 0 where none is answered."""
+    network, tokens = network_of(ADDER), tokens_of("calibration", ADDER)
+    with torch.inference_mode():
+        slopes = logits(network, tokens[:, :-1]).double().softmax(-1)
+    slopes = slopes - torch.nn.functional.one_hot(tokens[:, 1:], len(CHARACTERS))
+    slopes[:, : ADDER_SIZES.given - 1] = 0
+    own = slopes.flatten(0, 1)[::4][: len(watched_on_calibration(ADDER)["lm_head"])]
+    torch.testing.assert_close(fisher_on_calibration(ADDER)["lm_head"], own.square(), rtol=1e-3, atol=1e-9)
+    nearest, learned = (
+        ran(ModelSchemes(LayerSchemes(of(3), None, method)), ADDER) for method in ("nearest", "brecq")
+    )
+    assert learned.kl < nearest.kl / 10
+    assert learned.sums.right > nearest.sums.right
+
+
 def test_schemes_rank_by_kl_as_by_their_sums():
     """Twelve schemes that lose sums, of weights, inputs, a method and the cache."""
     names = ("int2_g16", "int3_tensor", "int3_row", "int3_g32", "int3_g16", "int4_tensor")
@@ -262,6 +279,8 @@ def test_schemes_rank_by_kl_as_by_their_sums():
     tried = tried_schemes()
     rows = [numbers_of(name, ran(tried[name], ADDER)) for name in names]
     assert all(each.right < 990 for each in rows)
+    # They are counted without writing the sums.
+    assert [each.right for each in rows] == [ran(tried[name], ADDER).sums.right for name in names]
     found = predict_sums(rows)
     assert found["kl"] > 0.95
     orders = pair_orders(rows)

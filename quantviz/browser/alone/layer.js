@@ -58,6 +58,13 @@ export class LayerPage extends Page {
     return layerAddress(data, this.saved);
   }
 
+  // What a notebook is told: X's scheme, the selected product, and what was moved: channels and weights.
+  chosen(data) {
+    const scheme = data.variants.length ? schemeOf(data) : "";
+    const sizes = Object.entries(data.moved).map(([channel, size]) => [[Number(channel)], size]);
+    return { scheme, cell: data.cell, edits: [...sizes, ...weightEdits(data, this.saved)] };
+  }
+
   scheme(data) {
     const ofInputs = data.variants.length ? schemeOf(data) : data.as_it_is;
     return `W ${data.of_weights} · X ${ofInputs}`;
@@ -169,14 +176,16 @@ function movedLayer(data, { kind, lo, hi, size, output, value, channel }, saved)
   return { ...data, w, cell };
 }
 
+function weightEdits({ w, shape: [, inputs, outputs] }, saved) {
+  return editsOf({ x: w, shape: [outputs, inputs] }, { x: saved.w });
+}
+
 // The scheme of X, the selected cell with its product, and the channels and weights that were moved.
 function layerAddress(data, saved) {
-  const [, inputs, outputs] = data.shape;
   const parts = data.set ? { s: schemeOf(data) } : {};
   parts.c = data.cell.join(".");
   const sizes = Object.entries(data.moved).map(([channel, size]) => `${channel}=${size}`);
-  const both = { x: data.w, shape: [outputs, inputs] };
-  const edits = editsOf(both, { x: saved.w }).map(([place, value]) => `${place.join(".")}=${value}`);
+  const edits = weightEdits(data, saved).map(([place, value]) => `${place.join(".")}=${value}`);
   if (sizes.length) parts.x = sizes.join();
   if (edits.length) parts.w = edits.join();
   return `${new URLSearchParams(parts)}`;

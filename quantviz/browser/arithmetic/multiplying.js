@@ -8,7 +8,9 @@ import { makeArithmetic, quantizeTensor } from "./quantizing.js";
  * Return a side of a layer, ready for use: W or X. `isStatic` says whether scales that lines share are chosen
  * on those that are not held back.
  */
-export function makeSide({ program, layout, is_static: isStatic }, rounded = null) {
+export function makeSide({ program, layout, is_static: isStatic, settled }, rounded = null) {
+  // A method, or a search, has chosen its values.
+  if (settled) return { settled };
   return { arithmetic: makeArithmetic(program), layout: makeLayout(layout), isStatic, rounded };
 }
 
@@ -18,6 +20,7 @@ export function makeSide({ program, layout, is_static: isStatic }, rounded = nul
  */
 export function quantizedSide(side, values, held, calibration = null) {
   if (!side) return { x_hat: values, refused: null };
+  if (side.settled) return side.settled;
   // The same for each range that a hand tries.
   if (side.isStatic && side.seen?.of !== values)
     side.seen = { of: values, ...usedOf(values, held, side.layout) };
@@ -73,11 +76,12 @@ export function noiseOf({ x, w }, shape, share) {
 
 /**
  * Return the product of a layer, the parts of its error, the error, Y and Ŷ: each tokens × outputs, float64.
- * `sides` has X and X̂, tokens × inputs, and W and Ŵ, outputs × inputs, in float32. Products of sides that
- * are those of `known`, an earlier result with its sides, are not computed again.
+ * `sides` has X and X̂, tokens × inputs, and W and Ŵ, outputs × inputs, in float32; and the change of the
+ * bias that a method makes, if any. Products of sides that are those of `known`, an earlier result with its
+ * sides, are not computed again.
  */
 export function multiplied(sides, shape, known = null) {
-  const { x, xHat, w, wHat, bias } = sides;
+  const { x, xHat, w, wHat, bias, biasChange } = sides;
   const same = (...names) => known && names.every((name) => known[name] === sides[name]);
   const xChange = same("x", "xHat") ? known.xChange : changesOf(x, xHat);
   const wChange = same("w", "wHat") ? known.wChange : changesOf(w, wHat);
@@ -91,6 +95,7 @@ export function multiplied(sides, shape, known = null) {
   };
   const count = made.product.length;
   const outputs = shape[2];
+  if (biasChange) made.weights = made.weights.map((sum, at) => sum + biasChange[at % outputs]);
   for (const name of ["error", "y", "yHat"]) made[name] = new Float64Array(count);
   for (let at = 0; at < count; at++) {
     // The parts from left to right, as `Cells` of Python; its last one is 0 here.

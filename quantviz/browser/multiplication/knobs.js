@@ -1,6 +1,7 @@
 // The sliders below the values' names: each moves a number of the layer. A mouse, a finger and the keys do.
 
 import { Status } from "../hand/status.js";
+import { KeysMove } from "../page/keys_move.js";
 import { sliderRules } from "../page/slider.js";
 import { powerOfTen, toUnit } from "../ruler/figures.js";
 import { significant } from "../panels/numbers.js";
@@ -14,6 +15,7 @@ export class Knobs {
   // `moves` has `move(name, value)`, `release()` and `cancel()`.
   constructor(parent, moves) {
     this.moves = moves;
+    this.keys = new KeysMove(() => moves.release());
     this.style = document.createElement("style");
     this.row = document.createElement("div");
     this.row.className = "qv-knobs";
@@ -58,18 +60,22 @@ export class Knobs {
     const knob = { label, title, number: value, track, input: track.querySelector("input") };
     const { input } = knob;
     input.addEventListener("input", () => {
-      clearTimeout(this.ending);
+      this.keys.forget();
       this.moves.move(name, toUnit(Number(input.value), knob.unit));
     });
     input.addEventListener("pointerdown", () => (this.pointer = true));
     input.addEventListener("change", () => {
-      clearTimeout(this.ending);
       if (this.pointer) this.moves.release();
-      else this.ending = setTimeout(() => this.moves.release(), KEYS);
+      else this.keys.goOn(KEYS);
       this.pointer = false;
     });
-    input.addEventListener("keydown", ({ key }) => key === "Escape" && this.moves.cancel());
+    input.addEventListener("keydown", ({ key }) => key === "Escape" && this.giveUp());
     return knob;
+  }
+
+  giveUp() {
+    this.keys.forget();
+    this.moves.cancel();
   }
 
   // Show why a knob cannot stand where a hand put it; it stays at its last place.
@@ -92,7 +98,7 @@ export class Knobs {
   }
 
   close() {
-    clearTimeout(this.ending);
+    this.keys.forget();
     this.status.close();
     this.style.remove();
     this.row.remove();

@@ -87,8 +87,12 @@ export class LayerHand {
   // Make ready what the browser computes the layer with.
   take(data) {
     const programs = unpacked(data);
-    const side = (each, values) => each && makeSide({ ...each, program: programs[each.program] }, values);
-    this.sides = { x: side(data.sides.x, data.x), w: side(data.sides.w, data.w) };
+    const side = (name) => {
+      const { [name]: each } = data.sides;
+      if (!each?.settled) return each && makeSide({ ...each, program: programs[each.program] }, data[name]);
+      return makeSide({ settled: { x_hat: data[`${name}_hat`], q: data[`${name}_codes`], refused: null } });
+    };
+    this.sides = { x: side("x"), w: side("w") };
     this.metrics = makeParts(data.metrics);
     this.integers = data.integers && makeIntegers(data.integers, programs);
     this.ofWeight = null;
@@ -219,7 +223,8 @@ export class LayerHand {
     const ofWeight = this.ofWeight.found;
     const refused = ofInputs.refused ?? ofWeight.refused;
     if (refused) return { refused };
-    const sides = { x, xHat: ofInputs.x_hat, w, wHat: ofWeight.x_hat, bias: data.bias };
+    const { bias, bias_change: biasChange } = data;
+    const sides = { x, xHat: ofInputs.x_hat, w, wHat: ofWeight.x_hat, bias, biasChange };
     if (!data.small) {
       this.ofHeld ??= heldError(sides, data.held, data.shape);
       return { ...sides, ofInputs, heldBack: this.ofHeld(ofInputs.x_hat) };
@@ -249,6 +254,7 @@ export class LayerHand {
   }
 
   sqnrOf(quantized) {
+    if (this.data.sides.w?.settled) return this.data.weight_db ?? Infinity;
     return this.sides.w ? metricsOf(this.metrics, momentsOf(quantized), 0, ["sqnr_db"]).sqnr_db : Infinity;
   }
 
@@ -307,6 +313,12 @@ export class LayerHand {
       largest: largestOf(found.values),
       noise: () => new Float64Array(found.values.length),
     };
+  }
+
+  // Show what the server knows: what it has not answered yet is undone.
+  leave() {
+    Object.assign(this, { moving: false, released: null });
+    this.update(this.waiting ?? this.data, this.send);
   }
 
   release() {

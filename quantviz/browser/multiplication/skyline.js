@@ -3,6 +3,7 @@
 
 import { significant } from "../panels/numbers.js";
 import { drawChildren, element } from "../page/elements.js";
+import { KeysMove } from "../page/keys_move.js";
 import { filled } from "../ruler/figures.js";
 
 // The height of the bars, in pixels, and the room above them for the ceiling of a wider range.
@@ -16,6 +17,7 @@ export class Skyline {
   // `moves` has `prepare()`, `move("ceiling", value)`, `release()` and `cancel()`.
   constructor(parent, moves) {
     this.moves = moves;
+    this.keys = new KeysMove(() => moves.release());
     this.style = document.createElement("style");
     this.box = document.createElement("div");
     this.box.className = "qv-skyline";
@@ -128,16 +130,18 @@ export class Skyline {
     const way = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[
       event.key
     ];
-    if (event.key === "Escape") return this.moves.cancel();
+    if (event.key === "Escape") {
+      this.keys.forget();
+      return this.moves.cancel();
+    }
     if (!way) return;
     event.preventDefault();
-    clearTimeout(this.ending);
     this.moves.move("ceiling", this.within(this.value + (way * this.top) / CEILING_STEPS));
-    this.ending = setTimeout(() => this.moves.release(), REST);
+    this.keys.goOn(REST);
   }
 
   close() {
-    clearTimeout(this.ending);
+    this.keys.forget();
     this.style.remove();
     this.box.remove();
   }

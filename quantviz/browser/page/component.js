@@ -6,6 +6,7 @@ export const SHARED = (window.__quantviz ??= {});
 for (const table of ["bridges", "cells", "states", "memory", "maps", "hands", "curves", "pictures"])
   SHARED[table] ??= new Map();
 SHARED.bars ??= new Set();
+SHARED.moves ??= new Set();
 
 const TYPES = {
   f4: Float32Array,

@@ -1,5 +1,6 @@
 // How a hand holds a handle: pointers and keys become messages, at most one a frame.
 
+import { KeysMove } from "../page/keys_move.js";
 import { handleAt, messageOf, valueAfter, valueAt } from "./handles.js";
 
 // Milliseconds without a key after which a move by keys ends.
@@ -10,6 +11,7 @@ export class Grasp {
   constructor(ruler) {
     this.ruler = ruler;
     this.hand = null;
+    this.keys = new KeysMove(() => this.release());
     const { root } = ruler;
     root.addEventListener("pointerdown", (event) => this.press(event));
     // The focus is with the nearest handle, not with the element that happens to lie on top.
@@ -115,9 +117,8 @@ export class Grasp {
       if (this.hand) this.release();
       this.take(handle, { keys: true });
     }
-    clearTimeout(this.hand.rest);
     // A mark is set once: it waits for Enter.
-    if (handle.kind !== "mark") this.hand.rest = setTimeout(() => this.release(), KEYS_REST);
+    if (handle.kind !== "mark") this.keys.goOn(KEYS_REST);
     this.moveTo(value);
   }
 
@@ -179,7 +180,7 @@ export class Grasp {
 
   letGo() {
     const { hand, ruler } = this;
-    clearTimeout(hand.rest);
+    this.keys.forget();
     this.hand = null;
     delete ruler.root.dataset.held;
     if (hand.pointer !== undefined && ruler.root.hasPointerCapture(hand.pointer))
@@ -189,7 +190,7 @@ export class Grasp {
 
   close() {
     cancelAnimationFrame(this.frame);
-    clearTimeout(this.hand?.rest);
+    this.keys.forget();
     this.hand = null;
   }
 }

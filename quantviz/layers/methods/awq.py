@@ -12,6 +12,7 @@ import torch
 from quantviz.budget import StepCounter
 from quantviz.errors import QuantVizError
 from quantviz.layers.methods.contract import (
+    STEP,
     BasisMethod,
     MethodTask,
     RoundedWeight,
@@ -19,6 +20,7 @@ from quantviz.layers.methods.contract import (
     ScaledBasis,
     between,
     one_of,
+    products_of_errors,
     relative,
 )
 from quantviz.quantization.quantizer import found_by_reference, quantize, quantize_in_ranges
@@ -79,7 +81,7 @@ class AWQ(BasisMethod):
     id: ClassVar[str] = "awq"
     cost: ClassVar[str] = "20 m n N"
     #: Of one trial.
-    work: ClassVar[float] = 450.0
+    work: ClassVar[float] = 350.0
     excludes: ClassVar[dict[str, str]] = {
         "smoothquant": "basis.two_scales",
         "equalization": "basis.two_scales",
@@ -95,7 +97,8 @@ class AWQ(BasisMethod):
             yield QuantVizError("method.no_weight_scheme")
 
     def products(self, shape: Shape) -> float:
-        return len(_GRIDS[self.variant]) * super().products(shape)
+        trials = len(_GRIDS[self.variant])
+        return trials * (STEP + super().products(shape)) + products_of_errors(shape, trials)
 
     def basis(self, task: MethodTask) -> ScaledBasis:
         x_mean = task.x.abs().mean(0)
@@ -263,9 +266,16 @@ class AWQClip(RoundingMethod):
     #: variant's code takes: 512, or modelopt 64 of a batch.
     tokens: int | None = None
     id: ClassVar[str] = "awq_clip"
-    cost: ClassVar[str] = "10 m n g"
-    work: ClassVar[float] = 4500.0
+    cost: ClassVar[str] = "N n g + 10 m n g"
+    #: Of one share.
+    work: ClassVar[float] = 250.0
     variants: ClassVar[tuple[str, ...]] = ("awq+awq_clip",)
+
+    def products(self, shape: Shape) -> float:
+        # Where a block is a whole row: others take less.
+        tokens, inputs, outputs = shape
+        share = STEP + super().products(shape) + outputs * inputs**2
+        return tokens * inputs**2 + len(_SHARES[self.variant]) * share
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from one_of(self, "variant", tuple(_SHARES))

@@ -117,6 +117,7 @@ class FourOverSix(RoundingMethod):
     error: Literal["squares", "magnitudes", "largest"] = "squares"
     id: ClassVar[str] = "four_over_six"
     cost: ClassVar[str] = "2 m n"
+    work: ClassVar[float] = 1500.0
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from one_of(self, "error", tuple(_SEARCHES))

@@ -21,7 +21,7 @@ from quantviz.layers.methods.contract import STAGES, BasisMethod, CorrectionMeth
 from quantviz.layers.methods.corrections import BiasCorrection, LowRank
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.methods.higgs import Higgs, KMeans
-from quantviz.layers.methods.learned_rounding import AdaRound, SignRound
+from quantviz.layers.methods.learned_rounding import BRECQ, AdaRound, SignRound
 from quantviz.layers.methods.learned_transforms import LearnedClips, LearnedScales, SpinQuant
 from quantviz.layers.methods.llm_int8 import LLMInt8
 from quantviz.layers.methods.low_rank_first import LoftQ, SVDQuant
@@ -39,6 +39,7 @@ METHODS: Mapping[str, type[Method]] = MappingProxyType(
         for method in (
             GPTQ,
             AdaRound,
+            BRECQ,
             SignRound,
             AWQ,
             AWQClip,

@@ -36,6 +36,8 @@ STAGES: tuple[Stage, ...] = ("basis", "rounding", "correction")
 #: Rounds inputs of all tokens to nearest, float64 (tokens, inputs), by their scheme and by scales that are
 #: chosen on tokens that are not held back.
 Nearest: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+#: Multiplications that take as long as a step that asks torch for some ten operations, besides its work.
+STEP = 4e6
 #: The kinds of numbers that a method's field may declare.
 _PLAIN: dict[Any, type] = {int: int, "int": int, float: float, "float": float}
 
@@ -55,6 +57,9 @@ class MethodTask:
     seed: int = 0
     #: Whether the numbers for a method's picture are wanted, besides its result.
     traced: bool = True
+    #: The squared slopes of a model's loss by the layer's outputs, the diagonal of the Fisher matrix, float64
+    #: (tokens, outputs); None where there is no model.
+    fisher: torch.Tensor | None = None
 
     @property
     def shape(self) -> Shape:
@@ -112,6 +117,23 @@ class MethodTask:
             # Their outputs are cheaper than H.
             return float((self.x @ w.T).square().sum()) / tokens
         return float(squared_outputs(w, self.hessian).sum())
+
+
+def products_of_errors(shape: Shape, count: int) -> float:
+    """Return the multiplications of so many output errors, see `MethodTask.output_error`.
+
+    >>> products_of_errors((2, 4, 8), 3) == 3 * 2 * 4 * 8
+    True
+    """
+    tokens, inputs, outputs = shape
+    if tokens < inputs:
+        return float(count * tokens * inputs * outputs)
+    return float((tokens + count * outputs) * inputs**2)
+
+
+def products_of_decomposition(rows: int, columns: int) -> float:
+    """Return the multiplications that take as long as the singular value decomposition of a matrix."""
+    return 10.0 * rows * columns * min(rows, columns)
 
 
 def relative(error: float, signal: float) -> float:
@@ -284,8 +306,8 @@ class Method(ABC):
     #: Its cost in multiplications: m outputs, n inputs, N tokens.
     cost: ClassVar[str]
     #: Its work on each weight besides products of matrices, in multiplications that take as long: rounding to
-    #: the grid and back takes 300.
-    work: ClassVar[float] = 2000.0
+    #: the grid and back takes 350.
+    work: ClassVar[float] = 250.0
     #: Chains with it that pages offer besides the method alone with its defaults.
     variants: ClassVar[tuple[str, ...]] = ()
     #: Ids of methods that may not stand in one chain with it, each with the key of the reason under
@@ -298,11 +320,11 @@ class Method(ABC):
         as_plain(self, **{name: kind for name, kind in kinds.items() if kind})
 
     def products(self, shape: Shape) -> float:
-        """Return about how many multiplications it takes on a layer of so many tokens, inputs and outputs, or
-        would in the time that it takes.
+        """Return about how many multiplications of float64 matrices it takes on a layer of so many tokens,
+        inputs and outputs, or would in the time that it takes.
         """
-        tokens, inputs, outputs = shape
-        return self.work * inputs * outputs + (tokens + outputs) * inputs * min(inputs, 2 * tokens)
+        _, inputs, outputs = shape
+        return self.work * inputs * outputs
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield an error for each bad field."""

@@ -14,7 +14,14 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.layers.methods.contract import Correction, CorrectionMethod, MethodTask, between, one_of
+from quantviz.layers.methods.contract import (
+    Correction,
+    CorrectionMethod,
+    MethodTask,
+    between,
+    one_of,
+    products_of_decomposition,
+)
 from quantviz.schemes.granularity import Shape
 
 #: Bits of each number of L and R.
@@ -69,11 +76,16 @@ class LowRank(CorrectionMethod):
     damping: float = 0.01
     id: ClassVar[str] = "low_rank"
     cost: ClassVar[str] = "n³ + m n min(m, n)"
+    work: ClassVar[float] = 1000.0
 
     def products(self, shape: Shape) -> float:
-        # With the singular values that its picture shows.
-        _, inputs, outputs = shape
-        return inputs**3 + 8.0 * inputs * outputs * min(inputs, outputs) + super().products(shape)
+        # With the singular values of two matrices that its picture shows, a third of a decomposition each.
+        tokens, inputs, outputs = shape
+        decomposed = 5 / 3 * products_of_decomposition(outputs, inputs)
+        if self.weighting == "optimum":
+            directions = inputs**2 * (3 * outputs + 2 * min(tokens, inputs))
+            decomposed += products_of_decomposition(tokens, inputs) + directions
+        return super().products(shape) + decomposed
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "rank", 1, 2**20)
@@ -185,6 +197,9 @@ class BiasCorrection(CorrectionMethod):
 
     id: ClassVar[str] = "bias_correction"
     cost: ClassVar[str] = "2 N m n"
+
+    def products(self, shape: Shape) -> float:
+        return super().products(shape) + 2 * math.prod(shape)
 
     def correct(self, task: MethodTask, w_hat: torch.Tensor, x_hat: torch.Tensor) -> Correction:
         error = x_hat @ w_hat.T - task.x @ task.w.T

@@ -41,6 +41,8 @@ VARIANTS = ("paper", "full_inverse", "last_scale", "sliced_scale")
 _NONE = 16
 #: Columns of H that are computed at a time.
 _COLUMNS_PER_CHUNK = 512
+#: Multiplications that take as long as what a column asks torch for, besides its work.
+_COLUMN = 1.5e6
 #: Bits of an index of a column's group, as files of GPTQ store it.
 _INDEX_BITS = 32
 
@@ -70,12 +72,15 @@ class GPTQ(RoundingMethod):
     variant: Literal["paper", "full_inverse", "last_scale", "sliced_scale"] = "paper"
     id: ClassVar[str] = "gptq"
     cost: ClassVar[str] = "N n² + n³ + m n²"
-    work: ClassVar[float] = 1200.0
+    work: ClassVar[float] = 700.0
     variants: ClassVar[tuple[str, ...]] = ("gptq(order=activation)", "gptq(groups=dynamic,order=activation)")
 
     def products(self, shape: Shape) -> float:
-        _, inputs, outputs = shape
-        return super().products(shape) + (inputs + outputs) * inputs**2 / 4
+        tokens, inputs, outputs = shape
+        matrices = (tokens + inputs + outputs / 2) * inputs**2
+        exact = 1 if inputs <= EXACT else 2
+        column = _COLUMN if self.groups == "static" else 1.5 * _COLUMN
+        return super().products(shape) + matrices / exact + column * inputs
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from one_of(self, "groups", ("static", "dynamic"))

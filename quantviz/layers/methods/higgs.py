@@ -17,6 +17,7 @@ from typing import ClassVar, Literal
 import torch
 
 from quantviz.analysis.fitted_codebook import fit_codebook
+from quantviz.analysis.source_bounds import MOST_ATOMS
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.layers.methods.contract import MethodTask, RoundedWeight, RoundingMethod, one_of, relative
@@ -25,6 +26,7 @@ from quantviz.quantization.grids import nearest
 from quantviz.quantization.quantizer import quantize
 from quantviz.quantization.result import QuantResult
 from quantviz.schemes.formats import MOST_OWN_VALUES, NumberFormat
+from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.blocks import block_sizes, block_sums, expand
 
@@ -32,6 +34,8 @@ from quantviz.tensors.blocks import block_sizes, block_sums, expand
 _SCALE_BITS = 16
 #: The most bits of a code for which a grid is computed.
 _MOST_BITS = 8
+#: Multiplications that take as long as all rounds of k-means on a value.
+_ROUNDS = 1e5
 #: The change of every value, in standard deviations, below which a grid is found; and rounds at most.
 _FOUND = 1e-12
 _MOST_ROUNDS = 20_000
@@ -76,6 +80,7 @@ class Higgs(RoundingMethod):
 
     id: ClassVar[str] = "higgs"
     cost: ClassVar[str] = "m n"
+    work: ClassVar[float] = 2000.0
     variants: ClassVar[tuple[str, ...]] = ("rotation(signs=true)+higgs",)
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
@@ -112,6 +117,7 @@ class KMeans(RoundingMethod):
     weighting: Literal["none", "activation"] = "none"
     id: ClassVar[str] = "kmeans"
     cost: ClassVar[str] = "m n"
+    work: ClassVar[float] = 8000.0
     variants: ClassVar[tuple[str, ...]] = ("kmeans(weighting=activation)",)
 
     def problems(self) -> Iterator[QuantVizError]:
@@ -122,6 +128,11 @@ class KMeans(RoundingMethod):
         if weights is not None and weights.number_format.levels > MOST_OWN_VALUES:
             levels = weights.number_format.levels
             yield QuantVizError("codebook_too_long", got=weights.format, levels=levels, most=MOST_OWN_VALUES)
+
+    def products(self, shape: Shape) -> float:
+        # All rounds fit some thousands of neighbours together.
+        _, inputs, outputs = shape
+        return super().products(shape) + _ROUNDS * min(inputs * outputs, MOST_ATOMS)
 
     def round(self, task: MethodTask) -> RoundedWeight:
         importance = task.x.square().mean(0) if self.weighting == "activation" else None

@@ -1,7 +1,8 @@
-"""Learned rounding: AdaRound (Nagel et al. 2020) and SignRound (Cheng et al. 2023, the core of AutoRound).
+"""Learned rounding: AdaRound (Nagel et al. 2020), BRECQ (Li et al. 2021) and SignRound (Cheng et al. 2023,
+the core of AutoRound).
 
 Each weight has two codes to choose from, the ones on both sides of it. Rounding to nearest takes the closer
-one; both methods learn which one serves the outputs better, and keep the best rounding that they met.
+one; these methods learn which one serves the outputs better, and keep the best rounding that they met.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import ClassVar
 import torch
 
 from quantviz.budget import StepCounter
-from quantviz.errors import QuantVizError
+from quantviz.errors import Note, QuantVizError
 from quantviz.layers.methods.contract import (
+    STEP,
     MethodTask,
     RoundedWeight,
     RoundingMethod,
@@ -95,15 +97,55 @@ class CodePairs:
         return dataclasses.replace(self.nearest, q=q, x_hat=x_hat, error=error, own_codes=True)
 
 
+@dataclass(frozen=True, eq=False)
+class _Squares:
+    """A weighted sum of the squared errors of a layer's outputs, which a learned rounding makes small."""
+
+    #: Half the slope of the sum by the weights of which it is that of the outputs, over the tokens, float32.
+    times: Callable[[torch.Tensor], torch.Tensor]
+    #: The sum of a rounded weight's errors over `signal`, that of the outputs themselves, float64.
+    error: Callable[[torch.Tensor], float]
+    signal: float
+
+    @classmethod
+    def of_outputs(cls, task: MethodTask) -> _Squares:
+        """Return the sum in which every output counts alike."""
+        return cls(_product_with_hessian(task), task.output_error, task.signal)
+
+    @classmethod
+    def of_loss(cls, task: MethodTask, fisher: torch.Tensor) -> _Squares:
+        """Return the sum in which an output counts as the model's loss bends with it."""
+        weights = fisher / fisher.mean()
+        x, of_outputs = task.x.to(torch.float32), weights.to(torch.float32)
+
+        def total(w: torch.Tensor) -> float:
+            return float(((task.x @ w.T).square() * weights).sum()) / len(x)
+
+        signal = total(task.w)
+        return cls(
+            lambda w: ((x @ w.T) * of_outputs).T @ x / len(x),
+            lambda w_hat: relative(total(w_hat.to(torch.float64) - task.w), signal),
+            signal,
+        )
+
+
 class _Learned(RoundingMethod):
     """A rounding whose codes are whole numbers, beside those of rounding to nearest."""
 
     steps: int
+    #: The work of a step on each weight, and in all.
+    work: ClassVar[float]
+    of_step: ClassVar[float]
+
+    def squares(self, task: MethodTask) -> _Squares:
+        """Return the sum that the method makes small."""
+        return _Squares.of_outputs(task)
 
     def products(self, shape: Shape) -> float:
-        _, inputs, outputs = shape
-        # A step takes as long as 200 multiplications for each weight, and as a million for few of them.
-        return super().products(shape) + self.steps * (200.0 * inputs * outputs + 2**20)
+        tokens, inputs, outputs = shape
+        # A product with H in float32, which takes half as long as in float64.
+        with_hessian = inputs * outputs * min(inputs, 2 * tokens) / 2
+        return tokens * inputs**2 + self.steps * (self.of_step + super().products(shape) + with_hessian)
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
         yield from super().problems_with(weights, inputs)
@@ -124,6 +166,8 @@ class AdaRound(_Learned):
     penalty: float = 200.0
     id: ClassVar[str] = "adaround"
     cost: ClassVar[str] = "N n² + steps · m n²"
+    work: ClassVar[float] = 85.0
+    of_step: ClassVar[float] = STEP / 2
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "steps", 1, 100_000)
@@ -132,15 +176,16 @@ class AdaRound(_Learned):
 
     def round(self, task: MethodTask) -> RoundedWeight:
         choices = CodePairs.of(task)
-        times_hessian = _product_with_hessian(task)
+        squares = self.squares(task)
+        times = squares.times
         gap = choices.gap.to(torch.float32)
         change = choices.nearest.error.to(torch.float32)
         share = torch.where(gap == 0, 0.0, (-change / gap)).clamp(0.01, 0.99)
         v = -torch.log(_STRETCH / (share + _SHIFT) - 1)
-        whole = float((times_hessian(change) * change).sum()) or 1.0
+        whole = float((times(change) * change).sum()) or 1.0
         of_loss = gap * (2 / whole)
         moments = torch.zeros(2, *v.shape)
-        found = _Best(choices)
+        found = _Best(choices, squares)
         progress = StepCounter(self.steps, is_whole=True)
         for step in range(1, self.steps + 1):
             progress.step()
@@ -148,8 +193,8 @@ class AdaRound(_Learned):
             h = (_STRETCH * sigmoid).sub_(_SHIFT).clamp_(0, 1)
             if step % _LOOKED_AT == 0 or step == self.steps:
                 result = choices.chosen(h > 0.5)
-                found.meet(step, result, times_hessian(result.error), torch.minimum(h, 1 - h).mean())
-            slope = times_hessian(torch.addcmul(change, gap, h)).mul_(of_loss)
+                found.meet(step, result, times(result.error), torch.minimum(h, 1 - h).mean())
+            slope = times(torch.addcmul(change, gap, h)).mul_(of_loss)
             beta = 2 * round((_BETA[0] + (_BETA[1] - _BETA[0]) * step / self.steps) / 2)
             far = _odd_power((2 * h).sub_(1), beta - 1)
             slope.add_(far, alpha=-2 * beta * self.penalty / h.numel())
@@ -196,6 +241,30 @@ def move_by_adam(v: torch.Tensor, slope: torch.Tensor, moments: torch.Tensor, st
 
 
 @dataclass(frozen=True)
+class BRECQ(AdaRound):
+    """Learn the rounding as AdaRound does, where each output counts by the square of the loss's slope there:
+    E[Δzᵀ diag((∂L/∂z)²) Δz] (Li et al. 2021, arXiv 2102.05426, formula 10), of a block's outputs z.
+
+    A block here is one layer: a method sees one at a time, and what the layers after it in a block of the
+    paper, such as those of a residual block, make of its error is not in the sum. The slopes are those of the
+    loss of a model that runs; of a layer without one every output counts alike, which is AdaRound.
+    """
+
+    id: ClassVar[str] = "brecq"
+
+    def squares(self, task: MethodTask) -> _Squares:
+        if task.fisher is None:
+            return super().squares(task)
+        return _Squares.of_loss(task, task.fisher)
+
+    def round(self, task: MethodTask) -> RoundedWeight:
+        found = super().round(task)
+        if task.fisher is not None:
+            return found
+        return dataclasses.replace(found, notes=(*found.notes, Note.of("method_no_slopes")))
+
+
+@dataclass(frozen=True)
 class SignRound(_Learned):
     """Each weight is moved by a learned share of a step, −0.5 to 0.5, before it is rounded: round(W/s + V).
 
@@ -207,23 +276,25 @@ class SignRound(_Learned):
     ranges: bool = True
     id: ClassVar[str] = "signround"
     cost: ClassVar[str] = "N n² + steps · m n²"
+    work: ClassVar[float] = 120.0
+    of_step: ClassVar[float] = STEP
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "steps", 1, 100_000)
 
     def round(self, task: MethodTask) -> RoundedWeight:
         choices = CodePairs.of(task)
-        times_hessian = _product_with_hessian(task)
+        squares = self.squares(task)
         start = choices.nearest
         w = task.values
         v = torch.zeros_like(w)
         factor = torch.ones_like(start.qparams.scale, dtype=torch.float32)
-        found = _Best(choices)
+        found = _Best(choices, squares)
         progress = StepCounter(self.steps, is_whole=True)
         for step in range(1, self.steps + 1):
             progress.step()
             result = moved_rounding(start, v, factor)
-            slope = times_hessian(result.error)
+            slope = squares.times(result.error)
             found.meet(step, result, slope)
             scale = blocks.expand(result.qparams.scale.to(torch.float32), start.layout, start.shape)
             inside = ~result.clipped
@@ -275,11 +346,12 @@ def moved_rounding(start: QuantResult, v: torch.Tensor, factor: torch.Tensor) ->
 class _Best:
     """The best rounding met so far, and the errors of all of them."""
 
-    def __init__(self, choices: CodePairs) -> None:
+    def __init__(self, choices: CodePairs, squares: _Squares) -> None:
         self._task = choices.task
+        self._squares = squares
         self._nearest = choices.nearest
         self._kept = choices.nearest
-        self._began = self._task.output_error(choices.nearest.x_hat)
+        self._began = squares.error(choices.nearest.x_hat)
         self._looks = [(0, self._began, 0.5)]
         #: The least error so far, in float32 as `meet` measures it.
         self._least = math.inf
@@ -292,10 +364,10 @@ class _Best:
         Args:
             step: The number of the step.
             result: The rounding.
-            slope: Its error times H, from which its output error follows.
+            slope: Half the slope of its squares, from which these follow.
             undecided: How far the choices are from settled.
         """
-        error = relative(float((slope * result.error).sum(dtype=torch.float64)), self._task.signal)
+        error = relative(float((slope * result.error).sum(dtype=torch.float64)), self._squares.signal)
         if error < self._least:
             self._least = error
             self._kept = result
@@ -303,7 +375,7 @@ class _Best:
 
     def rounded(self) -> RoundedWeight:
         """Return the best rounding with its trace; rounding to nearest where none is better."""
-        least = self._task.output_error(self._kept.x_hat)
+        least = self._squares.error(self._kept.x_hat)
         if least >= self._began:
             self._kept, least = self._nearest, self._began
         looks = zip(*self._looks, strict=True)

@@ -18,6 +18,7 @@ from quantviz.budget import StepCounter
 from quantviz.errors import QuantVizError
 from quantviz.layers.methods.channel_scales import smooth_scales
 from quantviz.layers.methods.contract import (
+    STEP,
     Basis,
     BasisMethod,
     CourseTrace,
@@ -69,7 +70,7 @@ def _rounded(values: torch.Tensor, scheme: Scheme | None) -> torch.Tensor:
 class _LearnedBasis(BasisMethod):
     """A basis that steps from a start to one of less error."""
 
-    work: ClassVar[float] = 900.0
+    work: ClassVar[float] = 300.0
     steps: int
 
     def problems(self) -> Iterator[QuantVizError]:
@@ -77,7 +78,8 @@ class _LearnedBasis(BasisMethod):
 
     def products(self, shape: Shape) -> float:
         tokens, inputs, outputs = shape
-        return self.steps * (self.work * inputs * (tokens + outputs) + 3 * tokens * inputs * outputs)
+        values = inputs * (tokens + outputs)
+        return (self.steps + 1) * (2 * STEP + self.work * values + 4 * tokens * inputs * outputs)
 
     def basis(self, task: MethodTask) -> Basis:
         basis = kept = self.start(task)
@@ -143,7 +145,9 @@ class SpinQuant(_LearnedBasis):
 
     def products(self, shape: Shape) -> float:
         tokens, inputs, outputs = shape
-        return super().products(shape) + 2.5 * self.steps * inputs**2 * (tokens + outputs + inputs)
+        # Of n³ are two products, and the solution, a third of it for its factors.
+        turned = inputs**2 * (2 * (tokens + outputs) + 10 / 3 * inputs)
+        return super().products(shape) + (self.steps + 1) * turned
 
     def start(self, task: MethodTask) -> MatrixBasis:
         inputs = task.shape[1]
@@ -234,11 +238,13 @@ class LearnedClips(RoundingMethod):
     rate: float = 0.1
     id: ClassVar[str] = "learned_clips"
     cost: ClassVar[str] = "N n² + steps · m n²"
-    work: ClassVar[float] = 600.0
+    work: ClassVar[float] = 250.0
     variants: ClassVar[tuple[str, ...]] = ("learned_scales+learned_clips",)
 
     def products(self, shape: Shape) -> float:
-        return self.steps * super().products(shape)
+        tokens, inputs, outputs = shape
+        step = 2 * STEP + super().products(shape) + outputs * inputs**2
+        return tokens * inputs**2 + self.steps * step
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "steps", 1, 100_000)

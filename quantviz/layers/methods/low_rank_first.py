@@ -16,6 +16,7 @@ from quantviz.budget import StepCounter
 from quantviz.errors import QuantVizError
 from quantviz.layers.methods.channel_scales import smooth_scales
 from quantviz.layers.methods.contract import (
+    STEP,
     CourseTrace,
     MethodTask,
     Nearest,
@@ -24,6 +25,8 @@ from quantviz.layers.methods.contract import (
     ScaledBasis,
     as_quantized,
     between,
+    products_of_decomposition,
+    products_of_errors,
     relative,
 )
 from quantviz.layers.methods.corrections import low_rank_bits
@@ -48,15 +51,17 @@ def main_part(w: torch.Tensor, rank: int) -> torch.Tensor:
 class _LowRankFirst(RoundingMethod):
     """A rounding of what a part of low rank leaves."""
 
+    work: ClassVar[float] = 350.0
     rank: int
 
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "rank", 1, 2**20)
 
     def products(self, shape: Shape) -> float:
-        _, inputs, outputs = shape
-        once = 8.0 * inputs * outputs * min(inputs, outputs) + super().products(shape)
-        return self.decomposed * once
+        tokens, inputs, outputs = shape
+        values = self.work * inputs * (tokens + outputs)
+        once = 2 * STEP + values + products_of_decomposition(outputs, inputs)
+        return self.decomposed * once + products_of_errors(shape, self.decomposed)
 
     @property
     @abstractmethod

@@ -11,6 +11,7 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.layers.methods.contract import Basis, BasisMethod, MethodTask, between, one_of
+from quantviz.schemes.granularity import Shape
 from quantviz.streaming.hadamard import hadamard_transform
 from quantviz.tensors.blocks import viewed
 from quantviz.tensors.hadamard import base_factor, base_matrix, has_hadamard, is_skew, largest_block
@@ -80,6 +81,8 @@ class Rotation(BasisMethod):
     seed: int = 0
     id: ClassVar[str] = "rotation"
     cost: ClassVar[str] = "(m + N) n log n"
+    #: On each weight and on each input.
+    work: ClassVar[float] = 1200.0
     variants: ClassVar[tuple[str, ...]] = ("rotation+gptq",)
 
     def problems(self) -> Iterator[QuantVizError]:
@@ -88,6 +91,15 @@ class Rotation(BasisMethod):
         yield from between(self, "seed", 0, 2**31 - 1)
         if self.block is not None:
             yield from between(self, "block", 1, 2**20)
+
+    def products(self, shape: Shape) -> float:
+        tokens, inputs, outputs = shape
+        block = self.block or inputs
+        values = inputs * (tokens + outputs)
+        # A matrix multiplies all values there, for the picture, and back; a random one is factorized before.
+        is_matrix = self.kind == "orthogonal" or self.angle != FULL_ANGLE
+        drawn = 4 * block**3 if self.kind == "orthogonal" else 0
+        return self.work * values + drawn + (3 * block * values if is_matrix else 0)
 
     def basis(self, task: MethodTask) -> Turned:
         inputs = task.w.shape[1]

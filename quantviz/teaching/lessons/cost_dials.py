@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from quantviz.figures.marks import Marks
+from quantviz.figures.numbers import number
 from quantviz.layers.methods.contract import MethodTask
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.models.character_model import CHARACTER, network_of, tokens_of
@@ -47,8 +48,28 @@ def packing(weights: Tensor) -> Series:
             }
         )
     lines = {"time_16": "second", "time_packed": "first"}
-    picture = against("packing.times", np.log2(_BATCHES), numbers, lines, log=True)
-    return Series(tuple(map(str, _BATCHES)), tuple(numbers), (picture,), lambda _: (MODEL_PAGE, {}))
+    pictures = (_word(weights), against("packing.times", np.log2(_BATCHES), numbers, lines, log=True))
+    return Series(tuple(map(str, _BATCHES)), tuple(numbers), pictures, lambda _: (MODEL_PAGE, {}))
+
+
+def _word(weights: Tensor) -> MarksPicture:
+    """Return the bits of the word that holds the first codes, the lowest bit on the right, and the codes."""
+    source, scheme = weights
+    bits = scheme.number_format.bits
+    codes = quantize(source.tensor(), scheme).q.reshape(-1)[: _WORD // bits].tolist()
+    marks = []
+    for at, code in enumerate(codes):
+        right = _WORD - at * bits
+        color = ("first", "second")[at % 2]
+        middles = right - bits + np.arange(bits) + 0.5
+        digits = tuple(f"{code % 2**bits:0{bits}b}")
+        marks += [
+            Marks("words", middles, np.full(bits, 0.5), color, labels=digits),
+            Marks("words", np.array([right - bits / 2]), np.array([1.6]), color, labels=(number(code),)),
+            Marks("line", np.array([right - bits, right, right]), np.array([1.1, 1.1, 0]), "muted", 1),
+        ]
+    edge = Marks("line", np.array([0, 0, _WORD]), np.array([1.1, 0, 0]), "muted", 1)
+    return MarksPicture("packing.word", (0, _WORD, -0.1, 2), (*marks, edge), height=90)
 
 
 def texts(weights: Tensor) -> Series:

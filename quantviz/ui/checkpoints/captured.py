@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.lab.attention_state import DROPPED
 from quantviz.lab.layer_state import (
     AS_IT_IS,
     INPUTS,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from quantviz.layers.captures import Layers
 
 _LAYERS = "pages/explore/layers.py"
+_ATTENTION = "pages/explore/attention.py"
 _READ = "checkpoints_capture_read"
 #: Seconds without a sign of how far the work is.
 _QUIET_SECONDS = 0.5
@@ -85,6 +87,7 @@ def show_capture(state: CheckpointsState) -> None:
     with st.container(key="checkpoints_capture_sentence"):
         rows = _numbers(capture)
         _show_sentence(state.chosen, rows, pair)
+        _offer_heads(state.chosen, layers)
     _show_maps(state.chosen, rows, pair)
     _show_coverage(rows, layers.notes_under(*pair.schemes()))
     forms = show_best_methods(capture, rows, lambda name, form: _open(state.chosen, name, pair, method=form))
@@ -196,6 +199,16 @@ def _show_sentence(chosen: str, rows: list[dict[str, Any]], pair: SchemePair) ->
     st.html(f'<p class="qv-finding">{html.escape(words)}</p>')
     label = say("checkpoints.capture.open", layer=plain(visible(worst["layer"])))
     show_button(label, "checkpoints_capture_open", _open, chosen, worst["layer"], pair)
+
+
+def _offer_heads(chosen: str, layers: Layers) -> None:
+    """Show the way to the attention of the queries, keys and values that layers of the capture make."""
+    from quantviz.models.heads import names_of_projections
+
+    if names_of_projections(layers.names):
+        opens = {"f": DROPPED, **({} if chosen == CAPTURE else {"o": chosen})}
+        label = say("checkpoints.capture.heads")
+        show_button(label, "checkpoints_capture_heads", turn_to, _ATTENTION, opens, type="tertiary")
 
 
 def _show_maps(chosen: str, rows: list[dict[str, Any]], pair: SchemePair) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _SCATTER = "models_schemes"
 _TAKEN = "models_dot_taken"
 _HEIGHT = 300
+#: Schemes whose dots come at once.
+_TOGETHER = 6
 #: Wrong sums that are written out below the field.
 _TOLD = 12
 
@@ -114,15 +116,21 @@ def _answer(one: Sum) -> str:
 
 
 def show_predictors(model: str, state: ModelState) -> None:
-    """Show many schemes by a number that may predict their sums, and the rank correlations of all three."""
-    from quantviz.figures.model_run_plots import coloured, schemes_figure
+    """Show many schemes by a number that may predict their sums, and the rank correlations of all three: the
+    first visitor sees the dots come.
+    """
     from quantviz.models.predicting import predict_sums, scheme_numbers, tried_schemes
 
     tried = tried_schemes()
-    rows = []
+    states = [state_of(each) for each in tried.values()]
+    cards = [state_words(each) for each in states]
+    rows: list[SchemeNumbers] = []
     place = st.empty()
     for done, name in enumerate(tried):
-        place.progress(done / len(tried), text=say("models.trying", done=done, count=len(tried)))
+        if done % _TOGETHER == 0:
+            with place.container():
+                st.progress(done / len(tried), text=say("models.trying", done=done, count=len(tried)))
+                _show_dots(rows, cards, state, f"{_SCATTER}_{done}")
         rows.append(job_of(f"{model} under {name}", partial(scheme_numbers, model, name)))
     place.empty()
     found = predict_sums(rows)
@@ -139,7 +147,6 @@ def show_predictors(model: str, state: ModelState) -> None:
         lambda name: change_model(predictor=name),
         look="qv-beside",
     )
-    states = [state_of(each) for each in tried.values()]
 
     def take(at: float) -> None:
         own = states[int(at)]
@@ -147,19 +154,27 @@ def show_predictors(model: str, state: ModelState) -> None:
         st.session_state[_TAKEN] = True
         change_model(only="", **{name: getattr(own, name) for name in fields})
 
-    kinds = {kind: kind_words(kind) for kind in dict.fromkeys(each.kind for each in rows)}
-    legend = legend_html(coloured(kinds.values(), theme()))
-    st.html(f'<p class="qv-small qv-legend">{legend}</p>')
-    cards = [state_words(each) for each in states]
-    figure = schemes_figure(
-        rows, state.predictor, cards, kinds, height=_HEIGHT, language=language(), theme=theme()
-    )
-    alt = say("models.schemes_alt", number=say(f"models.predictors.{state.predictor}"))
-    show_plot(figure, _SCATTER, alt, take=take, fits=lambda number: number in range(len(rows)))
+    _show_dots(rows, cards, state, _SCATTER, take=take, fits=lambda number: number in range(len(rows)))
     if st.session_state.pop(_TAKEN, False):
         st.rerun()  # A dot was clicked: the whole page follows.
     st.caption(
         plain(sentences(say("models.predictors_about"), _orders(rows, dict(zip(tried, cards, strict=True)))))
+    )
+
+
+def _show_dots(
+    rows: list[SchemeNumbers], cards: list[str], state: ModelState, key: str, **clicks: Any
+) -> None:
+    """Show a dot for each scheme, with its card and its kind's colour; `clicks` go to `show_plot`."""
+    from quantviz.figures.model_run_plots import coloured, schemes_figure
+
+    kinds = {kind: kind_words(kind) for kind in dict.fromkeys(each.kind for each in rows)}
+    st.html(f'<p class="qv-small qv-legend">{legend_html(coloured(kinds.values(), theme()))}</p>')
+    figure = schemes_figure(
+        rows, state.predictor, cards, kinds, height=_HEIGHT, language=language(), theme=theme()
+    )
+    show_plot(
+        figure, key, say("models.schemes_alt", number=say(f"models.predictors.{state.predictor}")), **clicks
     )
 
 

@@ -36,7 +36,7 @@ from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import Control, choose_among, number_control, show_controls, show_undo
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.small_parts import show_button, show_page_errors, table_html
-from quantviz.ui.lab.dropped_files import HEADS, dropped_kind
+from quantviz.ui.lab.dropped_files import CAPTURE, HEADS, dropped_kind
 from quantviz.ui.layers.attention_state import (
     CHANNEL_KEYS,
     OWNER,
@@ -62,7 +62,7 @@ _MOST_BASE = 1e9
 
 def show_choices(state: AttentionState, opened: OpenedHeads | None) -> None:
     """Show what is attended to, and how each part is rounded."""
-    dropped = (DROPPED,) if dropped_kind() == HEADS else ()
+    dropped = (DROPPED,) if dropped_kind() in (HEADS, CAPTURE) else ()
     names = {name: name_of_heads(name, state.layer) for name in (*BUILT_IN, *dropped, state.heads)}
     bases = {name: say(f"attention.basis.{name}") for name in BASES}
     controls = [
@@ -74,6 +74,9 @@ def show_choices(state: AttentionState, opened: OpenedHeads | None) -> None:
     if opened is not None and len(opened.names) > 1:
         each = {name: name for name in opened.names}
         controls.insert(1, _list("name", each, state.name or opened.name))
+    if opened is not None and opened.widths:
+        widths = {str(width): str(width) for width in sorted(set(opened.widths))}
+        controls.insert(2, _list("width", widths, str(opened.widths[0])))
     show_controls("layers_schemes", OWNER, *controls, look="qv-inside")
     with st.popover(say("layers.more"), key="attention_more"):
         _show_more(state, opened)
@@ -271,6 +274,8 @@ def show_page() -> None:
             with finding:
                 words = html.escape(unbroken(_finding(state, view)))
                 st.html(f'<p class="qv-finding">{words}</p>')
+                if opened.widths:
+                    st.caption(say("attention.made", tokens=opened.heads.k.shape[1]))
             _show_attention(state, opened, view)
         except QuantVizError as problem:
             st.error(say_error(problem))

@@ -13,7 +13,8 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.attention_state import BUILT_IN, DROPPED, AttentionState
 from quantviz.lab.layer_state import AS_IT_IS
-from quantviz.ui.lab.dropped_files import HEADS, DroppedFiles, dropped_files
+from quantviz.ui.components.tensor_cache import catalog_of
+from quantviz.ui.lab.dropped_files import CAPTURE, HEADS, dropped_files, dropped_kind
 from quantviz.ui.layers.state import MOST_PIXELS, kept_fact
 from quantviz.ui.shell.bounds import ATTENTION_SCORES, HEAVY_PRODUCTS
 from quantviz.ui.shell.long_work import heavily, read_file
@@ -23,6 +24,7 @@ from quantviz.ui.shell.words import say
 if TYPE_CHECKING:
     from quantviz.models.attention_view import AttentionTask, AttentionView
     from quantviz.models.heads import Heads
+    from quantviz.sources.files import Catalog
 
 T = TypeVar("T")
 _READ = "attention_read"
@@ -42,6 +44,8 @@ class OpenedHeads:
     #: The names of all heads in their file; none of built-in ones.
     names: tuple[str, ...] = ()
     name: str = ""
+    #: The channels that a head may have, of captured layers, with those taken first.
+    widths: tuple[int, ...] = ()
 
     @property
     def products(self) -> float:
@@ -61,28 +65,52 @@ def opened_heads(state: AttentionState) -> OpenedHeads:
         key = f"heads {state.heads} {state.layer}"
         made = BUILT_IN_HEADS.get(state.heads) or partial(heads_of_model, state.heads, state.layer)
         return OpenedHeads(kept_fact(key, made, shared=True), key)
-    dropped = dropped_files(HEADS)
+    captured = bool(state.file) or dropped_kind() == CAPTURE
+    kind = CAPTURE if captured else HEADS
+    dropped = None if state.file else dropped_files(kind)
+    wanted = (dropped, state.file, state.name, state.width)
     held = st.session_state.get(_READ)
-    if held is None or held[0] is not dropped or state.name not in ("", held[1].name):
-        held = st.session_state[_READ] = dropped, _read(dropped, state.name)
+    if held is None or held[0] != wanted:
+        if dropped is None:
+            catalog = catalog_of(state.file)
+        else:
+            from quantviz.sources.sandbox import Held
+            from quantviz.sources.sandboxed import Sandboxed
+
+            (file,) = dropped.files
+            catalog = Sandboxed(Held(file.name, file.path), read_file)
+        key = f"heads {state.file or (dropped and dropped.folder)}"
+        read = _made_by_layers if captured else _in_file
+        held = st.session_state[_READ] = wanted, read(catalog, key, state)
     opened: OpenedHeads = held[1]
     return opened
 
 
-def _read(dropped: DroppedFiles, name: str) -> OpenedHeads:
-    from quantviz.models.heads import heads_in, names_of_heads
-    from quantviz.sources.sandbox import Held
-    from quantviz.sources.sandboxed import Sandboxed
+def _made_by_layers(catalog: Catalog, key: str, state: AttentionState) -> OpenedHeads:
+    """Return the heads that captured layers make of their inputs."""
+    from quantviz.layers.captures import captured_in
+    from quantviz.models.heads import head_widths, heads_of_layers, names_of_projections
 
-    (file,) = dropped.files
-    catalog = Sandboxed(Held(file.name, file.path), read_file)
+    layers = captured_in(catalog)
+    found = names_of_projections(layers.names)
+    name = state.name or next(iter(found), "")
+    widths = head_widths(layers, name) if name in found else (1,)
+    width = state.width if state.width in widths else widths[0]
+    heads = heads_of_layers(layers, name, width, ATTENTION_SCORES)
+    return OpenedHeads(heads, f"{key} {name} {width}", tuple(found), name, (width, *widths))
+
+
+def _in_file(catalog: Catalog, key: str, state: AttentionState) -> OpenedHeads:
+    """Return the heads in a file."""
+    from quantviz.models.heads import heads_in, names_of_heads
+
     found = names_of_heads(tuple(catalog.names))
-    name = name or next(iter(found), "")
+    name = state.name or next(iter(found), "")
     if name in found:
         q, k = (catalog.info(found[name][part]).shape for part in "qk")
         if math.prod(q[:-1]) * math.prod(k[-2:-1]) > ATTENTION_SCORES:
             raise QuantVizError("attention.too_large", q=q, k=k, most=ATTENTION_SCORES)
-    return OpenedHeads(heads_in(catalog, name), f"heads {dropped.folder} {name}", tuple(found), name)
+    return OpenedHeads(heads_in(catalog, name), f"{key} {name}", tuple(found), name)
 
 
 def name_of_heads(heads: str, layer: int) -> str:

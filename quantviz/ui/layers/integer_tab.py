@@ -12,7 +12,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number, short_number
 from quantviz.lab.layer_state import PAIRS, LayerState
-from quantviz.ui.components.controls import choice_control, show_controls
+from quantviz.ui.components.controls import choice_control, hold_choice, show_controls
 from quantviz.ui.components.small_parts import show_button, table_html
 from quantviz.ui.layers.state import OWNER, SeenLayer
 from quantviz.ui.layers.words import pair_name
@@ -54,7 +54,7 @@ def show_integer(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
     _show_table(_rows(why))
     for note in layer.notes:
         st.caption(say_note(note))
-    _show_added(seen, layer, cell)
+    _show_operator(seen, layer, cell)
 
 
 def _show_table(rows: Iterable[str]) -> None:
@@ -63,25 +63,34 @@ def _show_table(rows: Iterable[str]) -> None:
     st.html(f'<div class="qv-products qv-integers" tabindex="0">{table}</div>')
 
 
-def _show_added(seen: SeenLayer, layer: IntegerResult, cell: tuple[int, int]) -> None:
-    """Show the sum of the output and an input, whose scales differ, once that is opened."""
+def _show_operator(seen: SeenLayer, layer: IntegerResult, cell: tuple[int, int]) -> None:
+    """Show the output after an operator that follows the layer, once that is opened."""
     from quantviz.layers.integer_explanation import rows_of_steps
-    from quantviz.layers.integers_of_layer import added_input
+    from quantviz.layers.integers_of_layer import operated_output, operators_after
 
-    found = added_input(seen.result, layer, *cell)
-    if found is None:
+    operators = operators_after(layer)
+    if not operators:
         return
-    opened = st.expander(say("layers.integer.added"), key="layers_added", on_change="rerun")
-    if opened.open:
-        with opened:
-            scales = [float(each) for each in (layer.outputs.scale, layer.inputs.scale, found.params.scale)]
-            a, b, s = (short_number(scale) for scale in scales)
-            st.caption(say("layers.integer.added_about", channel=cell[1], a=a, b=b, sum=s))
-            rows = rows_of_steps(found.steps, language())
-            _show_table(
-                _row(row.words, row.code_line, _read(row.inputs), _written(row.output), row.dtype)
-                for row in rows
-            )
+    opened = st.expander(say("layers.integer.operator"), key="layers_operator", on_change="rerun")
+    if not opened.open:
+        return
+    with opened:
+        names = {name: say(f"layers.integer.operators.{name}") for name in operators}
+        label = say("layers.integer.then")
+        operator = hold_choice("layers_operator_name", "list", label, names, operators[0], look="qv-inside")
+        try:
+            found = operated_output(seen.result, layer, operator, *cell)
+        except QuantVizError as problem:
+            st.markdown(say_error(problem))
+            return
+        scales = (layer.outputs.scale, layer.inputs.scale, found.params.scale)
+        a, b, y = (short_number(float(scale)) for scale in scales)
+        key = "operator_with_input" if operator in ("add", "mul") else "operator_alone"
+        st.caption(say(f"layers.integer.{key}", channel=cell[1], a=a, b=b, y=y))
+        _show_table(
+            _row(row.words, row.code_line, _read(row.inputs), _written(row.output), row.dtype)
+            for row in rows_of_steps(found.steps, language())
+        )
 
 
 def _show_choices(state: LayerState) -> None:

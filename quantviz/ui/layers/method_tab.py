@@ -59,6 +59,7 @@ PICTURES: Mapping[str, Picture] = MappingProxyType(
         "learned_scales": show_course,
         "learned_clips": show_course,
         "adaround": show_rounding,
+        "brecq": show_rounding,
         "signround": show_rounding,
         "bias_correction": show_bias,
         "equalization": show_equalization,

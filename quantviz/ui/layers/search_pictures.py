@@ -125,8 +125,9 @@ _TALL = 190
 def show_rounding(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show what a learned rounding did, and every rounding of eight weights of the selected output."""
     from quantviz.figures.rounding_plots import learning_figure
+    from quantviz.layers.methods.learned_rounding import LearningTrace
 
-    trace = next(seen.result.trace[name] for name in ("adaround", "signround") if name in seen.result.trace)
+    trace = next(trace for trace in seen.result.trace.values() if isinstance(trace, LearningTrace))
     show_sentence(_words(trace))
     _show_every(seen, cell[1])
     figure = learning_figure(trace, height=_HEIGHT, language=language(), theme=theme())

@@ -7,7 +7,7 @@ HEAVY_BYTES = 3 * 2**30
 #: Elements from which a search for ranges is long work.
 HEAVY_ELEMENTS = 2**12
 #: Multiplications from which a layer is long work, its rounding and its methods counted in.
-HEAVY_PRODUCTS = 2**28
+HEAVY_PRODUCTS = 2**29
 #: Scores of all heads, queries by tokens, that the page /attention takes: some 400 MB while it works.
 ATTENTION_SCORES = 2**22
 #: Rows of a scan that the page /checkpoints reads: each takes some 3 kB of its memory.

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import streamlit as st
@@ -24,6 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from quantviz.browser import FOLDER, read_script
+from quantviz.jobs import Job, return_memory
 from quantviz.lab.share_links import only_here
 from quantviz.sources.hubs.hosts import DISABLED
 from quantviz.streaming.compiling import run_without_compiling
@@ -31,9 +32,6 @@ from quantviz.streaming.kernel_access import READY_FIRST, wait_for_kernels
 from quantviz.ui.shell.classroom import NOTED
 from quantviz.ui.shell.imports import Ahead, frames, import_all
 from quantviz.ui.shell.streamlit_private import drawing_script, use_navigation
-
-if TYPE_CHECKING:
-    from quantviz.jobs import Job
 
 #: The requests by which Streamlit's page looks for the server. At `/lab` it asks `/lab/_stcore/…` before
 #: `/_stcore/…`, for an app might be mounted there.
@@ -110,6 +108,7 @@ def starting(
         os.environ.setdefault(DISABLED, "1")
         send_at_once()
         use_navigation()
+        return_memory()
         thread = threading.Thread(target=begin, name="quantviz-import", daemon=True)
         thread.start()
         if is_ready_first:

@@ -1,12 +1,14 @@
 """Learned rounding and bias correction: they are never worse than where they began, and say what they did."""
 
+import dataclasses
+
 import pytest
 import torch
 
 import quantviz as qv
 from quantviz.layers.methods.contract import MethodTask
 from quantviz.layers.methods.every_rounding import WEIGHTS, every_rounding, most_telling
-from quantviz.layers.methods.learned_rounding import AdaRound, CodePairs, SignRound, moved_rounding
+from quantviz.layers.methods.learned_rounding import BRECQ, AdaRound, CodePairs, SignRound, moved_rounding
 from quantviz.layers.parts import PARTS
 from quantviz.schemes.recipes import as_scheme
 
@@ -23,7 +25,7 @@ SCHEMES = (
     "q4_0",
     "uint4,symmetric,per_group(size=8),min_max,gptq",
 )
-LEARNED = (AdaRound(steps=60), SignRound(steps=40), SignRound(steps=40, ranges=False))
+LEARNED = (AdaRound(steps=60), BRECQ(steps=60), SignRound(steps=40), SignRound(steps=40, ranges=False))
 
 
 def task(scheme):
@@ -53,6 +55,29 @@ def test_with_inputs_that_do_not_mix_nothing_beats_nearest(method):
     assert given.output_error(found.x_hat) <= given.output_error(given.nearest.x_hat)
     if not getattr(method, "ranges", False):
         assert torch.equal(found.x_hat, given.nearest.x_hat)
+
+
+def test_brecq_weighs_each_output_by_the_squared_slope_of_the_loss():
+    """Formula 10 of the paper, E[Δzᵀ diag((∂L/∂z)²) Δz], and its slope by torch."""
+    fisher = drawn(128, 6, 9).double().square()
+    given = dataclasses.replace(task("int4_g32"), fisher=fisher)
+
+    def loss(w):
+        return ((X.double() @ (w - W.double()).T).square() * fisher).mean(0).sum()
+
+    found = BRECQ(steps=60).round(given)
+    w = found.result.x_hat.double().requires_grad_()
+    loss(w).backward()
+    half = BRECQ().squares(given).times(found.result.error)
+    torch.testing.assert_close(2 * half * fisher.mean(), w.grad.float(), rtol=1e-4, atol=1e-4)
+    least = loss(w.detach())
+    assert least < loss(AdaRound(steps=60).round(given).result.x_hat.double())
+    share = least / ((X.double() @ W.double().T).square() * fisher).mean(0).sum()
+    assert float(found.trace.errors.min()) == pytest.approx(float(share))
+    # Without slopes it is AdaRound, and says so.
+    plain, same = (method.round(task("int4_g32")) for method in (AdaRound(steps=60), BRECQ(steps=60)))
+    assert torch.equal(plain.result.q, same.result.q)
+    assert [note.key for note in same.notes] == ["method_no_slopes"]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -72,6 +72,15 @@ def test_the_marked_keys_share_a_scale_at_each_stop():
         assert sorted(y) == sorted(keys[: int(stop), : 32 // int(stop)].reshape(-1))
 
 
+def test_a_word_holds_the_codes_that_stand_above_it():
+    state = state_of("bits_to_spend", 1)
+    words = [marks.labels for marks in state.series.pictures[0].marks if marks.draw == "words"]
+    word = sum(int("".join(digits), 2) << 4 * at for at, digits in enumerate(words[::2]))
+    codes = qv.quantize(state.source.tensor(), state.scheme).q.reshape(-1)[:8]
+    assert word == sum((int(code) & 15) << 4 * at for at, code in enumerate(codes))
+    assert [float(label.replace("−", "-")) for (label,) in words[1::2]] == codes.tolist()
+
+
 def test_the_numbers_are_those_of_the_page():
     state = state_of("loud_activations", 3)
     for stop in ("0", "0.35", "1"):
