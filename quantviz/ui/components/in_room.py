@@ -116,8 +116,8 @@ def offer(**answer: Any) -> None:
 
 
 def voted() -> tuple[int, Any, bool] | None:
-    """Return what the phone has sent to its stop and the session has lost, as by a restart of the server: the
-    round from 0, the answer, and whether it was sure. None where there is nothing of the kind.
+    """Return the vote on its stop that the phone has sent and the session has lost, as by a restart of the
+    server: the round from 0, the answer, and whether it was sure. None where there is no such vote.
     """
     from quantviz.rooms.room import frozen
 
