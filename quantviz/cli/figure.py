@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from quantviz.cli.output import Output, language, put, with_output
-from quantviz.cli.tensors import open_tensor, schemes_named, takes_outputs_axis, takes_scheme, takes_tensor
+from quantviz.cli.tensors import open_tensor, schemes_named, takes_outputs_axis, takes_tensor
 from quantviz.errors import QuantVizError
 from quantviz.schemes.orientation import Orientation
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from quantviz.analysis.study import Study
+    from quantviz.cli.tensors import Chosen
     from quantviz.figures.arrangement import PanelsStyle
     from quantviz.live.hand_words import Looks
+    from quantviz.schemes.scheme import Scheme
 
 #: Pixels of a .png for each of the figure's, so that its numbers can be read in print; and where its width on
 #: paper is known, which has 300 of them an inch.
@@ -56,7 +60,14 @@ class _TakesWidth(click.ParamType[_Width]):
 
 @click.command()
 @takes_tensor
-@takes_scheme
+@click.option(
+    "-s",
+    "--scheme",
+    "schemes",
+    required=True,
+    multiple=True,
+    help="A recipe such as int4_g128, or a scheme's text form; several in a page of HTML stand side by side.",
+)
 @takes_outputs_axis
 @click.option("--cdn", is_flag=True, help="Load plotly from the net: a small page that needs one.")
 @click.option(
@@ -75,7 +86,7 @@ class _TakesWidth(click.ParamType[_Width]):
 def figure(
     file: str,
     tensor: str | None,
-    scheme: str,
+    schemes: tuple[str, ...],
     outputs_axis: Orientation | None,
     cdn: bool,
     theme: str | None,
@@ -87,27 +98,30 @@ def figure(
     FILE is a file of tensors, an index of shards, a folder, or the address of one, such as
     https://host/model.safetensors or s3://bucket/model/; or a source such as 'builtin(name=picture)'.
     TENSOR is a name in it, and may be left out where there is only one. The file's suffix decides: .html is a
-    page that works offline, in which a small tensor can be quantized anew by hand; .svg, .png
-    and .pdf need the extra images and a Chrome or Chromium.
+    page that works offline, in which a small tensor can be quantized anew by hand, under several schemes
+    in all of them; .svg, .png and .pdf need the extra images and a Chrome or Chromium.
     """
     refuse_undrawn(output)
+    if len(schemes) > 1 and (output.format != "html" or cdn):
+        raise QuantVizError("cli.one_scheme", count=len(schemes))
     from quantviz.analysis.study import Study
     from quantviz.export.html_page import breakable
     from quantviz.figures.arrangement import PanelsStyle
     from quantviz.figures.panels import study_figure
     from quantviz.live.hand_words import Looks
 
-    (named,) = schemes_named((scheme,)).values()
+    named = schemes_named(schemes)
     chosen = open_tensor(file, tensor, outputs_axis)
-    study = Study.of(chosen.stored, named)
+    looks = Looks(language(), theme or "light")
+    if len(named) > 1:
+        put(output, _compared(chosen, named, looks))
+        return
+    ((scheme, only),) = named.items()
+    study = Study.of(chosen.stored, only)
     style = PanelsStyle(language(), theme or "light", width.pixels)
     facts = _facts(study, scheme)
     if output.format == "html":
-        page = (
-            None
-            if cdn
-            else _live(study, chosen.title, Looks(language(), theme or "light"), follows=theme is None)
-        )
+        page = None if cdn else _live(study, chosen.title, looks, follows=theme is None)
         put(output, page or page_of(study_figure(study, style), chosen.title, facts, style, cdn))
     else:
         drawn = study_figure(study, style, note=str(breakable(f"{chosen.title} · {facts}", "")))
@@ -128,6 +142,19 @@ def _live(study: Study, title: str, looks: Looks, *, follows: bool) -> str | Non
 
     page = replace(LivePage.of(study, title, looks), follows=follows)
     return None if page.problem else page.html()
+
+
+def _compared(chosen: Chosen, named: Mapping[str, Scheme], looks: Looks) -> str:
+    """Return the page of a tensor under several schemes, side by side."""
+    from quantviz.analysis.study import Study
+    from quantviz.live.standalone import LivePage, LivePages
+
+    studies = {form: Study.of(chosen.stored, scheme) for form, scheme in named.items()}
+    pages = [LivePage.of(study, form, looks) for form, study in studies.items()]
+    shape = " × ".join(map(str, chosen.stored.shape))
+    # A cell is selected in all of them: that of the first one's largest error.
+    pages = [replace(page, cell=pages[0].cell) for page in pages]
+    return LivePages(tuple(pages), f"{chosen.title} · {shape}").html()
 
 
 def page_of(drawn: Any, title: str, facts: str, style: PanelsStyle, cdn: bool) -> str:

@@ -12,8 +12,8 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,18 +54,6 @@ _CLICKS = ("trigger_value", "json_trigger_value")
 _LAB, _LANGUAGE = ("bits", "mode", "error_view"), "language_choice"
 
 
-#: Links that work longest: a search for the range of each of very many blocks, small and large.
-_SLOWEST = tuple(
-    f"t=normal(rows={side},cols={side},seed={{seed}})&s=int8,{mode},per_group(size=2),mse,course"
-    for side in (256, 512, 1024, 2048)
-    for mode in ("symmetric", "asymmetric")
-)
-#: Tabs that an attacker has open at once, and the seconds after which every second one is closed.
-_TABS, _GIVES_UP = 2, 3.0
-#: How often the class is measured alone and beside it.
-_ROUNDS = 3
-
-
 @dataclasses.dataclass(frozen=True)
 class Variant:
     """What the class looks at: (page, query) for each session in turn."""
@@ -73,8 +61,6 @@ class Variant:
     places: Sequence[tuple[str, str]]
     #: The tensor's bytes, all sessions' together: not counted as memory of a session.
     tensor_bytes: int = 0
-    #: Links of the Lab, each with {seed}, that an attacker opens.
-    attack: Sequence[str] = ()
 
 
 def file(folder: Path) -> Variant:
@@ -105,7 +91,6 @@ VARIANTS: Mapping[str, Callable[[Path], Variant]] = {
     "mix": lambda _: Variant(_MIX),
     "random": lambda _: Variant([("lab", "t=normal(rows=512,cols=512)")], 4 * 512 * 512),
     "file": file,
-    "attacked": lambda _: Variant(_MIX[:1], attack=_SLOWEST),
 }
 
 
@@ -411,29 +396,6 @@ async def steady(sessions: Sequence[Session], seconds: float, every: float = EVE
     return answers.of(sessions)
 
 
-@asynccontextmanager
-async def attacked(address: str, links: Sequence[str]) -> AsyncIterator[None]:
-    """Have somebody open slow links meanwhile, one after the other in each tab."""
-
-    async def tab(number: int) -> None:
-        for seed in itertools.count(1 + 1000 * number):
-            query = links[seed % len(links)].format(seed=seed)
-            session = Session(address, "lab", query, seed)
-            with suppress(Dropped, TimeoutError, OSError):
-                await asyncio.wait_for(session.open(), _GIVES_UP if seed % 2 else _LOST)
-            # As often as people change something: it is about slow links, not about many.
-            await asyncio.sleep(EVERY)
-            await session.close()
-
-    tabs = [asyncio.create_task(tab(number)) for number in range(_TABS if links else 0)]
-    try:
-        yield
-    finally:
-        for each in tabs:
-            each.cancel()
-        await asyncio.gather(*tabs, return_exceptions=True)
-
-
 async def burst(sessions: Sequence[Session]) -> Answers:
     """Each changes one thing within `BURST_WITHIN` seconds."""
     answers, start = Answers(), time.monotonic()
@@ -470,8 +432,6 @@ async def measure(variant: Variant, seconds: float) -> list[tuple[str, Answers, 
     def people(address: str, count: int) -> list[Session]:
         return [Session(address, *variant.places[n % len(variant.places)], seed=n) for n in range(count)]
 
-    if variant.attack:
-        return await beside_an_attacker(variant, seconds, people)
     with server_process() as (address, _):
         crowd = people(address, CROWD)
         found.append(("cold", await cold(crowd), None, "slowest"))
@@ -479,53 +439,19 @@ async def measure(variant: Variant, seconds: float) -> list[tuple[str, Answers, 
             ("burst", await burst([session for session in crowd if session.opened]), None, "slowest")
         )
     with server_process() as (address, process):
-        before, sessions = await seated(people, address, process, len(variant.places))
+        for session in people(address, len(variant.places)):
+            await session.open()  # imports, and what all share
+            await session.change()
+            await session.close()
+        await asyncio.sleep(2)
+        before, sessions = memory(process), people(address, STEADY)
+        for session in sessions:
+            await session.open()
         with own_seconds() as own:
             answers = await steady(sessions, seconds)
         print(f"      (the driver itself: {own[0] / seconds:.0%} of one core)", flush=True)
         found.append(("steady", answers, (memory(process) - before) / STEADY / 2**20, "p95"))
     return found
-
-
-async def seated(
-    people: Callable[[str, int], list[Session]], address: str, process: int, places: int
-) -> tuple[int, list[Session]]:
-    """The class, each with its page open, and the server's memory before."""
-    for session in people(address, places):
-        await session.open()  # imports, and what all share
-        await session.change()
-        await session.close()
-    await asyncio.sleep(2)
-    before, sessions = memory(process), people(address, STEADY)
-    for session in sessions:
-        await session.open()
-    return before, sessions
-
-
-async def beside_an_attacker(
-    variant: Variant, seconds: float, people: Callable[[str, int], list[Session]]
-) -> list[tuple[str, Answers, float | None, str]]:
-    """The class alone and beside an attacker, by turns on one server, so that both are measured in the same
-    minutes.
-    """
-    alone, beside, taken = Answers(), Answers(), {True: 0.0, False: 0.0}
-    with server_process() as (address, process):
-        before, sessions = await seated(people, address, process, len(variant.places))
-        for _ in range(_ROUNDS):
-            for answers, links in ((alone, ()), (beside, variant.attack)):
-                began = processor(process)
-                async with attacked(address, links):
-                    answers.add(await steady(sessions, seconds / _ROUNDS))
-                taken[bool(links)] += processor(process) - began
-                # What was begun for the attacker ends with the tabs.
-                await asyncio.sleep(EVERY)
-        held = (memory(process) - before) / STEADY / 2**20
-    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
-    print(f"      95 %: {beside.p95 / alone.p95:.2f} times as long as alone, at a load of {load}", flush=True)
-    # What the server itself computes has all others wait, however busy the machine is otherwise.
-    each = [1000 * taken[links] / len(answers.seconds) for links, answers in ((False, alone), (True, beside))]
-    print(f"      the server's processor an answer: {each[0]:.0f} ms, {each[1]:.0f} ms beside", flush=True)
-    return [("alone", alone, None, ""), ("beside", beside, held, "p95")]
 
 
 @contextmanager
@@ -554,10 +480,6 @@ def classroom(variant: tuple[str, ...] = ("first", "mix", "random"), seconds: fl
 
     - cold: on a server that has just started, 40 sessions open within 30 s; - steady: 30 sessions each change
     something every 3 s; - burst: 40 sessions change something within 2 s.
-
-    In the variant `attacked` people work on one server alone, then beside somebody who opens the slowest
-    links in two tabs at once, each another tensor, and closes some of the tabs before they are answered, by
-    turns.
     """
     missed = []
     with tempfile.TemporaryDirectory() as folder:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 from playwright.sync_api import Browser, Locator, Page
 
 import quantviz as qv
@@ -24,7 +20,6 @@ from quantviz.lab.layer_state import LayerState, SchemePair
 from quantviz.lab.state import LabState, opening
 from quantviz.layers.layer_result import layer
 from quantviz.sources import Normal
-from quantviz.sources.typed import Typed
 from quantviz.ui.layers.words import percent
 from tests.bench.runner import case, head, judged, main, row
 from tests.bench.servers import LAPTOP, PHONE, chromium, link, new_page, serving, slow
@@ -424,246 +419,6 @@ def controls(rounds: int = 5) -> None:
                 )
                 told = judged(median, bar, 0), f"{median / empty:.1f}", f"{len(known)} of {len(taken)}"
                 row(f"{way}, slowed {slowed} ×", key, *told, f"{answer:.0f}")
-
-
-#: What each frame of the Lab shows: the values of the panels' colours, the panels without digits, what else.
-LOOK_AT_ALL = """(() => {
-  const texts = (selector) => [...document.querySelectorAll(selector)].map((each) => each.innerText);
-  const sum = (values) =>
-    [...values].reduce((all, value) => (all * 31 + Math.round(value * 1e4)) | 0, values.length);
-  let standing = "";
-  const panels = () => {
-    const bridge = window.__quantviz.bridges.get("panels");
-    const container = document.querySelector(".st-key-panels");
-    const { canvas } = window.__quantviz.hands.get("panels")?.painting ?? {};
-    const painted = canvas?.isConnected && bridge.live;
-    if (!painted && !container?.querySelector(".heatmaplayer image, .imagelayer image")) return [null, 0];
-    // While another chart comes the old picture stands; its colours may come before its numbers.
-    const { cells, meta } = bridge;
-    if (!cells) {
-      if (meta) standing = `colours of ${meta.stamp}`;
-      return [standing, bareOf(container, null)];
-    }
-    const error = cells.error ?? cells.x_hat.map((value, at) => value - cells.x[at]);
-    standing = [cells.q, cells.x_hat, error].map(sum).join();
-    return [standing, bareOf(container, painted && canvas)];
-  };
-  // The panels that are drawn without digits, by the ink in a cell of the canvas or by plotly's overlay.
-  const bareOf = (container, canvas) => {
-    const seen = [...container.querySelectorAll(".qv-overlay [data-panel]")].filter(
-      (group) => getComputedStyle(group).visibility !== "hidden" && group.children.length);
-    const { gd, meta, panel } = window.__quantviz.bridges.get("panels");
-    const layout = gd?._fullLayout;
-    const wanted = !meta ? [] : meta.arrangement === "single" ? [panel] : meta.panels;
-    return wanted.filter((name) => {
-      if (seen.some((group) => group.dataset.panel === name)) return false;
-      if (!canvas || !layout) return true;
-      const n = meta.panels.indexOf(name);
-      const [x, y] = ["xaxis", "yaxis"].map((axis) => layout[n ? axis + (n + 1) : axis]);
-      const box = [x._offset + x.l2p(-0.4), y._offset + y.l2p(-0.4), 0.8 * x.l2p(0.5), 0.8 * y.l2p(0.5)];
-      const place = box.map((each) => Math.round(each * window.devicePixelRatio));
-      const { data } = canvas.getContext("2d").getImageData(...place);
-      return new Set(new Uint32Array(data.buffer)).size < 3;
-    }).length;
-  };
-  // A part that is dimmed until the other parts of its tab are there is not counted as shown.
-  const brightly = {};
-  const shownOf = (selector, made) => {
-    const all = [...document.querySelectorAll(`${selector}, ${selector} [data-stale=true]`)];
-    if (all.every((each) => getComputedStyle(each).opacity === "1")) brightly[selector] = made();
-    return brightly[selector] ?? "dim";
-  };
-  const PARTS = { panels: ".st-key-panels", numbers: ".st-key-numbers", sentence: ".st-key-sentence",
-    ruler: "[data-handle=hi]" };
-  return () => {
-    const { picture: comb } = window.__quantviz.hands.get("panels")?.ruler ?? {};
-    const [picture, bare] = panels();
-    return {
-      parts: {
-        panels: picture,
-        numbers: texts("[data-qv-metric], [data-qv-line], [data-qv-change]").join("|"),
-        sentence: shownOf(".st-key-sentence", () => texts(".st-key-sentence p").join("|")),
-        told: texts(".st-key-range_expander summary, .st-key-nonfinite_note").join("|"),
-        frame: [...document.querySelectorAll(".st-key-panels .qv-mark")]
-          .map((each) => `${each.getAttribute("x")} ${each.getAttribute("y")}`).join("|"),
-        ruler: shownOf(".st-key-ruler", () => comb && [
-          comb.levels && sum(comb.levels), comb.range?.lo, comb.range?.hi, comb.selected, Boolean(comb.curve),
-        ].join(" ")),
-      },
-      bare,
-      tops: Object.fromEntries(Object.entries(PARTS).map(([name, selector]) => {
-        const box = document.querySelector(selector)?.getBoundingClientRect();
-        return [name, box?.height ? box.top + scrollY : null];
-      })),
-    };
-  };
-})()"""
-#: A change: what is pressed, and its words; of a list, which is opened before the film begins, its key.
-CHANGES: dict[str, tuple[str, str | None]] = {
-    "bits": ("[data-field=bits] label", "3"),
-    "mode": ("[data-field=mode] label", "asymmetric"),
-    "granularity": ("[data-field=granularity] label:has([value=group])", None),
-    "size": ("group_size", "2"),
-    "format": ("format", "FP8 E4M3"),
-    "recipe": ("recipe", "int8"),
-    "convention": ("convention", "AutoAWQ"),
-    "calibration": ("calibration", "Percentile"),
-    "undo": ("[data-field=undo] button", None),
-    "redo": ("[data-field=redo] button", None),
-    "cell": ("cell", None),
-    "drag": ("drag", None),
-    "tab": ("[data-field=stage_tab] label", "Range"),
-    "nan": ("[data-field=nonfinite] .qv-segments label", "as the engine"),
-}
-LISTS = ("size", "format", "recipe", "convention", "calibration")
-#: The changes on a phone's sheet of all settings, those in the expander of the range, and in the sidebar.
-ON_SHEET, IN_RANGE = ("mode", "granularity", "size", "format", "recipe"), ("calibration", "nan")
-IN_SIDEBAR = (*IN_RANGE, "convention")
-CELL_AT = """() => {
-  const { gd } = window.__quantviz.bridges.get("panels");
-  const { xaxis, yaxis } = gd._fullLayout;
-  const { left, top } = gd.getBoundingClientRect();
-  return [left + xaxis._offset + xaxis.l2p(5), top + yaxis._offset + yaxis.l2p(4)];
-}"""
-
-
-def change(page: Page, name: str, small: bool) -> None:
-    selector, words = CHANGES[name]
-    if name == "bits" and small:
-        page.locator("[data-field=bits] input").press("ArrowLeft")
-    elif name == "cell":
-        page.mouse.click(*page.evaluate(CELL_AT))
-    elif name == "drag":
-        box = page.locator("[data-handle=hi]").bounding_box()
-        assert box is not None
-        x, y = box["x"] + box["width"] / 2, box["y"] + 12
-        page.mouse.move(x, y)
-        page.mouse.down()
-        page.mouse.move(x - 0.11 * page.evaluate("innerWidth"), y)
-        page.wait_for_timeout(300)
-        page.mouse.up()
-    elif name in LISTS:
-        found = page.locator(f"[data-field={selector}] option", has_text=words).first
-        page.locator(f"[data-field={selector}] select").first.select_option(found.get_attribute("value"))
-    else:
-        found = page.locator(selector, has_text=words)
-        # A tooltip may lie over it.
-        found.filter(visible=True).first.click(force=True)
-
-
-def prepare(page: Page, name: str, small: bool) -> None:
-    """Open what the change stands in: a phone's sheet or its sidebar, the expander of the range, a list."""
-    sheet = page.locator("html[data-qv-open]")
-    expand = "[data-testid=stExpandSidebarButton]"
-    if small and (page.locator(expand).count() == 0) != (name in IN_SIDEBAR):
-        way = expand if name in IN_SIDEBAR else "[data-testid=stSidebarCollapseButton]"
-        page.locator(f"{way}, {way} button").last.click(force=True)
-        page.wait_for_timeout(600)
-    if small and name not in IN_SIDEBAR and bool(sheet.count()) != (name in ON_SHEET):
-        page.locator("[data-field=settings] button").click()
-        sheet.wait_for(state="attached" if name in ON_SHEET else "detached")
-    if name in IN_RANGE and not page.locator("[data-field=calibration]").is_visible():
-        page.locator(".st-key-range_expander summary").click(force=True)
-        page.wait_for_timeout(600)
-    if name in LISTS:
-        key, words = CHANGES[name]
-        choice_of(page, key, words)
-    page.wait_for_selector(IDLE)
-    page.wait_for_timeout(600)
-
-
-def change_seen(page: Page, name: str, small: bool) -> None:
-    """Make a change, and wait until nothing has changed for a while."""
-    change(page, name, small)
-    page.mouse.move(3, 3)
-    still = "() => performance.now() - window.record.changed > 2500"
-    page.wait_for_function(still, timeout=40_000)
-    page.wait_for_selector(IDLE)
-
-
-@contextmanager
-def pictures(page: Page, folder: Path | None) -> Iterator[None]:
-    """Save a picture of each frame that the browser shows, named by its milliseconds."""
-    if folder is None:
-        yield
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    screen, began = page.context.new_cdp_session(page), []
-
-    def save(frame: dict[str, Any]) -> None:
-        began.append(frame["metadata"]["timestamp"])
-        path = folder / f"{round(1000 * (began[-1] - began[0])):06}.png"
-        path.write_bytes(base64.b64decode(frame["data"]))
-        screen.send("Page.screencastFrameAck", {"sessionId": frame["sessionId"]})
-
-    screen.on("Page.screencastFrame", save)
-    screen.send("Page.startScreencast", {"format": "png", "everyNthFrame": 1})
-    yield
-    screen.detach()
-
-
-def print_film(name: str, record: dict[str, Any]) -> None:
-    """Print what a change's frames say, and a line for each of its stages."""
-    frames = record["frames"]
-    pressed = next(each["at"] for each in record["events"] if each["kind"] != "pointermove" or each["down"])
-    stages = []
-    for before, after in itertools.pairwise(frames):
-        was, now = before["shown"]["parts"], after["shown"]["parts"]
-        changed = [part for part in now if now[part] != was[part]]
-        if changed:
-            stages.append((f"{after['at'] - pressed:.0f} ms", ", ".join(changed)))
-    shown = [each["shown"] for each in frames]
-    moved = {}
-    for part in shown[0]["tops"]:
-        tops = [each["tops"][part] for each in shown if each["tops"][part] is not None]
-        moved[part] = max(tops, default=0) - min(tops, default=0)
-    shift = max(moved, key=lambda part: moved[part])
-    empty, bare = (
-        sum(each["parts"]["panels"] is None for each in shown),
-        sum(bool(each["bare"]) for each in shown),
-    )
-    row(
-        name,
-        stages[0][0] if stages else "–",
-        judged(len(stages), 1, 0),
-        empty,
-        bare,
-        f"{moved[shift]:.0f} {shift}",
-    )
-    for at, parts in stages:
-        print(f"    {at}: {parts}")
-
-
-@case
-def filmed(
-    width: int = 1366, slowed: float = 1.0, only: tuple[str, ...] = (*CHANGES,), film: str = ""
-) -> None:
-    """Fourteen changes in the Lab, frame by frame: what each frame shows, and what is missing in it.
-
-    Each is one press in the opening example, the treatment of NaN in a tensor that has one. Below 600 px bits
-    are changed by the bottom bar's slider, the rest of the scheme on the sheet of all settings, and what the
-    sidebar has in the sidebar, which lies over the page. Read are the panels' values, the numbers, the
-    sentence, the selected cell's frame, the ruler's comb, and the range and the note on NaN in words. Printed
-    are the milliseconds to the first frame that shows something else; the stages, which are the different
-    frames that follow (bar 1); the frames without a picture, or in which a panel lacks its digits (0); and by
-    how many pixels a part of the page moved. `--film` names a folder for pictures of the browser's frames.
-    """
-    values = (*np.linspace(-1, 1, 63).round(3), np.nan)
-    clipped = opening().with_source(Typed(values, (8, 8)))
-    clipped = clipped.replace(scheme=clipped.scheme.replace(nonfinite="clip"))
-    small = width < 600
-    with serving() as app, chromium() as browser:
-        head("change", "first", "stages", "without a picture", "without digits", "shift, px")
-        for state, names in ((opening(), [*CHANGES][:-1]), (clipped, ["nan"])):
-            if {*names} & {*only}:
-                page = lab_page(browser, app, state, (width, PHONE[1] if small else LAPTOP[1]))
-                slow(page, slowed)
-                for name in (each for each in names if each in only):
-                    prepare(page, name, small)
-                    with pictures(page, Path(film) / name if film else None):
-                        act = partial(change_seen, page, name, small)
-                        print_film(name, recorded(page, LOOK_AT_ALL, act))
-                page.close()
 
 
 if __name__ == "__main__":

@@ -30,9 +30,10 @@ from tests.helpers.session import opened as opened_without_browser
 
 #: The pictures of heatmaps and of image traces.
 HEATMAPS = ".js-plotly-plot .heatmaplayer image, .js-plotly-plot .imagelayer image"
-#: Clicks a button, and resolves with the milliseconds until so many pictures have changed and were shown.
+#: Clicks a button, and resolves with the milliseconds until two of four pictures have changed and were shown:
+#: x stays, and x̂ may.
 CHANGE = """
-async ([pictures, button, count, changed]) => {
+async ([pictures, button]) => {
   const shown = () => [...document.querySelectorAll(pictures)]
     .filter((image) => image.getBoundingClientRect().width > 20)
     .map((image) => image.getAttribute("href") ?? image.getAttribute("xlink:href"));
@@ -42,31 +43,19 @@ async ([pictures, button, count, changed]) => {
   for (;;) {
     await new Promise(requestAnimationFrame);
     const now = shown();
-    if (now.length === count && changed(now, before)) break;
+    if (now.length === 4 && now.filter((each) => !before.includes(each)).length >= 2) break;
     if (performance.now() - start > 20000) throw new Error("not repainted in 20 s");
   }
   await new Promise(requestAnimationFrame);
   return performance.now() - start;
 }
 """
-#: Of four panels x stays, and x̂ may; of a layer's three pictures Y is the last.
-TWO_OF_FOUR = "(now, before) => now.filter((each) => !before.includes(each)).length >= 2"
-LAST_OF_THREE = "(now, before) => now.at(-1) !== before.at(-1)"
 
 
-def ready(page: Page, address: str, pictures: str = HEATMAPS, count: int = 4) -> Page:
+def ready(page: Page, address: str) -> Page:
     page.goto(address)
-    page.wait_for_function(f"document.querySelectorAll('{pictures}').length >= {count}", timeout=120_000)
+    page.wait_for_function(f"document.querySelectorAll('{HEATMAPS}').length >= 4", timeout=120_000)
     return page
-
-
-def clicked_ms(page: Page, button: str, pictures: str, count: int, changed: str) -> float:
-    page.bring_to_front()
-    page.wait_for_selector(IDLE)
-    page.wait_for_timeout(150)
-    pressed = page.locator(button).first.element_handle()
-    run = CHANGE.replace("changed(", f"({changed})(").replace(", changed]", "]")
-    return float(page.evaluate(run, [pictures, pressed, count]))
 
 
 #: The choice of some bits in the Lab, and on a bare page.
@@ -75,24 +64,16 @@ BITS = "[data-field=bits] label:has-text('{0}'), .st-key-bits button:has-text('{
 
 def bits_ms(page: Page, bits: int) -> float:
     """Milliseconds from the click on another bit width until the pictures have changed."""
-    return clicked_ms(
-        page,
-        BITS.format(bits),
-        HEATMAPS,
-        4,
-        TWO_OF_FOUR,
-    )
+    page.bring_to_front()
+    page.wait_for_selector(IDLE)
+    page.wait_for_timeout(150)
+    pressed = page.locator(BITS.format(bits)).first.element_handle()
+    return float(page.evaluate(CHANGE, [HEATMAPS, pressed]))
 
 
 def bits_of(page: Page) -> Callable[[], float]:
     choices = itertools.cycle((3, 4, 5))
     return lambda: bits_ms(page, next(choices))
-
-
-def print_ratio(name: str, works: dict[str, Callable[[], float]], rounds: int) -> float:
-    bare, other = map(statistics.median, in_turns(works, rounds, warm=2).values())
-    row(name, f"{bare:.0f}", f"{other:.0f}", judged(other / bare, 1.2))
-    return other / bare
 
 
 @case
@@ -107,35 +88,11 @@ def repaint(rounds: int = 15) -> None:
         for side in (8, 32, 128):
             addresses = f"{bare}/?side={side}", f"{app}/lab?t=normal(rows={side},cols={side})&lang=en"
             pages = [ready(new_page(browser), address) for address in addresses]
-            print_ratio(f"{side}×{side}", {page: bits_of(page) for page in pages}, rounds)
+            times = in_turns({page: bits_of(page) for page in pages}, rounds, warm=2).values()
+            own, other = map(statistics.median, times)
+            row(f"{side}×{side}", f"{own:.0f}", f"{other:.0f}", judged(other / own, 1.2))
             for page in pages:
                 page.close()
-
-
-@case
-def layers(rounds: int = 15) -> None:
-    """From a change of schemes to a repainted layer, against the bare page with 32×32 (bar 1.2).
-
-    A change counts from the click that undoes a choice of schemes, or does it again, until the picture of Y
-    has changed and was shown; both pairs of schemes were seen before.
-    """
-    pictures = ".st-key-layers_picture .js-plotly-plot .heatmaplayer image"
-    with bare_page() as bare, serving() as app, chromium() as browser:
-        head("layer", "bare, ms", "page, ms", "ratio")
-        for name in ("loud_input", "minilm_1_intermediate", "minilm_0_output"):
-            address = f"{app}/layers?l=builtin(name={name})&w=int8_per_row&a=none&lang=en"
-            page = ready(new_page(browser), address, pictures, 3)
-            page.select_option("[data-field=layers_weights] select", label="int4 per output")
-            page.wait_for_selector("[data-field=undo] button:not(:disabled)")
-            turns = itertools.cycle(("undo", "redo"))
-            works = {
-                "bare": bits_of(ready(new_page(browser), f"{bare}/?side=32")),
-                "layer": lambda page=page, turns=turns: clicked_ms(
-                    page, f"[data-field={next(turns)}] button:not(:disabled)", pictures, 3, LAST_OF_THREE
-                ),
-            }
-            print_ratio(name, works, rounds)
-            page.close()
 
 
 def chromium_bytes(address: str) -> int:

@@ -216,6 +216,14 @@ def test_a_figure_of_a_small_tensor_lives_in_its_page(size, lives, tmp_path):
     assert ('id="qv-hand"' in page.read_text(encoding="utf-8")) == lives
 
 
+def test_a_figure_of_several_schemes_has_each_beside_the_others(tmp_path):
+    page = tmp_path / "x.html"
+    named = ("figure", "normal(rows=8,cols=64)", "-s", "int4_per_row", "-s", "int8_per_tensor")
+    run(*named, "-o", page)
+    assert 'id="qv-frames"' in page.read_text(encoding="utf-8")
+    assert "shows one scheme" in run(*named, "--cdn", "-o", page, status=2).stderr
+
+
 def test_a_picture_without_what_draws_it_is_a_sentence_that_names_the_page(folder, tmp_path, monkeypatch):
     arguments = ("figure", folder / "one.safetensors", "-s", "int4_per_row", "-o", tmp_path / "x.svg")
     found = figure.find_spec
