@@ -21,25 +21,6 @@ _ABOVE = 0.34
 
 
 @dataclass(frozen=True)
-class Mirrored:
-    """Two numbers of each channel, one upwards and one downwards, now and before."""
-
-    upper: tuple[float, ...]
-    lower: tuple[float, ...]
-    #: The same numbers before, drawn as an outline; empty for none.
-    upper_before: tuple[float, ...] = ()
-    lower_before: tuple[float, ...] = ()
-    #: The places of channels that are lit.
-    lit: frozenset[int] = frozenset()
-    #: The keys of the words under `[method_plots]`: of both sides, and of the axis.
-    upper_words: str = ""
-    lower_words: str = ""
-    axis: str = "channels"
-    #: The channel of each place, for hover.
-    channels: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
 class ErrorBars:
     """A few errors side by side, with those before as an outline."""
 
@@ -98,7 +79,7 @@ class Likeness:
     channels: tuple[int, ...]
 
 
-Shown: TypeAlias = Mirrored | ErrorBars | Histogram | GridEnds | Likeness
+Shown: TypeAlias = ErrorBars | Histogram | GridEnds | Likeness
 
 
 def method_figure(
@@ -108,8 +89,6 @@ def method_figure(
     page = _MethodFigure(THEMES[theme], language)
     page.layout |= bare_layout(page.colours, height, (10, 12 if isinstance(shown, Histogram) else 10, 8, 36))
     match shown:
-        case Mirrored():
-            page.mirrored(shown)
         case ErrorBars():
             page.bars(shown)
         case Histogram():
@@ -147,40 +126,6 @@ class _MethodFigure:
             note(f"<b>{self.say(f'method_plots.{key}')}</b>", 1, 1, colour, "top right", yshift=-16 * row)
             for row, (key, colour) in enumerate(named)
         ]
-
-    def mirrored(self, shown: Mirrored) -> None:
-        """Draw bars upwards and downwards, each a share of the largest of its side, outlines for before."""
-        places, schemes = list(range(len(shown.upper))), self.colours.schemes
-        notes = []
-        for sign, values, before, colour, words in (
-            (1, shown.upper, shown.upper_before, schemes[1], self.say(f"method_plots.{shown.upper_words}")),
-            (-1, shown.lower, shown.lower_before, schemes[0], self.say(f"method_plots.{shown.lower_words}")),
-        ):
-            most = max((*values, *before), default=1.0) or 1.0
-            hover = [
-                f"{self.say('method_plots.channel', channel=channel)}: {words} {short_number(value)}"
-                for channel, value in zip(shown.channels, values, strict=True)
-            ]
-            self.traces.append(
-                {
-                    "type": "bar",
-                    "x": places,
-                    "y": [sign * value / most for value in values],
-                    "marker": self.lit(shown.lit, places, colour),
-                    "text": hover,
-                    "textposition": "none",
-                    "hovertemplate": "%{text}<extra></extra>",
-                }
-            )
-            if before:
-                self.line(places, [sign * each / most for each in before], self.colours.text, 1, shape="hvh")
-            name = f"<b>{words}</b> ≤ {short_number(most)}"
-            notes.append(note(name, 1, int(sign > 0), colour, f"{'top' if sign > 0 else 'bottom'} right"))
-        self.layout |= {"barmode": "overlay", "bargap": 0 if len(places) > 60 else 0.2, "annotations": notes}
-        self.layout["yaxis"] |= {"range": [-1.12, 1.12], "zeroline": True, **NO_TICKS}
-        self.layout["yaxis"]["zerolinecolor"] = self.colours.muted
-        self.layout["xaxis"] |= NO_TICKS
-        self.title("xaxis", shown.axis)
 
     def lit(self, lit: frozenset[int], places: list[int], colour: str) -> dict[str, Any]:
         """Return the marker of bars of a colour, of which some are lit."""

@@ -77,7 +77,7 @@ def put(url, data):
         "Cookie": f"_streamlit_xsrf={token}",
     }
     urllib.request.urlopen(
-        urllib.request.Request(url, data=part, headers=headers, method="PUT"), timeout=30
+        urllib.request.Request(url, data=part, headers=headers, method="PUT"), timeout=120
     ).close()
 
 

@@ -407,7 +407,6 @@ def test_each_smaller_method_has_its_picture_and_its_sentence():
         ("double_quantization", "layers_double_change", "stored in 8 bits"),
         ("llm_int8", "layers_llm_int8", "float16"),
         ("bias_correction", "layers_bias_errors", "take off the mean"),
-        ("equalization", "layers_equalization_channels", "as far in the inputs"),
         ("higgs", "layers_higgs", "lie close"),
         ("kmeans", "layers_kmeans", "where the weights are"),
         ("awq_clip", "layers_awq_clip_loss", "blocks are clipped"),
@@ -418,6 +417,9 @@ def test_each_smaller_method_has_its_picture_and_its_sentence():
     ):
         assert chart(healthy(act(at, layers_method_choice=method)), key).proto.spec
         assert said in told(at, "markdown")
+    act(at, layers_method_choice="equalization")
+    assert any(name.startswith("quantviz_dial") for name in components(healthy(at)).values())
+    assert "as far in the inputs" in told(at, "markdown")
     at = page("minilm_4_value", w="nvfp4", m="four_over_six")
     assert chart(at, "layers_ends").proto.spec
     assert "end at 4" in told(at, "markdown")

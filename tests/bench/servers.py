@@ -75,7 +75,7 @@ def server_process(
         yield address, process.pid
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 @contextlib.contextmanager

@@ -224,6 +224,17 @@ def test_steps_in_integers_follow_the_hand_as_the_server_writes_them(new_page, u
             "live => document.querySelector('.qv-integers tbody').innerHTML === live", arg=live
         )
         assert answered in (None, answer.inner_text())
+    # What the server writes of an earlier move gives way to what a hand holds.
+    stays = """
+        const body = document.querySelector(".qv-integers tbody");
+        hand.move("ceiling", 10);
+        const held = body.innerHTML;
+        body.replaceChildren();
+        hand.update(hand.data, hand.send);
+        const written = body.innerHTML;
+        hand.giveUp();
+        return written === held; }"""
+    assert page.evaluate(HAND + stays)
 
 
 def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, url):

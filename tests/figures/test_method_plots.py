@@ -4,19 +4,7 @@ import math
 
 import pytest
 
-from quantviz.figures.method_plots import ErrorBars, GridEnds, Histogram, Likeness, Mirrored, method_figure
-
-
-def test_mirrored_bars_are_shares_of_their_sides_largest():
-    shown = Mirrored(
-        (1.0, 4.0), (2.0, 1.0), (8.0, 1.0), (), frozenset({0}), "x_max", "w_max", "loudest", (3, 5)
-    )
-    upper, outline, lower = method_figure(shown, height=100).to_dict()["data"]
-    assert upper["y"] == [0.125, 0.5]
-    assert outline["y"] == [1.0, 0.125]
-    assert lower["y"] == [-1.0, -0.5]
-    assert "channel 3" in upper["text"][0]
-    assert upper["marker"]["color"][0] != upper["marker"]["color"][1]
+from quantviz.figures.method_plots import ErrorBars, GridEnds, Histogram, Likeness, method_figure
 
 
 def test_few_bars_have_names_and_shares_and_many_have_an_outline_alone():

@@ -73,6 +73,8 @@ export class LayerHand {
       this.waiting = data;
       clearTimeout(this.timer);
       if (!this.moving) this.timer = setTimeout(() => this.takeWaiting(), PATIENCE);
+      // What the server has written meanwhile is of an earlier move.
+      this.present();
       return;
     }
     Object.assign(this, { data, waiting: null, released: null });

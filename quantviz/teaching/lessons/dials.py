@@ -121,7 +121,7 @@ class DialState(LabState):
         return replace(self, at=min(stops, key=lambda stop: abs(float(stop) - value)))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _series(dial: str, tensors: tuple[Tensor, ...], at: str) -> Series:
     presses = DIALS[dial].presses
     made: Series = getattr(import_module(DIALS[dial].module), DIALS[dial].function)(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -238,10 +238,16 @@ def chain_field(state: LayerState, method: str, field: str) -> Any:
     return next(getattr(each, field) for each in as_chain(state.method).methods if each.id == method)
 
 
-def slide_field(state: LayerState, method: str, field: str, values: Iterable[Any], now: Any) -> None:
-    """Show a slider over the values of a method's field; each is a chain of its own, and so in the link."""
+def setter_of(state: LayerState, method: str, field: str) -> Callable[[Any], None]:
+    """Return the function that takes a value of a method's field: a chain of its own, and so in the link."""
     from quantviz.layers.methods.chain import as_chain
 
+    chain = as_chain(state.method)
+    return lambda value: OWNER.change(method=str(chain.with_field(method, **{field: value})))
+
+
+def slide_field(state: LayerState, method: str, field: str, values: Iterable[Any], now: Any) -> None:
+    """Show a slider over the values of a method's field."""
     offered = sorted({*values, now})
     choose_among(
         f"layers_{method}_{field}",
@@ -249,7 +255,7 @@ def slide_field(state: LayerState, method: str, field: str, values: Iterable[Any
         say(f"layers.pictures.{method}.{field}"),
         {value: f"{value:g}" for value in offered},
         now,
-        lambda value: OWNER.change(method=str(as_chain(state.method).with_field(method, **{field: value}))),
+        setter_of(state, method, field),
     )
 
 
@@ -290,27 +296,16 @@ def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) 
             weights_now=short_number(peak_of(trace.w_max * scales[at])),
         )
 
-    order = trace.x_max.argsort(descending=True, stable=True)[:MOST_CHANNELS]
-
-    def over_mean(values: torch.Tensor) -> torch.Tensor:
-        return values[..., order] / values.mean(-1, keepdim=True).clamp(min=1e-30)
-
     show_dial(
         "layers_smoothquant",
         say("layers.pictures.smoothquant.alpha"),
         {alpha: words(at) for at, alpha in enumerate(alphas)},
         trace.alpha,
         (
-            # Over their means, so that one side is seen to flatten as the other rises.
-            mirrored_plot(
-                (over_mean(trace.x_max / scales), over_mean(trace.w_max * scales)),
-                (over_mean(trace.x_max), over_mean(trace.w_max)),
-                ("x_max", "w_max", "loudest"),
-                say("layers.pictures.smoothquant_channels_alt"),
-            ),
+            traded_plot(trace, scales, "smoothquant_channels_alt"),
             curve_plot("error", errors, without, alphas, say("layers.pictures.smoothquant.curve_alt")),
         ),
-        lambda alpha: OWNER.change(method=str(chain.with_field("smoothquant", alpha=alpha))),
+        setter_of(state, "smoothquant", "alpha"),
     )
     if WORSE["l"] not in state.source.key:
         worse, _ = LayerState.read({**WORSE, "m": "smoothquant"})
@@ -318,28 +313,18 @@ def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) 
         show_button(label, "layers_smoothquant_worse", OWNER.put, worse)
 
 
-def show_traded(trace: SmoothTrace, key: str) -> None:
-    """Show the maxima of the loudest channels before and after they are scaled, over their means, so that one
-    side is seen to flatten as the other rises.
+def traded_plot(trace: SmoothTrace, scales: torch.Tensor, alt: str) -> Plot:
+    """Return the maxima of the loudest channels before scales and after each, (values, channels), over their
+    means, so that one side is seen to flatten as the other rises.
     """
-    from quantviz.figures.method_plots import Mirrored
-
     order = trace.x_max.argsort(descending=True, stable=True)[:MOST_CHANNELS]
 
-    def over_mean(values: torch.Tensor) -> tuple[float, ...]:
-        return numbers_of(values[order] / (float(values.mean()) or 1.0))
+    def over_mean(values: torch.Tensor) -> torch.Tensor:
+        return values[..., order] / values.mean(-1, keepdim=True).clamp(min=1e-30)
 
-    bars = Mirrored(
-        over_mean(trace.x_max / trace.scales),
-        over_mean(trace.w_max * trace.scales),
-        over_mean(trace.x_max),
-        over_mean(trace.w_max),
-        upper_words="x_max",
-        lower_words="w_max",
-        axis="loudest",
-        channels=tuple(order.tolist()),
-    )
-    show_series(bars, key, say(f"layers.pictures.{key}_alt"))
+    before = over_mean(trace.x_max), over_mean(trace.w_max)
+    after = over_mean(trace.x_max / scales), over_mean(trace.w_max * scales)
+    return mirrored_plot(after, before, ("x_max", "w_max", "loudest"), say(f"layers.pictures.{alt}"))
 
 
 def peak_of(values: torch.Tensor) -> float:
@@ -427,7 +412,6 @@ def _show_turning(state: LayerState, field: str, now: Any, traces: Mapping[Any, 
     """Show the histograms at each value of a field, under its slider if there are several."""
     import torch
 
-    from quantviz.layers.methods.chain import as_chain
     from quantviz.layers.methods.rotation import REACH
 
     plots = []
@@ -438,9 +422,7 @@ def _show_turning(state: LayerState, field: str, now: Any, traces: Mapping[Any, 
         alt = say(f"layers.pictures.rotation.{name}_alt")
         plots.append(spread_plot((shares[0][0], after), REACH, captions, alt))
 
-    def take(value: Any) -> None:
-        OWNER.change(method=str(as_chain(state.method).with_field("rotation", **{field: value})))
-
+    take = setter_of(state, "rotation", field)
     title = say(f"layers.pictures.rotation.{field}") if field else ""
     show_dial(f"layers_rotation_{field}", title, dict.fromkeys(traces, ""), now, tuple(plots), take)
 
@@ -464,7 +446,6 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     import torch
 
     from quantviz.layers.methods.awq import awq_scales
-    from quantviz.layers.methods.chain import as_chain
 
     trace = seen.result.trace["awq"]
     given = chain_field(state, "awq", "ratio")
@@ -507,7 +488,7 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
                 lit=math.ceil(_SALIENT * len(order)),
             ),
         ),
-        lambda each: OWNER.change(method=str(as_chain(state.method).with_field("awq", ratio=each))),
+        setter_of(state, "awq", "ratio"),
     )
     _show_bargain(seen, seen_layer(state, method=NEAREST))
 
@@ -621,7 +602,7 @@ def show_low_rank(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
                 say("layers.pictures.low_rank.alt"),
             ),
         ),
-        lambda rank: OWNER.change(method=str(chain.with_field("low_rank", rank=rank))),
+        setter_of(state, "low_rank", "rank"),
         {rank: with_bits(rank) for rank in ranks},
     )
     show_terms("energy", "rank", "weighted")

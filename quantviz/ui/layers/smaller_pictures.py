@@ -11,14 +11,15 @@ import streamlit as st
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.ui.components.controls import choose_among
+from quantviz.ui.components.dial import show_dial
 from quantviz.ui.layers.scaling_pictures import (
     MOST_CHANNELS,
     chain_field,
     numbers_of,
     peak_of,
     show_series,
-    show_traded,
     slide_field,
+    traded_plot,
 )
 from quantviz.ui.layers.state import SeenLayer, seen_layer
 from quantviz.ui.layers.words import percent, share_of, show_sentence, show_terms
@@ -109,7 +110,8 @@ def show_equalization(seen: SeenLayer, state: LayerState, cell: tuple[int, int])
         weights=short_number(peak_of(trace.w_max)),
         weights_now=short_number(peak_of(trace.w_max * trace.scales)),
     )
-    show_traded(trace, "equalization_channels")
+    plot = traded_plot(trace, trace.scales[None], "equalization_channels_alt")
+    show_dial("layers_equalization", "", {0: ""}, 0, (plot,), lambda _: None)
 
 
 # ---- channels in half precision --------------------------------------------------------------------------
