@@ -24,14 +24,16 @@ import pytest
 import torch
 from _pytest.assertion import rewrite
 from _pytest.doctest import DoctestModule
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("tests.helpers")
 from tests.helpers.kernels import KERNELS, compiled_for_the_run, start_compiling  # noqa: E402
 from tests.helpers.sample import ALL  # noqa: E402
 
-settings.register_profile("same", derandomize=True, deadline=None)
-settings.register_profile("random", derandomize=False, deadline=None)
+#: A busy machine is slow, which says nothing of a test.
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", UNTIMED, derandomize=True)
+settings.register_profile("random", UNTIMED, derandomize=False)
 settings.load_profile("same")
 
 #: Some machines forbid Python to keep what it has compiled: then each worker, server and child of a run would

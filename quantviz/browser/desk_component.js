@@ -5,7 +5,9 @@ import { askRoom, keepRoom, keptRoom } from "./room/server.js";
 import { filled } from "./ruler/figures.js";
 import { tuckAway, lasting } from "./page/component.js";
 
+// Milliseconds between two looks for news, and after which an answer is not waited for any more.
 const EVERY = 1500;
+const LONGEST = 15000;
 // Milliseconds in which all phones have looked for news.
 const PHONES = 2500;
 const STYLE = `
@@ -85,12 +87,11 @@ class Desk {
   async look() {
     clearTimeout(this.timer);
     const turn = (this.turn = (this.turn ?? 0) + 1);
-    this.timer = setTimeout(() => this.look(), EVERY);
+    this.timer = setTimeout(() => this.look(), LONGEST);
     const { code, key, language } = this.data;
     try {
       const news = await askRoom(`${code}?lang=${language}`, { key });
-      const counts = await askRoom(`${code}/counts?lang=${language}&stop=${news.stop}`, { key });
-      if (turn === this.turn && this.timer) this.draw(news, counts.rounds);
+      if (turn === this.turn && this.timer) this.draw(news);
       if (this.away) this.say("");
       this.away = false;
     } catch (problem) {
@@ -99,6 +100,10 @@ class Desk {
       if (problem.status === 404 && this.timer) this.over();
       else if (!this.pressed) this.say(problem.status ? problem.message : this.data.words.away);
     }
+    // After the answer: one that takes longer than the time between two looks is still the last one.
+    if (turn !== this.turn || !this.timer) return;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.look(), EVERY);
   }
 
   // An act goes by the news after the one before it; pressed once more before those, it is the same one.
@@ -153,7 +158,7 @@ class Desk {
     this.part(".said").textContent = words;
   }
 
-  draw(news, rounds) {
+  draw(news) {
     this.news = news;
     const { stops, words, code } = this.data;
     const stop = stops[news.stop];
@@ -167,7 +172,7 @@ class Desk {
     this.choose(".pace", words.pace_label, news.pace ?? "", [["", words.gather], ...paces]);
     this.choose(".answers", words.answers, news.answers, Object.entries(this.data.answers));
     this.drawActs(news, stop);
-    this.drawBars(news, stop, rounds);
+    this.drawBars(news, stop);
   }
 
   // Draw a list; one in use stays as it is.
@@ -234,20 +239,17 @@ class Desk {
     }
   }
 
-  drawBars(news, stop, rounds) {
+  drawBars(news, stop) {
     const { words } = this.data;
-    const rows = rounds.at(-1).rows;
-    const before = rounds.length > 1 ? rounds[0].rows : [];
+    const rows = news.rounds.at(-1);
+    const before = news.rounds.length > 1 ? news.rounds[0] : [];
     const open = news.phase === "ask" || news.phase === "again";
-    const few = filled(words.few, { answered: rounds.at(-1).answered, fewest: this.data.fewest });
+    const few = filled(words.few, { answered: news.answered, fewest: this.data.fewest });
     this.part(".note").textContent = stop.kind && !open && !rows.length ? few : "";
     const all = countOf(rows) || 1;
-    const names = stop.options.length
-      ? rows
-      : rows.toSorted((one, other) => sumOf(other) - sumOf(one)).slice(0, 8);
+    const most = rows.toSorted((one, other) => sumOf(other) - sumOf(one)).slice(0, 8);
     this.part("ol").replaceChildren(
-      ...names.map((row, at) => {
-        const [answer, sure, guessed] = row;
+      ...(stop.kind === "choice" ? rows : most).map(([answer, sure, guessed, says]) => {
         const line = document.createElement("li");
         const first = before.find(([other]) => String(other) === String(answer));
         const share = (count, total) => `${(100 * count) / total}%`;
@@ -257,7 +259,7 @@ class Desk {
         Object.assign(hatched.style, { left: share(sure, all), width: share(guessed, all) });
         outline.hidden = !first;
         if (first) outline.style.width = share(sumOf(first), countOf(before));
-        name.textContent = stop.options[at] ?? String(answer);
+        name.textContent = says || "?"; // a forged text
         number.textContent = String(sure + guessed);
         return line;
       }),

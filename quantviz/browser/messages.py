@@ -198,6 +198,8 @@ _WINDOW = Record({"top": Whole(), "left": Whole(), "rows": Whole(1), "cols": Who
 _OUTPUT = Record({"token": Whole(), "output": Whole(), "channel": Maybe(Whole())})
 _LINES = Record(dict.fromkeys(("tokens", "inputs", "outputs"), FixedList((Whole(), Whole(1)))))
 _PARTS = Named(Text(LONGEST_FORM), Text(40), MOST_PARTS)
+#: An answer in a room: its question has a narrower shape.
+_VOTE = Either((Whole(), Number(), Text(LONGEST_FORM), Items(Whole(), 1, 8)))
 _GO = Record({"page": Word(("lab", "lesson", "model")), "parameters": Maybe(_PARTS)})
 #: Choices of hands in their order: a number, the page, the field and the value's form in links.
 _CHOICES = Items(FixedList((Whole(1), Text(40), Text(80), Text(LONGEST_FORM))), 1, MOST_CHOSEN)
@@ -262,7 +264,10 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = MappingProxyType(
         "layer_hand_component": {"release": _LAYER_MOVE},
         "dial_component": {"stop": Whole(0, 1000)},
         "gallery_component": {"at": Whole(), "cell": _CELL},
-        "room": {"follow": Record({"stop": Maybe(Whole(0, 1000))})},
+        "room": {
+            "follow": Record({"stop": Maybe(Whole(0, 1000))}),
+            "voted": Record({"stop": Whole(), "round": Whole(1, 2), "sure": Flag(), "answer": _VOTE}),
+        },
         "home_component": {"go": _GO},
         "notebook": {"asked": Record({"view": Text(40), "dark": Flag()}), "chosen": _ON_SCREEN},
         "continue_component": {"go": _GO},

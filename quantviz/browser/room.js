@@ -20,12 +20,27 @@ class Phone {
     document.addEventListener("click", (event) => this.click(event), { capture: true });
   }
 
-  // The part at the end of a run: how the page answers a stop's question.
-  offer([stop, offered]) {
-    this.offered = { stop, ...offered };
+  // The part at the end of a run: how the page answers a stop's question. A new session counts its runs anew.
+  offer([stop, offered, run]) {
+    if (!(run > this.offered?.run)) this.brought = null;
+    this.offered = { stop, run, ...offered };
     this.heard = heard();
     this.sendOffered();
     this.sendHeld();
+    this.bringBack();
+  }
+
+  // A session that has lost what was sent to the stop, as one of a server that was started anew, is told of it
+  // once.
+  bringBack() {
+    const { data, held, offered } = this;
+    if (!data || !offered?.key || offered.stop !== data.stop || held || this.heard === null) return;
+    const { place } = this;
+    const isKnown = offered.vote && offered.round + 1 >= data.round;
+    if (isKnown || !this.votes[place] || this.brought === place) return;
+    this.brought = place;
+    const { answer, sure } = this.votes[place];
+    this.bring({ stop: data.stop, round: data.round, answer, sure });
   }
 
   // What was committed to before the server had read it.
@@ -58,7 +73,10 @@ class Phone {
   }
 
   show({ data, parentElement, setTriggerValue }) {
-    Object.assign(this, { data, go: (stop) => setTriggerValue("follow", { stop }) });
+    const isFirst = !this.data;
+    const go = (stop) => setTriggerValue("follow", { stop });
+    const bring = (vote) => setTriggerValue("voted", vote);
+    Object.assign(this, { data, go, bring });
     if (this.link?.code !== data.code) {
       this.link?.close();
       this.link = new RoomLink(data.code, data.language, () => this.draw());
@@ -66,9 +84,23 @@ class Phone {
       else this.link.look();
     }
     this.link.language = data.language;
+    this.recall();
     if (this.bar?.parentElement !== parentElement) this.build(parentElement);
     this.draw();
     this.sendOffered();
+    if (isFirst) this.bringBack();
+  }
+
+  // A question of the lecturer's own, which a page that was loaded while the room's store was away has not: the
+  // device has kept it. No page is up to date with it, so that it follows once there is an answer.
+  recall() {
+    const { data, link, news } = this;
+    const { stop, stops, round, phase, version, own } = data;
+    if (own) link.store({ asked: { stop, stops, round, phase, version, own } });
+    const { asked } = link.read();
+    const isLost = stop === null && !data.ended && asked && asked.stop === news?.stop;
+    // Only the server can read a drag.
+    if (isLost && asked.own.kind !== "drag") Object.assign(data, asked, { answers: null });
   }
 
   get news() {

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
 
@@ -20,6 +20,7 @@ from quantviz.layers.methods.chain import Chain
 from quantviz.layers.methods.contract import MethodTask
 from quantviz.layers.methods.rotation import RotationTrace
 from quantviz.layers.parts import Cells
+from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.lazy import Stored
@@ -29,11 +30,18 @@ from quantviz.tensors.lazy import Stored
 _VALUE = 500.0
 _ONCE = 8e7
 _PRODUCTS = 8
+#: Multiplications that take as long as the search for the range of a value's block, by compiled code and by
+#: the reference, which methods ask; and an engine's own search for its scales.
+_SEARCHED, _BY_REFERENCE, _BY_ENGINE = 6e3, 4e4, 4e3
 #: Multiplications of float64 matrices a second of one core.
 SPEED = 2e10
 #: Bytes of the numbers of a method's picture that are sent with a layer.
 _TRACE_BYTES = 2**26
 _ALL = slice(None)
+
+
+#: The schemes of weights and inputs, None for a side that is not rounded.
+SchemesOfSides: TypeAlias = tuple[Scheme | None, Scheme | None]
 
 
 class LayerSource(Protocol):
@@ -43,10 +51,11 @@ class LayerSource(Protocol):
         """Return the layer with its values."""
 
 
-def products_of(chain: Chain, shape: Shape) -> float:
+def products_of(chain: Chain, shape: Shape, schemes: SchemesOfSides = (None, None)) -> float:
     """Return about how many multiplications take as long as a layer under a chain, with all of its numbers.
 
-    `shape` has the numbers of tokens, of input channels and of outputs.
+    `shape` has the numbers of tokens, of input channels and of outputs; `schemes` of weights and inputs may
+    search for ranges.
 
     >>> products_of(Chain(), (2, 4, 8)) == 8e7 + 8 * 64 + 500 * (8 + 32 + 16)
     True
@@ -54,21 +63,36 @@ def products_of(chain: Chain, shape: Shape) -> float:
     tokens, inputs, outputs = shape
     values = inputs * (tokens + outputs) + tokens * outputs
     plain = _ONCE + _PRODUCTS * tokens * inputs * outputs + _VALUE * values
-    return plain + sum(method.products(shape) for method in chain.methods)
+    searched = 0.0
+    roundings = 1 + sum(method.roundings for method in chain.methods)
+    for scheme, lines, times in zip(schemes, (outputs, tokens), (roundings, 1), strict=True):
+        searched += times * lines * inputs * _search_of(scheme, chain)
+    return plain + searched + sum(method.products(shape) for method in chain.methods)
 
 
-def refuse_long(chain: Chain, shape: Shape, seconds: float) -> None:
+def _search_of(scheme: Scheme | None, chain: Chain) -> float:
+    """Return the multiplications that take as long as a scheme's search for ranges, for each value."""
+    if scheme is None:
+        return 0.0
+    if scheme.search is not None:
+        return _BY_ENGINE
+    if scheme.calibration.of_values or isinstance(scheme.calibration, Given):
+        return 0.0
+    return _BY_REFERENCE if chain.methods else _SEARCHED
+
+
+def refuse_long(chain: Chain, shape: Shape, seconds: float, schemes: SchemesOfSides = (None, None)) -> None:
     """Raise an error for a layer that takes longer under a chain, with a square weight that does not.
 
     Raises:
         QuantVizError: It does.
     """
     tokens, inputs, outputs = shape
-    needed = products_of(chain, shape) / SPEED
+    needed = products_of(chain, shape, schemes) / SPEED
     if needed <= seconds:
         return
     side = 1
-    while products_of(chain, (tokens, 2 * side, 2 * side)) <= seconds * SPEED:
+    while products_of(chain, (tokens, 2 * side, 2 * side), schemes) <= seconds * SPEED:
         side *= 2
     about = {"outputs": outputs, "inputs": inputs, "needed": round(needed), "seconds": round(seconds)}
     raise QuantVizError("method.too_large", method=str(chain), side=side, **about)

@@ -9,17 +9,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import parse_qsl
 
 from quantviz.browser.messages import Items, Number, Shape, Text, Whole
 from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import read_prompt
+from quantviz.lab.state import LabState
 from quantviz.teaching.golf import HOLES
 from quantviz.teaching.lessons import sound_lessons
+from quantviz.teaching.lessons.answer_words import answer_words, drag_words, lettered, option_texts
+from quantviz.teaching.lessons.drags import dragged
+from quantviz.teaching.lessons.formulas import Scenes
 from quantviz.teaching.lessons.model import DIRECTIONS, DirectionQuestion, LessonStep, Question
 from quantviz.text import DEFAULT_LANGUAGE, languages, text
 
@@ -173,6 +178,30 @@ class Stop:
         name, number, id = self._place
         lesson = sound_lessons(language)[name]
         return lesson.steps[number], lesson.question(number, id)
+
+
+@lru_cache(maxsize=16)
+def _asked_at(stop: Stop, language: str) -> tuple[Question, Scenes]:
+    """Return the question of a lesson's stop and its states, whose numbers are worked out once."""
+    step, question = stop.step(language)
+    assert question
+    return question, step.scenes()
+
+
+@lru_cache(maxsize=512)
+def say_answer(stop: Stop, answer: Any, language: str) -> str:
+    """Return an answer to a stop's question in words; "" for a text that is none."""
+    with suppress(QuantVizError, ValueError, IndexError):
+        if stop.kind == "lesson":
+            question, scenes = _asked_at(stop, language)
+            if stop.asked.kind == "choice":
+                return lettered(option_texts(question, scenes, language))[int(answer)]
+            return answer_words(question, answer, scenes, language)
+        if stop.kind == "drag":
+            start = LabState.read(stop.address[1])[0]
+            return drag_words(dragged(start, answer), ("hi",), start.cell, language)
+        return lettered(stop.options)[int(answer)] if stop.options else str(answer)
+    return ""
 
 
 @dataclass(frozen=True)

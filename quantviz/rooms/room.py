@@ -33,7 +33,7 @@ from quantviz.browser.messages import (
 from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import ANSWERS
 from quantviz.quoting import csv_text
-from quantviz.rooms.plan import LONGEST, MOST_STOPS, Asked, Plan
+from quantviz.rooms.plan import LONGEST, MOST_STOPS, Asked, Plan, Stop, say_answer
 
 #: Signs of a code: none that is read for another.
 SIGNS = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -44,6 +44,8 @@ _OPEN = ("ask", "again")
 MOST_ROUNDS = 2
 #: Answers below which no counts are shown: with fewer, neighbours could work out who chose what.
 FEWEST = 3
+#: Rows of counts that a lecturer has in words: each costs a quantization.
+MOST_IN_WORDS = 8
 #: Characters of a device's random id.
 LONGEST_DEVICE = 40
 #: The place at which a store keeps when each device was last there.
@@ -311,22 +313,29 @@ class RoomCounts:
         rows = ((answer, votes[answer, True], votes[answer, False]) for answer in answers)
         return cls(votes.total(), tuple(rows))
 
+    def in_words(self, stop: Stop, language: str) -> list[list[Any]]:
+        """Return its rows for the lecturer, those that most gave with the answer in words."""
+        most = sorted(self.rows, key=lambda row: -row[1] - row[2])[:MOST_IN_WORDS]
+        return [[*row, say_answer(stop, row[0], language) if row in most else ""] for row in self.rows]
+
 
 def frozen(answer: Any) -> Answer:
     """Return a decoded answer as a value that can be counted."""
     return tuple(answer) if isinstance(answer, list) else answer
 
 
-def write_table(room: Room, counts: Mapping[tuple[int, int], RoomCounts]) -> str:
-    """Return counts as CSV, by stop and round: a row for each answer."""
+def write_table(room: Room, counts: Mapping[tuple[int, int], RoomCounts], language: str) -> str:
+    """Return counts as CSV, by stop and round: a row for each answer, with its words in a language."""
     written = io.StringIO()
     table = csv.writer(written)
-    table.writerow(("stop", "kind", "at", "question", "round", "answered", "answer", "sure", "guessed"))
+    table.writerow(
+        ("stop", "kind", "at", "question", "round", "answered", "answer", "words", "sure", "guessed")
+    )
     for (number, round), each in counts.items():
         stop, asked = room.plan.stops[number], room.asked[number]
         head = (number + 1, stop.kind, stop.at, asked.kind, round, each.answered)
         for answer, sure, guessed in each.rows or (("", "", ""),):
-            named = stop.options[answer] if stop.options and isinstance(answer, int) else answer
-            row = (*head, named, sure, guessed)
+            words = say_answer(stop, answer, language) if each.rows else ""
+            row = (*head, answer, words, sure, guessed)
             table.writerow([csv_text(each) if isinstance(each, str) else each for each in row])
     return written.getvalue()

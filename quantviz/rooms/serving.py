@@ -232,32 +232,33 @@ class Rooms:
 
     def seen_counts(self, room: Room, stop: int, *, to_lecturer: bool) -> list[RoomCounts]:
         """Return the counts of a stop's rounds as they may be seen: of others the number of answers alone."""
-        if not 0 <= stop < len(room.turns):
-            raise QuantVizError("rooms.no_stop", got=stop + 1, count=len(room.turns))
         found = [self.counts(room, stop, round) for round in range(1, room.turns[stop].round + 1)]
         return [
             each if room.shows(stop, round, to_lecturer=to_lecturer) else RoomCounts(each.answered)
             for round, each in enumerate(found, 1)
         ]
 
-    def presence(self, room: Room) -> dict[str, int]:
-        """Return how many devices are there, how many have answered, and how many answers were refused."""
+    def lecturers_news(self, room: Room, language: str) -> dict[str, Any]:
+        """Return how many devices are there, how many have answered, how many answers were refused, and the
+        counts of the stop's rounds that are over, with the answers in words.
+        """
         now = time.time()
         here = self.store.votes(room.code, HERE).values()
-        answered = self.store.votes(room.code, f"{room.stop}.{room.turn.round}")
+        rounds = self.seen_counts(room, room.stop, to_lecturer=True)
         return {
             "here": sum(now - float(seen) < _GONE_AFTER for seen in here),
-            "answered": len(answered),
+            "answered": rounds[-1].answered,
             "refused": self._refused.get(room.code, 0),
+            "rounds": [each.in_words(room.plan.stops[room.stop], language) for each in rounds],
         }
 
-    def table(self, room: Room) -> str:
-        """Return the counts of all rounds that are over as CSV."""
+    def table(self, room: Room, language: str = DEFAULT_LANGUAGE) -> str:
+        """Return the counts of all rounds that are over as CSV, with answers in words of a language."""
         places = ((stop, round) for stop in range(len(room.turns)) for round in range(1, MOST_ROUNDS + 1))
         counts = {
             place: self.counts(room, *place) for place in places if room.shows(*place, to_lecturer=True)
         }
-        return write_table(room, counts)
+        return write_table(room, counts, language)
 
 
 def _json(content: Mapping[str, object]) -> bytes:

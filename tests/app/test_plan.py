@@ -65,8 +65,8 @@ def test_a_room_is_opened_with_the_plan_and_its_code_joins():
     code, key = at.session_state["teacher_room"]
     assert rooms().lead(code, key).plan == PLANS["single_hour"]
     join = qr_image(f"http://192.168.1.20:8501/join?c={code}", catalogue("en")["teacher.join_alt"])
-    assert qr(at)[0] == join
-    assert at.code[0].value == "http://192.168.1.20:8501/join"
+    assert qr(at)[-1] == join
+    assert at.code[-1].value == "http://192.168.1.20:8501/join"
     # Ended from another device.
     rooms().act(code, key, 1, "end")
     assert code in act(at, "teacher_print").warning[0].value
@@ -263,7 +263,7 @@ def test_clicks_are_heat_and_orders_a_board_with_the_right_one_once_told(kind):
     if kind == "cell":
         assert "<i " not in bodies(at, "qv-clicked")[0]
     else:
-        assert "<b>3</b>" in bodies(at, 'class="qv-board"')[0]
+        assert "<b>3 ×</b>" in bodies(at, 'class="qv-board"')[0]
     acted("tell")
     at = wall(room)
     if kind == "cell":

@@ -215,12 +215,13 @@ class Lecturer:
 
     async def _check(self, stop: int, round: int) -> None:
         """Hold the tally against the answers that phones know to be acknowledged."""
-        path = f"/room/{self.room.code}/counts?stop={stop}"
-        counts = json.loads((await self.client.ask("GET", path, key=self.room.key))[1])["rounds"][round - 1]
+        path = f"/room/{self.room.code}"
+        counts = json.loads((await self.client.ask("GET", path, key=self.room.key))[1])
         stored = self.servers.kept.store.votes(self.room.code, f"{stop}.{round}")
         kept = {device: tuple(json.loads(vote)) for device, vote in stored.items()}
         wanted = self.found.answers.get((stop, round), {})
-        if counts["answered"] != len(kept) or sum(sum(each[1:]) for each in counts["rows"]) != len(kept):
+        told = sum(sure + guessed for _, sure, guessed, _ in counts["rounds"][round - 1])
+        if counts["answered"] != len(kept) or told != len(kept):
             self.found.wrong.append(f"{stop}.{round}: {len(kept)} devices, counted {counts}")
         for device in wanted:
             if kept.get(device) != wanted[device]:

@@ -251,7 +251,7 @@ def _streamlits_own(message):
     cut_off = any(words in message.text for words in missing)
     address = message.location["url"]
     missed = "_stcore" in address and "404" not in message.text
-    unanswered = "/room/" in address and "net::ERR_" in message.text
+    unanswered = "/room/" in address and ("net::ERR_" in message.text or "503" in message.text)
     return missed or unanswered or cut_off
 
 

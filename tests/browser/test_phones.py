@@ -87,6 +87,13 @@ def test_two_phones_go_with_their_class(new_page, url):
     says(other, "zh", "counted")
     drag = "s=int3%2Csymmetric%2Cper_tensor%2Cmin_max%2Ccourse"
     assert sorted(class_.votes("0.1").values()) == [(drag, False), (drag, True)]
+    # As after a server that was killed before the browser was told to keep the answer.
+    wait_idle(other)
+    other.evaluate("localStorage.removeItem('quantviz.teaching.lessons.v1')")
+    other.reload()
+    said = text("lessons.you_said", "zh", answer="3 位", sure=text("lessons.was_guess", "zh"))
+    other.locator(".st-key-lesson_question", has_text=said.replace("**", "")).wait_for()
+    assert other.locator("[data-field=commit]").count() == 0
     # Nothing is told before the lecturer tells it.
     assert text("lessons.wrong", "en") not in one.locator(".st-key-lesson_question").inner_text()
     is_for_a_thumb(other)

@@ -1,4 +1,4 @@
-"""A Redis for tests and benchmarks: Debian's `redis-server`, on a free port, with nothing on the disk."""
+"""A Redis for tests and benchmarks: Debian's `redis-server`."""
 
 import contextlib
 import os
@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,15 +18,19 @@ REQUIRED = "QUANTVIZ_REQUIRE_REDIS"
 
 
 @contextlib.contextmanager
-def redis_server() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Start a Redis; give its address and its process."""
+def redis_server(
+    folder: Path | None = None, port: int | None = None
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Start a Redis on a free port or another, which keeps what it has in a folder, if one is given; give its
+    address and its process.
+    """
     program = shutil.which("redis-server")
     if program is None:
         words = "there is no redis-server: apt-get install redis-server"
         pytest.fail(words) if os.environ.get(REQUIRED) else pytest.skip(words)
-    port = free_port()
-    options = f"--port {port} --bind 127.0.0.1 --save --appendonly no".split()
-    options[options.index("--save") + 1 : options.index("--save") + 1] = [""]
+    port = port or free_port()
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    options += ["--appendonly", "yes", "--appendfsync", "always", "--dir", str(folder)] if folder else []
     process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
     try:
         for _ in range(1200):

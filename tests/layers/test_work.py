@@ -86,6 +86,25 @@ def test_the_work_told_is_that_of_the_operations(method, tokens, inputs, outputs
     assert 0.6 < told / counted.products < 2.5
 
 
+SEARCHED = "int4,symmetric,per_channel(axis=0),mse,course"
+
+
+@pytest.mark.parametrize("method", ["gptq", "learned_scales(steps=1)"])
+def test_a_search_for_ranges_is_counted_as_often_as_it_is_made(method):
+    shape = (16, 256, 128)
+    chain = as_chain(method)
+    draw = torch.Generator().manual_seed(0)
+    w, x = torch.randn(128, 256, generator=draw), torch.randn(16, 256, generator=draw)
+    asked = {}
+    for form in ("int4_per_row", SEARCHED):
+        with Counted() as counted:
+            computed(Captured("layer", "", w, x), (as_scheme(form), None), 2**20, method=method)
+        asked[form] = (counted.products, products_of(chain, shape, (as_scheme(form), None)))
+    more = [asked[SEARCHED][i] - asked["int4_per_row"][i] for i in range(2)]
+    assert more[1] == (1 + chain.methods[0].roundings) * 128 * 256 * 4e4
+    assert 0.5 < more[1] / more[0] < 2
+
+
 def test_a_refusal_names_a_size_that_fits():
     chain = as_chain("gptq+low_rank")
     with pytest.raises(qv.QuantVizError) as refused:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from quantviz.errors import QuantVizError
-from quantviz.rooms.plan import LONGEST, OWN, PAGES, PLANS, WHERE, Plan, Stop
+from quantviz.rooms.plan import LONGEST, OWN, PAGES, PLANS, WHERE, Plan, Stop, say_answer
 from quantviz.teaching.lessons import sound_lessons
 from quantviz.text import catalogue, languages
 
@@ -29,6 +29,23 @@ def test_the_plans_of_the_app_take_their_time_and_ask_something(name):
             lesson = sound_lessons()[query["l"]]
             asked = lesson.steps[int(query["p"]) - 1].questions
             assert stop.at.partition(".")[2] in [each.id for each in asked]
+
+
+def test_an_answer_is_said_in_words_and_a_forged_one_is_none():
+    bits = "s=int6%2Csymmetric%2Cper_tensor%2Cmin_max%2Ccourse"
+    dragged = "s=int4%2Csymmetric%2Cper_tensor%2Cmanual_range%28lo%3D-2.5%2Chi%3D2.5%29%2Ccourse"
+    cases = [
+        (Stop("lesson", "fewer_bits.half_are_left"), bits, "6 bits"),
+        (Stop("lesson", "fewer_bits.half_are_left"), "s=int99", ""),
+        (Stop("lesson", "range_to_grid.scale"), 3.578823, "3.5788"),
+        (Stop("lesson", "per_group.without_loud_columns"), 1, "B · ↓ falls"),
+        (Stop("choice", "", ask="Which?", options=("left", "right")), 1, "B · right"),
+        (Stop("drag", "t=normal", ask="Where?"), dragged, "up to 2.5"),
+        (Stop("drag", "t=normal", ask="Where?"), "s=int99", ""),
+        (Stop("drag", "t=normal", ask="Where?"), f"{dragged}&t=normal(rows=4096,cols=4096)", ""),
+        (Stop("hole", "bell"), "int4,symmetric", "int4,symmetric"),
+    ]
+    assert [say_answer(stop, answer, "en") for stop, answer, _ in cases] == [said for _, _, said in cases]
 
 
 def test_a_question_of_a_lesson_has_its_numbers_in_each_language():

@@ -149,9 +149,10 @@ def test_an_answer_has_the_shape_of_its_question(room, kind, good, bad):
 
 
 def test_no_cell_of_the_table_is_a_formula():
-    plan = Plan((Stop("choice", "", ask="Which?", options=("=1+1", "-2")),))
-    table = write_table(new_room("K7QF", "key", plan, 2e9), {(0, 1): RoomCounts(3, ((0, 2, 0), (1, 1, 0)))})
-    assert [line.split(",")[6] for line in table.splitlines()[1:]] == ["'=1+1", "'-2"]
+    plan = Plan((Stop("hole", "bell"),))
+    counts = {(0, 1): RoomCounts(3, (("=1+1", 2, 0), ("-2", 1, 0)))}
+    table = write_table(new_room("K7QF", "key", plan, 2e9), counts, "en")
+    assert [line.split(",")[6:8] for line in table.splitlines()[1:]] == [["'=1+1"] * 2, ["'-2"] * 2]
 
 
 def test_the_table_has_a_row_for_each_answer(room):
@@ -159,10 +160,10 @@ def test_the_table_has_a_row_for_each_answer(room):
         (0, 1): RoomCounts.of(["[0, true]", "[2, false]", "[2, true]"], room.asked[0]),
         (1, 1): RoomCounts(2),
     }
-    assert write_table(room, counts).splitlines() == [
-        "stop,kind,at,question,round,answered,answer,sure,guessed",
-        "1,choice,,choice,1,3,left,1,0",
-        "1,choice,,choice,1,3,right,0,0",
-        "1,choice,,choice,1,3,neither,1,1",
-        "2,number,,number,1,2,,,",
+    assert write_table(room, counts, "en").splitlines() == [
+        "stop,kind,at,question,round,answered,answer,words,sure,guessed",
+        "1,choice,,choice,1,3,0,A · left,1,0",
+        "1,choice,,choice,1,3,1,B · right,0,0",
+        "1,choice,,choice,1,3,2,C · neither,1,1",
+        "2,number,,number,1,2,,,,",
     ]

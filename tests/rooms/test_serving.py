@@ -105,10 +105,10 @@ def test_counts_are_seen_when_they_may_be(rooms, room):
     first, second = rooms.seen_counts(over, 0, to_lecturer=False)
     assert (first, second) == (seen[0], RoomCounts(2)), "two could find out each other"
     assert rooms.table(over).splitlines()[1:] == [
-        "1,choice,,choice,1,4,left,1,1",
-        "1,choice,,choice,1,4,right,2,0",
-        "1,choice,,choice,1,4,neither,0,0",
-        "1,choice,,choice,2,2,,,",
+        "1,choice,,choice,1,4,0,A · left,1,1",
+        "1,choice,,choice,1,4,1,B · right,2,0",
+        "1,choice,,choice,1,4,2,C · neither,0,0",
+        "1,choice,,choice,2,2,,,,",
     ]
 
 
@@ -175,13 +175,14 @@ def test_who_is_there_and_refused_is_counted(rooms, room, monkeypatch):
     rooms.answer(room.code, vote())
     for code in (room.code, room.code.lower(), "2222"):
         rooms.refuse(code)
-    assert rooms.presence(room) == {"here": 3, "answered": 1, "refused": 2}
+    news = {"here": 3, "answered": 1, "refused": 2, "rounds": [[]]}
+    assert rooms.lecturers_news(room, "en") == news
     assert rooms.knows(room.code, "d1")
     assert not rooms.knows("2222", "d1")
     later = time.time() + 20
     monkeypatch.setattr(time, "time", lambda: later)
     rooms.find(room.code, "d3")
-    assert rooms.presence(room)["here"] == 1
+    assert rooms.lecturers_news(room, "en")["here"] == 1
 
 
 def test_another_server_goes_on_with_the_room(tmp_path):

@@ -96,8 +96,12 @@ class AWQ(BasisMethod):
         if weights is None:
             yield QuantVizError("method.no_weight_scheme")
 
+    @property
+    def roundings(self) -> int:
+        return len(_GRIDS[self.variant])
+
     def products(self, shape: Shape) -> float:
-        trials = len(_GRIDS[self.variant])
+        trials = self.roundings
         return trials * (STEP + super().products(shape)) + products_of_errors(shape, trials)
 
     def basis(self, task: MethodTask) -> ScaledBasis:

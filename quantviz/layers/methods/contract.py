@@ -326,6 +326,11 @@ class Method(ABC):
         _, inputs, outputs = shape
         return self.work * inputs * outputs
 
+    @property
+    def roundings(self) -> int:
+        """Return how often it chooses the ranges of all weights, by the scheme's search if it has one."""
+        return 0
+
     def problems(self) -> Iterator[QuantVizError]:
         """Yield an error for each bad field."""
         return iter(())

@@ -73,13 +73,17 @@ class _LearnedBasis(BasisMethod):
     work: ClassVar[float] = 300.0
     steps: int
 
+    @property
+    def roundings(self) -> int:
+        return self.steps + 1
+
     def problems(self) -> Iterator[QuantVizError]:
         yield from between(self, "steps", 1, 10_000)
 
     def products(self, shape: Shape) -> float:
         tokens, inputs, outputs = shape
         values = inputs * (tokens + outputs)
-        return (self.steps + 1) * (2 * STEP + self.work * values + 4 * tokens * inputs * outputs)
+        return self.roundings * (2 * STEP + self.work * values + 4 * tokens * inputs * outputs)
 
     def basis(self, task: MethodTask) -> Basis:
         basis = kept = self.start(task)
@@ -147,7 +151,7 @@ class SpinQuant(_LearnedBasis):
         tokens, inputs, outputs = shape
         # Of n³ are two products, and the solution, a third of it for its factors.
         turned = inputs**2 * (2 * (tokens + outputs) + 10 / 3 * inputs)
-        return super().products(shape) + (self.steps + 1) * turned
+        return super().products(shape) + self.roundings * turned
 
     def start(self, task: MethodTask) -> MatrixBasis:
         inputs = task.shape[1]

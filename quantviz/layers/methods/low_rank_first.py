@@ -61,12 +61,12 @@ class _LowRankFirst(RoundingMethod):
         tokens, inputs, outputs = shape
         values = self.work * inputs * (tokens + outputs)
         once = 2 * STEP + values + products_of_decomposition(outputs, inputs)
-        return self.decomposed * once + products_of_errors(shape, self.decomposed)
+        return self.roundings * once + products_of_errors(shape, self.roundings)
 
     @property
     @abstractmethod
-    def decomposed(self) -> int:
-        """Return how many times the weight is decomposed."""
+    def roundings(self) -> int:
+        """Return how many times the weight is decomposed, and the rest rounded."""
 
     def rounded(self, task: MethodTask, w: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
         """Return Q(w − L) + L, float64."""
@@ -89,7 +89,7 @@ class SVDQuant(_LowRankFirst):
     cost: ClassVar[str] = "11 · (m n min(m, n) + N m n)"
 
     @property
-    def decomposed(self) -> int:
+    def roundings(self) -> int:
         return len(self._alphas)
 
     @property
@@ -103,7 +103,7 @@ class SVDQuant(_LowRankFirst):
 
     def round(self, task: MethodTask) -> RoundedWeight:
         tried = []
-        for alpha in StepCounter(self.decomposed, is_whole=True).through(self._alphas):
+        for alpha in StepCounter(self.roundings, is_whole=True).through(self._alphas):
             none = torch.ones(task.shape[1], dtype=torch.float64)
             smooth = ScaledBasis(smooth_scales(task.x, (task.w,), alpha) if alpha else none)
             w = smooth.of_weights(task.w)
@@ -144,7 +144,7 @@ class LoftQ(_LowRankFirst):
     cost: ClassVar[str] = "rounds · m n min(m, n)"
 
     @property
-    def decomposed(self) -> int:
+    def roundings(self) -> int:
         return self.rounds
 
     def problems(self) -> Iterator[QuantVizError]:

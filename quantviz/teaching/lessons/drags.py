@@ -96,6 +96,9 @@ def dragged(start: LabState, answer: str) -> LabState:
     state, problems = LabState.read(link)
     for problem in problems:
         raise problem
+    # A forged answer may name any tensor: none is opened that a hand cannot have made of the step's own.
+    if state.source.shape != start.source.shape:
+        raise QuantVizError("hand.kind", got="t", known="s, d")
     after = start.replace(scheme=state.scheme, source=state.source)
     return _turned(after, parts["d"]) if "d" in parts else after
 

@@ -71,9 +71,9 @@ class Capture:
 
         schemes = self.pair.schemes()
         work = partial(numbers_or_reason, layer, *schemes, method=as_chain(form), static=self.pair.static)
-        products = products_of(as_chain(form), layer.shape)
+        products = products_of(as_chain(form), layer.shape, schemes)
         try:
-            refuse_long(as_chain(form), layer.shape, HEAVY_SECONDS)
+            refuse_long(as_chain(form), layer.shape, HEAVY_SECONDS, schemes)
             row = heavily(key, work, on_share, products) if products >= HEAVY_PRODUCTS else work()
         except QuantVizError as problem:
             if problem.key not in ("work.too_long", "method.too_large"):

@@ -49,6 +49,7 @@ def show_strip(now: Running) -> None:
             case "number":
                 show_places(now, {row[0]: float(cast(float, row[0])) for row in now.rows + now.before})
             case "scheme":
+                st.html(Path(__file__).with_name("class_board.css"))
                 show_board(now, _scored(now))
             case "drag":
                 # Where everybody dragged the upper end of the range of the Lab's tensor.
@@ -114,7 +115,7 @@ def show_bars(names: Iterable[tuple[str, bool]], now: Running) -> None:
 def show_board(now: Running, names: Mapping[Any, str]) -> None:
     """Show the first of some answers by their words, with how many gave each."""
     given = {answer: sure + guessed for answer, sure, guessed in now.rows}
-    lines = (f"<li><b>{given[each]}</b> {html.escape(words)}</li>" for each, words in names.items())
+    lines = (f"<li><b>{given[each]} ×</b> {html.escape(words)}</li>" for each, words in names.items())
     if names:
         st.html(f'<ol class="qv-board">{"".join(islice(lines, _BOARD))}</ol>')
     show_few(now)

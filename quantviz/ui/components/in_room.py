@@ -19,10 +19,11 @@ from urllib.parse import parse_qsl
 
 import streamlit as st
 
+from quantviz.browser.messages import Unfit, decoded
 from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import RESULTS
 from quantviz.lab.state import LabState
-from quantviz.ui.components.component import component
+from quantviz.ui.components.component import component, last_message
 from quantviz.ui.shell import session
 from quantviz.ui.shell.address import WENT, go_on, page_shown, turn_to
 from quantviz.ui.shell.classroom import PROMPT, classroom, enter, parameters, withhold
@@ -30,7 +31,6 @@ from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
-    from quantviz.rooms.plan import Stop
     from quantviz.rooms.room import Room
 
 _SEEN = "room_seen"
@@ -50,7 +50,8 @@ _PAGES: Mapping[str, str] = MappingProxyType(
 )
 #: Pages whose address changes with each move of a hand: a phone at the page is at the stop.
 _MOVED = ("lab", "layers")
-#: The last sign that is as wide as a Latin letter.
+#: The height of the bar in pixels, and the last sign that is as wide as a Latin letter.
+_BAR = 48
 _NARROW = 0x2E80
 
 
@@ -112,6 +113,22 @@ def offer(**answer: Any) -> None:
     0: an answer, and whether it was sure.
     """
     st.session_state[_OFFERED] = answer
+
+
+def voted() -> tuple[int, Any, bool] | None:
+    """Return the vote on its stop that the phone has sent and the session has lost, as by a restart of the
+    server: the round from 0, the answer, and whether it was sure. None where there is no such vote.
+    """
+    from quantviz.rooms.room import frozen
+
+    seen, said = _seen(), last_message(_SCRIPT, _SCRIPT, "voted")
+    if said is None or seen is None or seen.room is None or said["stop"] != seen.stop:
+        return None
+    shape = seen.room.asked[seen.stop].answers
+    with contextlib.suppress(Unfit):
+        if shape is not None:
+            return said["round"] - 1, frozen(decoded(shape, said["answer"])), said["sure"]
+    return None
 
 
 def withhold_results(room: Room, stop: int) -> None:
@@ -203,12 +220,13 @@ def shown() -> Iterator[None]:
         yield
         return
     st.html(Path(__file__).with_name("in_room.css"))
-    if seen.room is not None and not seen.ended:
+    if seen.room is None or seen.ended:
+        withhold(frozenset() if seen.ended else RESULTS)
+    else:
         withhold_results(seen.room, seen.stop)
     # At once: a page may take its time.
     with st.container(key="class_room"):
-        stop = seen.room.plan.stops[seen.stop] if seen.room else None
-        _mount(_SCRIPT, _facts(seen), 48 + _height(stop) if stop and stop.ask else 48)
+        _mount(_SCRIPT, _facts(seen), _height(seen))
         offered = st.container(key="class_offered")
     yield
     with offered:
@@ -217,12 +235,20 @@ def shown() -> Iterator[None]:
         _mount(f"{_SCRIPT}_offered", {"offered": [seen.stop, st.session_state[_OFFERED], run]})
 
 
-def _height(stop: Stop) -> int:
-    """Return the height in pixels of a question of the lecturer's own, which no browser has drawn yet."""
+def _height(seen: Seen) -> int | Literal["content"]:
+    """Return the height in pixels of the bar, with a question of the lecturer's own that no browser has drawn
+    yet; the browser's own where the store is away, and only the browser knows of one.
+    """
+    if seen.room is None:
+        return "content"
+    stop = seen.room.plan.stops[seen.stop]
+    if not stop.ask:
+        return _BAR
     lines = [
         -(-sum(2 if ord(sign) > _NARROW else 1 for sign in each) // 38) for each in (stop.ask, *stop.options)
     ]
-    return 68 + 28 * lines[0] + sum(max(44, 24 * count) for count in lines[1:]) + 52 * (stop.kind == "number")
+    form = 68 + 28 * lines[0] + sum(max(44, 24 * count) for count in lines[1:])
+    return _BAR + form + {"number": 52, "drag": 28}.get(stop.kind, 0)
 
 
 def _mount(key: str, data: Mapping[str, Any], height: int | Literal["content"] = "content") -> None:

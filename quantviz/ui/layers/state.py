@@ -189,11 +189,11 @@ def seen_layer(
     from quantviz.layers.methods.chain import as_chain
     from quantviz.layers.work import computed, products_of, refuse_long
 
-    products = products_of(as_chain(chain), source.shape)
+    products = products_of(as_chain(chain), source.shape, wanted.schemes())
     is_long = products >= HEAVY_PRODUCTS
 
     def make() -> SeenLayer:
-        refuse_long(as_chain(chain), source.shape, HEAVY_SECONDS)
+        refuse_long(as_chain(chain), source.shape, HEAVY_SECONDS, wanted.schemes())
         # A source with a text form is opened where the work is done; the session's own data is sent there.
         given = source if is_long and _is_shared(source) else source.open(opened_files())
         more = {"method": chain, "static": wanted.static, "seed": state.seed}

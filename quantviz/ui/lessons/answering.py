@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import html
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.teaching.lessons.answer_words import answer_words, as_vote, of_vote
 from quantviz.teaching.lessons.drags import drag_answer
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.teaching.lessons.model import DragQuestion, Question
@@ -23,7 +25,7 @@ from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.progress import keep_answer, refused
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import classroom
-from quantviz.ui.shell.words import say, say_error, sentences
+from quantviz.ui.shell.words import language, say, say_error, sentences
 
 #: Whether a teacher wants to count hands.
 HANDS = "lesson_hands"
@@ -124,6 +126,20 @@ def open_question(now: Now, i: int, question: Question) -> None:
     show_controls("lesson_commit", None, *controls, look="qv-primary qv-unnamed")
 
 
+def with_votes(now: Now) -> Now:
+    """Return the step with the answer that the phone has sent to its room, where the session lost it."""
+    voted = in_room.voted()
+    for question in now.step.questions:
+        if voted and in_room.round_of(now.place.lesson, now.place.step, question.id) is not None:
+            tried, vote, sure = voted
+            given = of_vote(question, vote)
+            if not now.attempt and question.takes(given, now.scenes):
+                place = (cast(str, now.place.lesson), now.place.step, question.id, now.attempt)
+                keep_answer(LearnerAnswer(*place, given, sure, tried, room=classroom().room))
+                return replace(now)
+    return now
+
+
 def offer_votes(now: Now) -> None:
     """Have a room's phone send what is answered here to the question of the class's stop."""
     for i, question in enumerate(now.step.questions):
@@ -139,9 +155,9 @@ def offer_votes(now: Now) -> None:
             kind=question.kind,
             key=key,
             place=i,
-            read=None if given is None else questions.as_vote(question, given),
+            read=None if given is None else as_vote(question, given),
             round=last.tried if last else 0,
-            vote={"answer": questions.as_vote(question, last.given), "sure": last.sure} if last else None,
+            vote={"answer": as_vote(question, last.given), "sure": last.sure} if last else None,
         )
 
 
@@ -151,7 +167,7 @@ def _show_refusal(key: str) -> None:
 
 
 def _you_said(now: Now, question: Question, answer: LearnerAnswer) -> None:
-    words = questions.answer_words(question, answer.given, now.scenes)
+    words = answer_words(question, answer.given, now.scenes, language())
     sure = say("lessons.was_sure" if answer.sure else "lessons.was_guess")
     st.markdown(say("lessons.you_said", answer=words, sure=sure))
 
@@ -215,7 +231,7 @@ def _answered(now: Now, i: int, question: Question, answer: LearnerAnswer | None
     elif verdict.right:
         if isinstance(question, DragQuestion):
             # Within the tolerance other places are right too: this one is the learner's.
-            truth = questions.answer_words(question, answer.given, now.scenes)
+            truth = answer_words(question, answer.given, now.scenes, language())
         st.success(
             say("lessons.right_by_finger" if verdict.by_finger else "lessons.right", truth=truth)
             + (" " + say("lessons.good_guess") if question.why and not answer.sure else "")

@@ -9,6 +9,7 @@ from typing import Any, cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.teaching.lessons.answer_words import answer_words, lettered, made
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Formula
 from quantviz.teaching.lessons.model import (
     CellQuestion,
@@ -23,9 +24,9 @@ from quantviz.ui.components import class_votes
 from quantviz.ui.components.class_wall import Running, put_on_ruler, running
 from quantviz.ui.lessons import hands
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.lessons.questions import answer_words, lettered, made, truth_told
+from quantviz.ui.lessons.questions import truth_told
 from quantviz.ui.lessons.wall import asked_on_wall
-from quantviz.ui.shell.words import say
+from quantviz.ui.shell.words import language, say
 
 #: Mistakes that are named below the dots.
 _NAMED = 2
@@ -50,7 +51,7 @@ def show_class(now: Now, question: Question) -> None:
         case OrderQuestion():
             most = sorted(there.rows, key=lambda row: -row[1] - row[2])
             class_votes.show_board(
-                there, {row[0]: answer_words(question, row[0], now.scenes) for row in most}
+                there, {row[0]: answer_words(question, row[0], now.scenes, language()) for row in most}
             )
     if now.revealed and isinstance(question, CellQuestion | OrderQuestion):
         st.markdown(say("lessons.the_answer", truth=truth_told(question, now.scenes).rstrip(".。")))

@@ -15,11 +15,11 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.teaching.lessons.answer_words import lettered, option_texts
 from quantviz.teaching.lessons.formulas import Scenes
 from quantviz.teaching.lessons.model import DIRECTIONS, ChoiceQuestion, DirectionQuestion, Question
 from quantviz.ui.components.controls import Control, number_control, show_controls
-from quantviz.ui.lessons import questions
-from quantviz.ui.shell.words import say
+from quantviz.ui.shell.words import language, say
 
 #: The parameter of the address, and a count in it: question, attempt, kind of box, its number, and the hands.
 PARAMETER = "hands"
@@ -66,7 +66,7 @@ def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> 
             return
         boxes = [box(name, f"{key}_hands_{i}") for i, (name, _) in enumerate(names)]
         counts = [int(each.value) for each in boxes]
-        letters = questions.lettered(name for name, _ in names)
+        letters = lettered(name for name, _ in names)
         for each, name, (_, right), count in zip(boxes, letters, names, counts, strict=True):
             label, beside = st.columns([3, 1], gap="small", vertical_alignment="center")
             label.html(_bar(name, right, count, sum(counts)))
@@ -80,7 +80,8 @@ def hand_names(question: Question, scenes: Scenes, revealed: bool) -> list[tuple
         truth = question.truth(scenes)
         right = DIRECTIONS.index(truth) if isinstance(truth, str) else truth
         return [
-            (text, revealed and i == right) for i, text in enumerate(questions.option_texts(question, scenes))
+            (text, revealed and i == right)
+            for i, text in enumerate(option_texts(question, scenes, language()))
         ]
     return [(say("lessons.hands_right"), True), (say("lessons.hands_wrong"), False)] if revealed else []
 

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import html
-import string
-from collections.abc import Iterable, Mapping
 from functools import partial
 from operator import setitem
-from types import MappingProxyType
 from typing import Any
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.figures.numbers import raised
-from quantviz.lab.state import LabState
 from quantviz.lab.typed_numbers import LONGEST, read_number
-from quantviz.teaching.lessons.dials import DialState
-from quantviz.teaching.lessons.drags import dragged
-from quantviz.teaching.lessons.formulas import HERE, Scene, Scenes, quantities
+from quantviz.teaching.lessons.answer_words import answer_words, drag_words, lettered, option_texts
+from quantviz.teaching.lessons.formulas import HERE, Scenes
 from quantviz.teaching.lessons.model import (
     DIRECTIONS,
     CellQuestion,
@@ -31,7 +25,7 @@ from quantviz.teaching.lessons.model import (
 )
 from quantviz.ui.components.controls import hold_choice, hold_text, number_control, show_controls
 from quantviz.ui.shell import errors
-from quantviz.ui.shell.words import number, plain, say, say_error
+from quantviz.ui.shell.words import language, number, say, say_error
 
 
 def given(question: Question, key: str) -> Any:
@@ -45,11 +39,6 @@ def given(question: Question, key: str) -> Any:
     if isinstance(question, OrderQuestion):
         return tuple(value) if value and len(value) == len(question.items) else None
     return value
-
-
-def as_vote(question: Question, answer: Any) -> Any:
-    """Return an answer as a room counts it: options by their places from 0."""
-    return DIRECTIONS.index(answer) if isinstance(question, DirectionQuestion) else answer
 
 
 def begin_again(question: Question, key: str) -> None:
@@ -68,15 +57,15 @@ def truth_told(question: Question, scenes: Scenes) -> str:
         return say(f"lessons.truth_{question.truth(scenes)}", **numbers)
     if isinstance(question, CellQuestion):
         return say("lessons.or").join(
-            answer_words(question, place, scenes) for place in sorted(question.truth(scenes))
+            answer_words(question, place, scenes, language()) for place in sorted(question.truth(scenes))
         )
     if isinstance(question, OrderQuestion):
         values = [question.items[i].value.value(scenes) for i in question.truth(scenes)]
         names = [question.items[i].text.say(scenes) for i in question.truth(scenes)]
         return " < ".join(f"{name} ({number(value)})" for name, value in zip(names, values, strict=True))
     if isinstance(question, DragQuestion):
-        return _drag_words(question.truth(scenes), question, scenes)
-    return answer_words(question, question.truth(scenes), scenes)
+        return drag_words(question.truth(scenes), question.solution, scenes[HERE].state.cell, language())
+    return answer_words(question, question.truth(scenes), scenes, language())
 
 
 # ---- controls -----------------------------------------------------------------------------------
@@ -84,7 +73,7 @@ def truth_told(question: Question, scenes: Scenes) -> str:
 
 def ask(question: Question, scenes: Scenes, key: str) -> None:
     """Show the control in which the answer to a question is given; its value is kept under `key`."""
-    texts = dict(enumerate(option_texts(question, scenes)))
+    texts = dict(enumerate(option_texts(question, scenes, language())))
     match question:
         case DragQuestion():
             st.caption(question.tolerance.say(question.named_scenes(scenes)))
@@ -121,28 +110,6 @@ def ask(question: Question, scenes: Scenes, key: str) -> None:
             st.caption(so_far or say("lessons.order_smallest"))
 
 
-def option_texts(question: Question, scenes: Scenes) -> list[str]:
-    """Return the answers that a question lists, in words: none where the answer is typed or pointed at."""
-    match question:
-        case ChoiceQuestion():
-            return [option.text.say(scenes) for option in question.options]
-        case DirectionQuestion():
-            return [say(f"lessons.directions.{name}") for name in DIRECTIONS]
-        case OrderQuestion():
-            return [item.text.say(scenes) for item in question.items]
-    return []
-
-
-def lettered(texts: Iterable[str]) -> list[str]:
-    """Return the answers with the letters that they have on the wall, where one does not begin with its own.
-
-    >>> lettered(["rises", "B: falls"])
-    ['A · rises', 'B: falls']
-    """
-    named = zip(string.ascii_uppercase, texts, strict=False)
-    return [text if text[:2] in (f"{sign}:", f"{sign}：") else f"{sign} · {text}" for sign, text in named]
-
-
 def ask_for_mark(question: DragQuestion) -> None:
     """Ask for a mark on the ruler, before anything that a drag is made with is seen."""
     with st.container(key="lesson_blind"):
@@ -152,7 +119,7 @@ def ask_for_mark(question: DragQuestion) -> None:
 
 def show_on_paper(question: Question, scenes: Scenes) -> None:
     """Show the choices as they stand on paper. On a screen they are not seen: they keep the room."""
-    texts = option_texts(question, scenes)
+    texts = option_texts(question, scenes, language())
     items = "".join(f"<div><span>{html.escape(text)}</span></div>" for text in texts)
     look = "qv-below" if isinstance(question, ChoiceQuestion) else ""
     kind = "many" if isinstance(question, OrderQuestion) else "row"
@@ -161,49 +128,6 @@ def show_on_paper(question: Question, scenes: Scenes) -> None:
         f'<div class="qv-segments">{items}</div></div></div>'
     )
 
-
-# ---- answers in words ---------------------------------------------------------------------------
-
-
-def answer_words(question: Question, answer: Any, scenes: Scenes) -> str:
-    """Return an answer in words, as Markdown; of a cell question the truth may be several cells."""
-    match question:
-        case DragQuestion():
-            return _drag_words(dragged(scenes[HERE].state, answer), question, scenes)
-        case DirectionQuestion():
-            return say(f"lessons.directions.{answer}")
-        case NumberQuestion():
-            return f"{number(answer, 5)} {plain(question.unit)}".strip()
-        case CellQuestion():
-            return say("lessons.cell", row=answer[0], col=answer[1])
-        case ChoiceQuestion():
-            return question.options[int(answer)].text.say(scenes)
-        case OrderQuestion():
-            return " < ".join(question.items[i].text.say(scenes) for i in answer)
-    raise AssertionError(question.kind)
-
-
-def _drag_words(state: LabState, question: DragQuestion, scenes: Scenes) -> str:
-    """Return the quantities of a dragged state that the solution names, in words."""
-    scene = Scene(state.replace(cell=scenes[HERE].state.cell))
-    values = {name: made(name, scene) for name in question.solution}
-    return say("lessons.and").join(
-        say(f"lessons.dials.{state.dial}.made", at=state.at, power=raised(state.at))
-        if isinstance(state, DialState)
-        else say(f"lessons.made.{name}", value=number(value))
-        for name, value in values.items()
-    )
-
-
-def made(name: str, scene: Scene) -> float:
-    """Return the quantity of a dragged state that a solution calls `name`."""
-    return float(quantities()[_QUANTITIES.get(name, name)](scene))
-
-
-#: Quantities of a dragged state, by the fields of the solution that have another name.
-_QUANTITIES: Mapping[str, str] = MappingProxyType(
-    {"lo": "range_lo", "hi": "range_hi", "value": "x", "size": "block_size"}
-)
 
 # ---- pictures of a wrong answer ----------------------------------------------------------------------
 

@@ -11,11 +11,11 @@ from typing import cast
 import streamlit as st
 
 from quantviz.teaching.lessons import lessons, sound_lessons
+from quantviz.teaching.lessons.answer_words import answer_words
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.progress import LearnerAnswer, asked, reached, still_wrong, surely_wrong
 from quantviz.ui.components.lesson_place import LessonPlace, go
 from quantviz.ui.components.small_parts import show_button
-from quantviz.ui.lessons import questions
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.progress import answers, verdicts
 from quantviz.ui.shell.words import language, say
@@ -45,7 +45,7 @@ def _show_wrong(lesson: Lesson, answer: LearnerAnswer) -> None:
     question = lesson.question(answer.step, answer.question)
     assert question
     words = question.ask.say(question.named_scenes(scenes))
-    given = questions.answer_words(question, answer.given, scenes)
+    given = answer_words(question, answer.given, scenes, language())
     st.markdown(say("lessons.second_look.wrong", ask=words, answer=given))
     label = say("lessons.second_look.go", step=answer.step + 1)
     key = f"second_look_{answer.step}_{answer.question}"

@@ -19,6 +19,7 @@ from quantviz.figures.ruler_detail import RulerDetail
 from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.live.hand_words import Looks
 from quantviz.teaching.lessons import known_by, sound_lessons
+from quantviz.teaching.lessons.answer_words import lettered, option_texts
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.formulas import HAND, HERE, Scene
@@ -43,13 +44,13 @@ from quantviz.ui.lessons.answering import (
     open_question,
     show_questions,
     show_rule,
+    with_votes,
 )
 from quantviz.ui.lessons.class_answers import mark_drags, show_class
 from quantviz.ui.lessons.moving import TOLD, bell_of, curve_in_hand, ruler_of_step, scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.picture import panels_of_step, selected_cell, show_looks, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
-from quantviz.ui.lessons.questions import lettered, option_texts
 from quantviz.ui.lessons.second_look import (
     due_now,
     number_of,
@@ -90,7 +91,7 @@ def page_of(now: Now) -> LivePage:
     detail = RulerDetail((), bell_of(now) if "bell" in shown else None, step.ruler)
     said = [step.words.say({**now.scenes, HAND: start})]
     for question in step.questions:
-        answers = lettered(option_texts(question, now.scenes))
+        answers = lettered(option_texts(question, now.scenes, language()))
         said.append("\n".join((question.ask.say(now.scenes), *answers)))
     live = LiveStep(
         ruler_of_step(now, detail, bool(panels)),
@@ -184,7 +185,7 @@ def _show_bars(names: list[tuple[str, bool]], key: str) -> None:
             show_controls(f"{box.field}_box", None, box, look="qv-unnamed")
             counts[i] = int(box.value)
     most = sum(counts) or 1
-    texts = questions.lettered(name for name, _ in names)
+    texts = lettered(name for name, _ in names)
     for text, (_, right), bar, count in zip(texts, names, bars, counts, strict=True):
         mark = " ✓" if right else ""
         bar.html(
@@ -211,7 +212,7 @@ def show_step(place: LessonPlace, lesson: Lesson, words: Any, actions: Any) -> N
     kept = max((a.attempt for a in answers() if (a.lesson, a.step, a.room) == here), default=0)
     restarts = st.session_state.setdefault(ATTEMPTS, {})
     attempt = cast(int, restarts.get(f"{place.lesson}/{place.step}", kept))
-    now = Now(place, lesson, step, _scenes(place, step, attempt), attempt)
+    now = with_votes(Now(place, lesson, step, _scenes(place, step, attempt), attempt))
     there = running()
     if there and there.told:
         now.tell()

@@ -75,7 +75,6 @@ class RoomRoutes:
         base = base_path()
         each: Mapping[tuple[str, str], Callable[[Request], Awaitable[Response]]] = {
             ("/room/{code}", "GET"): self._news,
-            ("/room/{code}/counts", "GET"): self._counts,
             ("/room/{code}/table", "GET"): self._table,
             ("/room/{code}/answer", "POST"): self._answer,
             ("/room/{code}/act", "POST"): self._act,
@@ -122,31 +121,19 @@ class RoomRoutes:
             room = rooms.lead(code, key) if key else rooms.find(code, device)
             if not key and request.query_params.get("v") == str(room.version):
                 return Response(status_code=304)
-            news = rooms.news(room, _language(request))
-            if key:
-                return JSONResponse({**json.loads(news), **rooms.presence(room)})
-            return Response(news, media_type="application/json")
-
-        return await self._ask(look)
-
-    async def _counts(self, request: Request) -> Response:
-        code, key, device = _who(request)
-        rooms = await self._let_in(code, key or device)
-        stop = request.query_params.get("stop", "")
-
-        def look() -> Response:
-            room = rooms.lead(code, key) if key else rooms.find(code)
-            number = int(stop) if stop.isascii() and stop.isdigit() and len(stop) < 4 else room.stop
-            rounds = rooms.seen_counts(room, number, to_lecturer=bool(key))
-            said = [{"answered": each.answered, "rows": each.rows} for each in rounds]
-            return JSONResponse({"version": room.version, "stop": number, "rounds": said})
+            language = _language(request)
+            news = rooms.news(room, language)
+            if not key:
+                return Response(news, media_type="application/json")
+            return JSONResponse({**json.loads(news), **rooms.lecturers_news(room, language)})
 
         return await self._ask(look)
 
     async def _table(self, request: Request) -> Response:
         code, key, _ = _who(request)
         rooms = await self._let_in(code, key)
-        return JSONResponse({"csv": await self._ask(lambda: rooms.table(rooms.lead(code, key)))})
+        table = await self._ask(lambda: rooms.table(rooms.lead(code, key), _language(request)))
+        return JSONResponse({"csv": table})
 
     async def _answer(self, request: Request) -> Response:
         code = _who(request)[0]

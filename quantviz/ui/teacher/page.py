@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import html
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
@@ -28,8 +28,9 @@ from quantviz.rooms.plan import Plan, Stop
 from quantviz.rooms.room import FEWEST, Room
 from quantviz.rooms.serving import rooms
 from quantviz.teaching.lessons import lessons, sound_lessons
+from quantviz.teaching.lessons.answer_words import lettered, option_texts
 from quantviz.teaching.lessons.formulas import HERE, Scenes
-from quantviz.teaching.lessons.model import ChoiceQuestion, DirectionQuestion, LessonStep
+from quantviz.teaching.lessons.model import LessonStep
 from quantviz.text import languages, templates
 from quantviz.ui.components.classroom_signs import project
 from quantviz.ui.components.clipboard import app_for_all, copy_button, qr_image, show_code
@@ -38,7 +39,7 @@ from quantviz.ui.components.controls import Control, choice_control, choose_amon
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.small_parts import show_button, show_page_errors
-from quantviz.ui.lessons.questions import lettered, option_texts, truth_told
+from quantviz.ui.lessons.questions import truth_told
 from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import written
@@ -95,18 +96,12 @@ def _show(data: dict[str, object]) -> None:
 @lru_cache(maxsize=256)
 def _for_desk(stop: Stop, language: str) -> dict[str, object]:
     """Return a stop for the desk, in the lecturer's language: a lesson's numbers are worked out once."""
-    options: Sequence[str] = stop.options
     asked = stop.asked
-    if stop.kind == "lesson" and asked.kind == "choice":
-        step, question = stop.step(language)
-        assert isinstance(question, ChoiceQuestion | DirectionQuestion)
-        options = option_texts(question, step.scenes())
     place = say(f"teacher.plan.{stop.where}"), say("lessons.minutes", minutes=stop.minutes)
     return {
         "title": " · ".join((stop_title(stop), *place)),
         "kind": asked.kind,
         "ask": dict(asked.words)[language],
-        "options": lettered(options),
     }
 
 
@@ -146,12 +141,13 @@ def _forget(_: object = None) -> None:
 def show_ways(room: Room, app: str) -> None:
     """Show the wall's link, and the link by which a second device leads the room."""
     wall = write_address(app, "join", {"c": room.code, "wall": "1", "lang": language()})
-    st.link_button(say("teacher.wall"), wall, help=say("teacher.wall_help"))
-    with st.popover(say("teacher.second"), key="teacher_second"):
-        second = f"{write_address(app, 'teacher', {'lang': language()})}#room={room.code}.{room.key}"
-        st.html(qr_image(second, say("teacher.second_alt")))
-        st.caption(say("teacher.second_help"))
-        st.code(second, language=None, wrap_lines=True)
+    with st.container(key="teacher_ways", horizontal=True, gap="small"):
+        st.link_button(say("teacher.wall"), wall, help=say("teacher.wall_help"))
+        with st.popover(say("teacher.second"), key="teacher_second"):
+            second = f"{write_address(app, 'teacher', {'lang': language()})}#room={room.code}.{room.key}"
+            st.html(qr_image(second, say("teacher.second_alt")))
+            st.caption(say("teacher.second_help"))
+            st.code(second, language=None, wrap_lines=True)
 
 
 #: In the session: whether the paper is shown.
@@ -205,7 +201,7 @@ def _stop_on_paper(stop: Stop) -> tuple[str, str]:
         return "", ""
     scenes = step.scenes()
     ask = question.ask.say(question.named_scenes(scenes))
-    parts = _asked(ask, _picture(step, scenes), option_texts(question, scenes))
+    parts = _asked(ask, _picture(step, scenes), option_texts(question, scenes, language()))
     rule = step.rule.say(scenes) if step.rule else ""
     return parts, " · ".join(filter(None, (_inline(truth_told(question, scenes)), html.escape(rule))))
 
@@ -275,14 +271,14 @@ def show_page() -> None:
         show_plan(choice.plan, app)
         with st.expander(say("teacher.link_title"), key="teacher_link"):
             _show_choices(choice)
-    with link, _group("link"):
+    with link, _group("link", "room" if room else "link"):
         if room:
-            show_code(write_address(app, "join", {"c": room.code}), write_address(app, "join", {}))
             show_ways(room, app)
+            show_code(write_address(app, "join", {"c": room.code}), write_address(app, "join", {}))
         else:
             _show_link(choice, app)
         show_print()
-    show_paper(choice.plan)
+    show_paper(room.plan if room else choice.plan)
     if not room:
         find_room()
     OWNER.show_link(more=session.state().written() if choice.opens == "lab" else {})
@@ -306,10 +302,10 @@ def _show_choices(choice: TeacherState) -> None:
 
 
 @contextlib.contextmanager
-def _group(name: str) -> Iterator[None]:
-    """Show the controls that follow under the name of their group."""
+def _group(name: str, title: str = "") -> Iterator[None]:
+    """Show the controls that follow under the name of their group, or another title."""
     with st.container(key=f"teacher_group_{name}", gap="small"):
-        st.markdown(f"## {say(f'teacher.groups_of_choices.{name}')}")
+        st.markdown(f"## {say(f'teacher.groups_of_choices.{title or name}')}")
         yield
 
 
