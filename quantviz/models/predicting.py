@@ -16,7 +16,7 @@ from quantviz.models.character_model import network_of
 from quantviz.models.layer_effects import rank_correlation
 from quantviz.models.model_schemes import SHARED, LayerSchemes, ModelSchemes, scheme_of_bits
 from quantviz.models.network import HEAD
-from quantviz.models.running import RunResult, run_built_in
+from quantviz.models.running import RunResult, run_built_in, sums_right
 from quantviz.models.sums import DRAWN, wilson_interval
 from quantviz.schemes.granularity import PerChannel, PerTensor
 
@@ -102,7 +102,7 @@ def numbers_of(name: str, found: RunResult) -> SchemeNumbers:
     x2, e2 = torch.tensor([sum(power.values()), noise], dtype=torch.float64)
     weight_db = float(METRICS["sqnr_db"].of(Moments(x2=x2, e2=e2)))
     rel_out = sum(each.rel_out for each in layers.values()) / len(layers)
-    return SchemeNumbers(name, weight_db, rel_out, found.kl, found.right)
+    return SchemeNumbers(name, weight_db, rel_out, found.kl, sums_right(found))
 
 
 def predict_sums(rows: Sequence[SchemeNumbers]) -> Mapping[str, float]:

@@ -217,14 +217,6 @@ class RunResult:
         """
         return answered(self.quantized.network, _pairs(self.text)) if self.model in ADDERS else None
 
-    @property
-    def right(self) -> int:
-        """Return the number of an adder's sums that are right, as `sums` does, without writing them: those of
-        which each digit is the likeliest after the right ones before it.
-        """
-        likeliest = self._scores.log_probabilities.argmax(1) == self._scores.targets
-        return int(torch.stack(torch.split(likeliest, ANSWER_DIGITS)).all(1).sum())
-
     @cached_property
     def layers(self) -> Mapping[str, LayerNumbers]:
         """Return the errors of each linear layer by name."""
@@ -260,6 +252,15 @@ class RunResult:
     @property
     def _original(self) -> Scores:
         return original(self.model, self.text)
+
+
+def sums_right(found: RunResult) -> int:
+    """Return the number of an adder's sums that are right, as its `sums` have it, without writing them: those
+    of which each digit is the likeliest after the right ones before it.
+    """
+    scores = found._scores
+    likeliest = scores.log_probabilities.argmax(1) == scores.targets
+    return int(torch.stack(torch.split(likeliest, ANSWER_DIGITS)).all(1).sum())
 
 
 def first_jump(depth: Mapping[str, float]) -> tuple[str, float] | None:
