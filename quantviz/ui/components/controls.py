@@ -251,11 +251,11 @@ def hold_choice(
 
 
 class FieldOwner(Protocol):
-    """What `field_control` needs of the owner of a state."""
+    """The part of an owner of a state that `field_control` uses."""
 
     @property
     def page(self) -> str:
-        """Return what the keys of its controls begin with."""
+        """Return the beginning of the keys of its controls."""
 
     @property
     def state(self) -> Any:
@@ -338,7 +338,7 @@ class _Choosing:
     session: str = dataclasses.field(default_factory=partial(secrets.token_hex, 4))
     #: The number of the last choice that was taken.
     taken: int = 0
-    #: What takes one, by the page and the field.
+    #: The functions that take one, by the page and the field.
     takes: dict[tuple[str, str], Callable[[str], None]] = dataclasses.field(default_factory=dict)
 
 
