@@ -209,18 +209,17 @@ _HANDLE = Kinds(
         "value": Record({"cell": Whole(), "value": Number()}),
     }
 )
-#: Move of a hand at its release: see `quantviz/lab/moves.py`.
-_MOVE = Kinds(
-    {
-        "range": Record({"lo": _FLOAT32, "hi": _FLOAT32}),
-        "given": Record({"scale": _FLOAT32, "zero_point": _FLOAT32}),
-        "format": Record({"id": Text(LONGEST_FORM)}),
-        "group": Record({"size": Whole(1)}),
-        "cell": Record({"cell": Items(Whole(), 1, 4), "value": _FLOAT32}),
-        "scheme": Record({"scheme": Text(LONGEST_FORM)}),
-        "mark": Record({"at": Number()}),
-    }
-)
+_MOVES: Mapping[str, Mapping[str, Shape]] = {
+    "range": {"lo": _FLOAT32, "hi": _FLOAT32},
+    "given": {"scale": _FLOAT32, "zero_point": _FLOAT32},
+    "format": {"id": Text(LONGEST_FORM)},
+    "group": {"size": Whole(1)},
+    "cell": {"cell": Items(Whole(), 1, 4), "value": _FLOAT32},
+    "scheme": {"scheme": Text(LONGEST_FORM)},
+    "mark": {"at": Number()},
+}
+#: Move of a hand at its release: see `quantviz/lab/moves.py`. The hand counts them.
+_MOVE = Kinds({kind: Record({**fields, "count": Whole(1)}, ("count",)) for kind, fields in _MOVES.items()})
 #: The state of a page in a notebook: its scheme, the selected cell, and cells whose value was set by hand.
 _INDEX = Items(Whole(), 1, 4)
 _ON_SCREEN = Record(

@@ -133,6 +133,8 @@ class HandPayload:
     label: str = ""
     #: The number of the last choice in the page's controls that this knows of.
     taken: int = 0
+    #: The count of the hand's last move that this knows of; none where no server hears of moves.
+    released: int | None = None
     tab: str = ""
     panels: bool = True
     baseline: Mapping[str, str] = field(default_factory=dict)

@@ -163,6 +163,32 @@ def test_every_handle_moves_all_that_follows_and_is_one_step(way, url, new_page)
         assert undo.is_disabled()
 
 
+#: A move that the server has not heard of, then what it says of the one before, and of this one.
+LATE_ANSWERS = """async () => {
+    const hand = window.__quantviz.hands.get("panels");
+    const place = document.querySelector("[data-qv-metric=mse]");
+    const { data, send } = hand;
+    const server = place.innerText;
+    hand.send = () => {};
+    hand.move({ kind: "range", lo: -1, hi: 1 });
+    hand.release({ kind: "range", lo: -1, hi: 1 });
+    const held = place.innerText;
+    place.innerHTML = server;
+    await new Promise(requestAnimationFrame);
+    const written = place.innerText;
+    hand.update({ ...data, released: hand.count - 1 }, send);
+    const answered = [hand.data === data, place.innerText];
+    hand.update({ ...data, released: hand.count }, send);
+    return [server !== held, written === held, answered[0], answered[1] === held, place.innerText === server];
+}"""
+
+
+def test_an_answer_to_an_earlier_move_gives_way_to_what_the_hand_has(url, new_page):
+    page = new_page()
+    open_lab(page, url)
+    assert page.evaluate(LATE_ANSWERS) == [True] * 5
+
+
 #: The numbers in the panels: those of the hand, or of the server.
 CELLS = """() => {
     const { cells } = window.__quantviz.bridges.get("panels");

@@ -1,6 +1,7 @@
 // The error against the range: each point is a real quantization with that range.
 
 import { SHARED } from "../page/component.js";
+import { rangeOf } from "./ruler_picture.js";
 
 // Ranges up to that of all values, and wider ones: as `analysis/clipping_curve.py` has them.
 const CURVE_STEPS = 64;
@@ -60,7 +61,8 @@ export function curvePoints(hand, choice) {
   const { x } = hand.shown;
   const counts = countedBy(hand);
   const quantized = (calibration) => hand.quantized(choice, calibration, x);
-  if (curve.lower) return lowerEndCurve(quantized, counts, hand.domain, hand.rangeOf(hand.shown).hi);
+  if (curve.lower)
+    return lowerEndCurve(quantized, counts, hand.domain, rangeOf(hand.shown, hand.data.symmetric).hi);
   return errorCurve(quantized, x, symmetric, counts, curve.key ? 0 : hand.domain[1]);
 }
 
@@ -80,7 +82,7 @@ export function curveFollows(hand) {
 
 // Where a hand's range is on the curve, and the error that it has; of a large tensor only the curve has that.
 export function placeOnCurve(hand) {
-  const now = hand.rangeOf(hand.shown)?.hi;
+  const now = rangeOf(hand.shown, hand.data.symmetric)?.hi;
   if (hand.data.far || !hand.curve) return { now };
   const { rounding, clipping } = errorParts(hand.shown, countedBy(hand));
   return { now, mse: rounding + clipping };

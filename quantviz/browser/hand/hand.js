@@ -24,7 +24,7 @@ import { PageChoice } from "./page_choice.js";
 import { Painting, writeErrorEnds, writeTitle } from "./painting.js";
 import { edgeScales, labelsOfErrors, roomOf, titleOf } from "./panel_words.js";
 import { Payers } from "./payers.js";
-import { combOf, domainAround, histogramOf, placesOf } from "./ruler_picture.js";
+import { combOf, domainAround, histogramOf, placesOf, rangeOf } from "./ruler_picture.js";
 import { reasonOf, Status } from "./status.js";
 import { writeTexts } from "./texts.js";
 import { dimWaiting, showTurnedStage, whenSentenceIsThere } from "./words.js";
@@ -46,6 +46,15 @@ export class Hand {
     this.pageChoice = new PageChoice(this);
     this.payers = new Payers(host);
     this.status = new Status(host);
+    // What the server writes of an earlier move gives way before it is painted.
+    this.written = new MutationObserver(() => this.shown && this.isAhead && this.writeNumbers());
+    this.written.observe(document.body, { childList: true, subtree: true });
+  }
+
+  // Whether a hand has gone on since what the server said last.
+  get isAhead() {
+    const isOld = (this.newest.released ?? this.count) !== this.count;
+    return this.moving || isOld || this.pageChoice.waits;
   }
 
   get bridge() {
@@ -60,9 +69,12 @@ export class Hand {
     const turns = data.tab !== this.data?.tab;
     this.sentence = turns ? whenSentenceIsThere(() => this.update(data, send)) : null;
     if (this.sentence) return;
+    // Counting goes on where this session is; a new session begins anew.
+    if (!this.newest || data.released < this.newest.released) this.count = data.released;
     this.newest = data;
+    this.pageChoice.hear(data);
     if (data.tried) this.hearOf(data.tried);
-    if (this.moving || this.pageChoice.isAhead(data)) return (this.waiting = data);
+    if (this.isAhead) return (this.waiting = data);
     this.waiting = null;
     const curveOpens = this.data?.mark?.asked && !data.mark?.asked;
     this.data = data = data.found ? { ...data, found: this.searched(data) } : data;
@@ -210,7 +222,7 @@ export class Hand {
   }
 
   tell(message) {
-    this.send("release", { ...message, count: (this.released = (this.released ?? 0) + 1) });
+    this.send("release", { ...message, count: (this.count += 1) });
   }
 
   // Show again what there was before the hand came.
@@ -282,7 +294,11 @@ export class Hand {
     const { data, shown } = this;
     // The bars of a large tensor's block have its ends: those of the tensor are not in sight beside them.
     const places = data.bar_edges ? Int32Array.of(data.selected) : shown.places;
-    return domainAround({ ...shown, places }, data, this.showsRange() ? this.rangeOf(shown) : null);
+    return domainAround(
+      { ...shown, places },
+      data,
+      this.showsRange() ? rangeOf(shown, data.symmetric) : null,
+    );
   }
 
   showsRange() {
@@ -313,7 +329,7 @@ export class Hand {
       levels: levels?.values ?? null,
       codes: levels?.names ?? null,
       zero: levels ? levels.values.indexOf(0) : -1,
-      range: this.showsRange() ? this.rangeOf(shown) : null,
+      range: this.showsRange() ? rangeOf(shown, data.symmetric) : null,
       symmetric: data.symmetric,
       // In the Lab the comb has one place in every tab, and the curve stands on it.
       standing: data.standing,
@@ -337,18 +353,6 @@ export class Hand {
     };
     this.ruler.show(picture, glides);
     this.status.say(reason, data.settings.colours);
-  }
-
-  // The ends of a block's range; a symmetric scheme reaches as far below 0 as above. Where the scale was
-  // given they are the ends of the comb; null where that is not known.
-  rangeOf({ params: { lo, hi }, levels }) {
-    if (Number.isNaN(lo)) {
-      if (!levels) return null;
-      [lo, hi] = [levels.values[0], levels.values.at(-1)];
-      if (this.data.symmetric) lo = -hi;
-    }
-    const far = Math.max(-lo, hi);
-    return this.data.symmetric ? { lo: -far, hi: far } : { lo, hi };
   }
 
   // `all` draws the panel of x too: its blocks may be others.
@@ -384,6 +388,7 @@ export class Hand {
 
   close() {
     this.sentence?.disconnect();
+    this.written.disconnect();
     this.cellDrag?.close();
     this.pageChoice.forget();
     this.payers.close();

@@ -136,15 +136,14 @@ export class PageChoice {
     hand.present(false);
   }
 
-  // Whether the server had not heard of the choice when it sent `data`.
-  isAhead({ taken, selected }) {
+  // Forget what the server had heard of when it sent this.
+  hear({ taken, selected }) {
     if (this.number <= taken) this.number = 0;
     if (this.selected === selected) this.selected = null;
     const { waits, variant } = this;
     // What the server has sent with it shows its own scheme.
     if (waits) requestAnimationFrame(() => this.variant === variant && showOnControls(variant));
     else this.forget();
-    return waits;
   }
 
   // Show what the server said last, and whatever it says next: what the page has chosen is not known here, or

@@ -70,3 +70,15 @@ export function histogramOf(values, [lo, hi]) {
   }
   return { edges, counts };
 }
+
+// The ends of a block's range; a symmetric scheme reaches as far below 0 as above. Where the scale was given
+// they are the ends of the comb; null where that is not known.
+export function rangeOf({ params: { lo, hi }, levels }, symmetric) {
+  if (Number.isNaN(lo)) {
+    if (!levels) return null;
+    [lo, hi] = [levels.values[0], levels.values.at(-1)];
+    if (symmetric) lo = -hi;
+  }
+  const far = Math.max(-lo, hi);
+  return symmetric ? { lo: -far, hi: far } : { lo, hi };
+}

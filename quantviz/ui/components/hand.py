@@ -8,9 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import streamlit as st
+
 from quantviz.browser.packing import pack
 from quantviz.live.hand_payload import (
     Arrays,
+    HandPayload,
     HandRuler,
     LessonRuler,
     curve_parts,
@@ -51,7 +54,7 @@ def show_hand(
         pays: Whether a line below the ruler shows the cost to the other cells during a drag of the value.
     """
     payload, arrays = small_payload(ruler, _looks(), lesson, pays)
-    component(_COMPONENT, _SCRIPT)(key=key, data=payload.packed(arrays), on_release_change=on_release)
+    _mount(key, payload, arrays, on_release)
 
 
 def show_far_hand(
@@ -72,7 +75,21 @@ def show_far_hand(
     drag = asked(key)
     answer = {"number": drag["number"], "figures": dict(tried)} if drag and tried else None
     payload = replace(payload, figures=dict(figures), tried=answer)
-    component(_COMPONENT, _SCRIPT)(key=key, data=payload.packed(arrays), on_release_change=on_release)
+    _mount(key, payload, arrays, on_release)
+
+
+def _mount(
+    key: str, payload: HandPayload, arrays: Arrays, on_release: Callable[[Mapping[str, Any]], None]
+) -> None:
+    """Mount the ruler; what it gets names the last of its moves that the server has taken."""
+    count = f"{key}_released"
+
+    def take(message: Mapping[str, Any]) -> None:
+        st.session_state[count] = message.get("count")
+        on_release(message)
+
+    payload = replace(payload, released=st.session_state.get(count, 0))
+    component(_COMPONENT, _SCRIPT)(key=key, data=payload.packed(arrays), on_release_change=take)
 
 
 def asked(key: str) -> Mapping[str, Any] | None:
