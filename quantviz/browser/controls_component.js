@@ -5,7 +5,7 @@ import { SHARED, tuckAway, lasting } from "./page/component.js";
 import { endKeysMoves } from "./page/keys_move.js";
 import { answeringHand, hearAnswers, touched } from "./controls/answers.js";
 import { giveUp, hear, isAhead, isOnlyOf, tell } from "./controls/outbox.js";
-import { KINDS } from "./controls/kinds.js";
+import { KINDS, partsOf } from "./controls/kinds.js";
 
 // Milliseconds between two looks at a server, and looks at one at rest after which it has refused a choice.
 const BETWEEN_LOOKS = 100;
@@ -74,7 +74,7 @@ class Bar {
       const say = (form) => this.choose(field, form);
       const slide = (form) => this.slide(field, form);
       one = { kind, control: new KINDS[kind](say, slide), ...boxOf(field, kind) };
-      one.box.append(...(one.control.parts ?? [one.control.input]));
+      one.box.append(...partsOf(one.control));
       for (const event of ["focusin", "pointerdown"]) one.box.addEventListener(event, touched);
       this.made.set(field, one);
     }

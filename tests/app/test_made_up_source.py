@@ -93,7 +93,7 @@ def test_a_made_up_source_is_in_the_lab_by_its_entry_alone():
 #: a file of the folder or of a published model and a tensor in it, the name of a built-in tensor.
 CONTROLS = {
     *(("typed_input.py", "Typed"), ("folder.py", "LocalTensor"), ("sidebar.py", "Builtin")),
-    ("hub.py", "HubTensor"),
+    ("folder.py", "HubTensor"),
 }
 
 

@@ -13,6 +13,9 @@ function write(node, props) {
   for (const [name, value] of Object.entries(props)) if (node[name] !== value) node[name] = value;
 }
 
+// What a control is made of.
+export const partsOf = ({ parts, input }) => parts ?? [input];
+
 class List {
   constructor(say) {
     this.input = make("select");

@@ -1,6 +1,6 @@
 // The form of a question of the lecturer's own, which no lesson has, made of the controls that all pages have.
 
-import { KINDS } from "../controls/kinds.js";
+import { KINDS, partsOf } from "../controls/kinds.js";
 import { typedNumber } from "./rules.js";
 
 const LETTERS = "ABCDEFGH";
@@ -39,7 +39,7 @@ export class OwnForm {
     const control = new KINDS[kind](say);
     control.input.ariaLabel = label;
     box.dataset.kind = kind;
-    box.append(...control.parts);
+    box.append(...partsOf(control));
     this.controls.push({ kind, label, control });
   }
 
