@@ -54,8 +54,8 @@ class IntegerEngine:
     six: Literal["away", "even_with_zero_point"] = "away"
 
 
-#: What rows share: kernels that multiply in float32, LiteRT's that take scales in float64, and torch's, whose
-#: sums do not wrap.
+#: The fields that rows share: kernels that multiply in float32, LiteRT's that take scales in float64, and
+#: torch's, whose sums do not wrap.
 _IN_FLOAT32 = partial(IntegerEngine, requantization=REQUANTIZATIONS["float32"])
 _BY_OUTPUT = partial(IntegerEngine, scale_product_by_output="float64")
 _REFERENCE = partial(_BY_OUTPUT, scale_product="float64")

@@ -59,7 +59,7 @@ def _refused(*dtypes: Half) -> HalfInput:
     return HalfInput(dtypes or HALVES, taken=False)
 
 
-#: What rows of one purpose, and of one engine, share: a row writes only what differs.
+#: The fields that rows of one purpose, and of one engine, share: a row writes only what differs.
 _ENGINE = partial(Arithmetic, zero_width="as_any")
 _WEIGHTS = partial(_ENGINE, purpose="llm_weights")
 _INFERENCE = partial(_ENGINE, purpose="integer_inference")
