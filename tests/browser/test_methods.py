@@ -1,6 +1,7 @@
 """Every method's sliders in a real browser, by mouse, touch and keys: the page's numbers are the core's."""
 
 import re
+from functools import cache
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -12,7 +13,7 @@ from quantviz.layers.built_in import BuiltInLayer
 from quantviz.layers.methods.chain import METHODS, as_chain
 from quantviz.layers.methods.every_rounding import every_rounding
 from quantviz.ui.layers.words import percent, share_of
-from tests.helpers.browser import fingers, mouse, wait_idle
+from tests.helpers.browser import fingers, mouse, wait_idle, wait_until
 
 #: The layer and the schemes of weights and inputs on which a method is walked.
 USUAL = ("loud_input", "int4_per_row", "int8_per_tensor")
@@ -125,11 +126,16 @@ def layer_of(method, chain):
 def expected(page, method, slider):
     """The numbers of the core at the slider's stop, by the chain in the address."""
     chain = parse_qs(urlsplit(page.url).query)["m"][0]
-    result = layer_of(method, chain)
     at = slider.get_attribute("aria-valuetext")
-    at = slider.input_value() if method == "gptq" else at.split(". ")[0].split(",")[0]
-    shown = NUMBERS[method](result, result.trace[method], at)
-    return (percent(result.rel_out.held_back), *shown)
+    return numbers_of(
+        method, chain, slider.input_value() if method == "gptq" else at.split(". ")[0].split(",")[0]
+    )
+
+
+@cache
+def numbers_of(method, chain, at):
+    result = layer_of(method, chain)
+    return (percent(result.rel_out.held_back), *NUMBERS[method](result, result.trace[method], at))
 
 
 def shows(written, numbers):
@@ -177,9 +183,9 @@ def move(page, method, slider, how, stop):
     live = drag(slider, acts[how](page), stop) if how in acts else by_keys(slider, stop)
     wait_idle(page)
     expect(slider).to_have_value(str(stop))
+    # The address may come a moment after the picture.
+    wait_until(page, lambda: shows(page.locator(TAB).evaluate(WRITTEN), expected(page, method, slider)))
     numbers = expected(page, method, slider)
-    written = page.locator(TAB).evaluate(WRITTEN)
-    assert shows(written, numbers), (how, stop, numbers, written)
     own = slider.evaluate(OWN)
     # One with pictures has them while it moves, but for the error of the layer, which the server computes.
     assert not own or shows(live, numbers[1:]), (how, stop, numbers, live)
