@@ -10,6 +10,7 @@ import random
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin, Subprotocol
 
+from tests.bench.room import measure_room, room_report
 from tests.bench.runner import case, main
 from tests.bench.servers import server_process
 from tests.helpers.controls import header
@@ -468,6 +470,42 @@ def misses(answers: Answers, mib: float | None, bar: str) -> Iterator[str]:
         yield f"the slowest took {answers.worst:.2f} s, the bar is {SLOWEST} s"
     if mib is not None and not mib <= MEMORY:
         yield f"{mib:.1f} MiB a session, the bar is {MEMORY}"
+
+
+# ---- a room -------------------------------------------------------------------------------------
+
+
+@case
+def room(
+    devices: int = 200, seconds: float = 8.0, pages: int = 0, redis: bool = False, kill: bool = False
+) -> bool:
+    """A class that answers every stop of the 45-minute plan, in two rounds, each open for some seconds.
+
+    Each device asks for news every two seconds, answers when it hears of a question, changes its mind one
+    time in five, sends one answer in ten twice, and loses its connection one time in ten. The bars: 95 % of
+    answers acknowledged within 100 ms, each in the lecturer's tally within 3 s, the lecturer's acts within
+    500 ms, no answer lost, none twice. Beside them health checks, as a measure of the machine.
+
+    With `--pages 30` thirty sessions on lessons change something every three seconds meanwhile, so that
+    Python has other work; with `--redis` there are two servers on one Redis. With `--kill` the first server
+    is killed in the third question: with Redis the other one takes over, else it is started again on its
+    file, within 5 s.
+    """
+    told = Answers()
+
+    async def others(address: str) -> None:
+        sessions = [Session(address, "lessons", f"l=per_channel&p={1 + n % 5}", n) for n in range(pages)]
+        await asyncio.gather(*(session.open() for session in sessions))
+        with suppress(asyncio.CancelledError):
+            while sessions:
+                told.add(await steady(sessions, 6))
+        for session in sessions:
+            await session.close()
+
+    found = asyncio.run(measure_room(devices, seconds, redis, kill, others))
+    if pages:
+        print(report("pages", told))
+    return room_report(found)
 
 
 if __name__ == "__main__":
