@@ -17,9 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from streamlit.proto.WidgetStates_pb2 import WidgetState
-
-from tests.bench.classroom import Answers, Dropped, Session, controls_of, memory, processor, steady
+from tests.bench.classroom import Answers, Chooser, Dropped, Session, memory, processor, steady
 from tests.bench.servers import ROOT, server_process
 
 _LAYER = "l=layer(normal(rows={0},cols={1}),normal(rows={2},cols={1},seed=1))"
@@ -41,20 +39,14 @@ LINKS = (
 EVERY, SLOWEST, P95 = 0.5, 0.5, 2.0
 #: Seconds between two changes of one of a class, and those of the class.
 PACE, CLASS_SECONDS = 12.0, 40.0
-#: The field of the methods, and so many methods of the page's list, the first ones, are tried by a class.
-_METHOD, METHODS = "layers_method_choice", 6
 #: The share by which memory may exceed that before, a minute after the last answer; and that minute.
 LEFT, IDLE = 0.1, 60.0
 
 
-class Chooser(Session):
-    """A tab of the page of layers, in which somebody tries methods."""
+class MethodChooser(Chooser):
+    """A tab of the page of layers, in which somebody tries methods: the first ones of the page's list."""
 
-    def _some_change(self) -> WidgetState:
-        (bar,) = self.bars(_METHOD)
-        controls = controls_of(*self._widgets[bar])["controls"]
-        choices = next(each["choices"] for each in controls if each["field"] == _METHOD)
-        return self.choice(bar, _METHOD, self.random.choice(choices[:METHODS])[0])
+    field, most = "layers_method_choice", 6
 
 
 async def work(person: Session, until: asyncio.Event) -> Answers:
@@ -99,7 +91,7 @@ async def beside(address: str, process: int, person: Session, link: str, seconds
 
 async def crowd(address: str, size: int) -> Answers:
     """Return the answers to a class that opens the page of layers and tries methods."""
-    people = [Chooser(address, "layers", "t=method", seed) for seed in range(size)]
+    people = [MethodChooser(address, "layers", "t=method", seed) for seed in range(size)]
     for each in people:
         await each.open()
     answers = await steady(people, CLASS_SECONDS, PACE)

@@ -524,19 +524,19 @@ METHODS = (
 )
 
 
-class Mover(Session):
-    """One browser tab in which somebody moves the bits of a model that runs."""
+class Chooser(Session):
+    """One browser tab in which somebody tries the choices of one control, or its first ones: the bits of a
+    model that runs.
+    """
+
+    field, most = "models_bits", 99
 
     def _some_change(self) -> WidgetState:
-        name, element = next(
-            (name, element) for name, (_, element) in self._widgets.items() if name.endswith("-models_bits")
-        )
-        before = self._states.get(name)
-        now = before.string_array_value.data[0] if before else element.options[int(element.default[0])]
-        state = WidgetState(id=name)
-        others = [each for each in element.options if each != now]
-        state.string_array_value.data.append(self.random.choice(others))
-        return state
+        (bar,) = self.bars(self.field)
+        controls = controls_of(*self._widgets[bar])["controls"]
+        control = next(each for each in controls if each["field"] == self.field)
+        forms = [form for form, *_ in control["choices"][: self.most] if form != control.get("value")]
+        return self.choice(bar, self.field, self.random.choice(forms))
 
 
 def queries(own: bool) -> list[str]:
@@ -568,7 +568,7 @@ async def measure_model(rounds: int, own: bool) -> tuple[Answers, Answers]:
     """All answers of some rounds on a server of its own, and those of four people on the Lab meanwhile."""
     found, beside = Answers(), Answers()
     with server_process() as (address, process):
-        sessions = [Mover(address, "checkpoints", query, n) for n, query in enumerate(queries(own))]
+        sessions = [Chooser(address, "checkpoints", query, n) for n, query in enumerate(queries(own))]
         others = [Session(address, "lab", "", STEADY + n) for n in range(4)]
         for session in (*others, *sessions):
             await session.open()

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.browser import TWO_FRAMES, box, fingers, mouse, wait_idle, wait_link
+from tests.helpers.browser import TWO_FRAMES, box, coming, fingers, mouse, wait_idle, wait_link
 
 DRAWN = ".st-key-layers_picture .qv-lights .qv-mark"
 PART = """(at) => {
@@ -63,9 +63,9 @@ def move_by_hand(page, *, touch):
     """
     page.locator(".qv-ceiling").focus()
     before = page.evaluate(HAND + "return hand.shown.yHat[0]; }")
-    for _ in range(12):
-        page.keyboard.press("ArrowDown")
-    page.locator(".qv-painting").wait_for(state="attached")
+    with coming(page, ".qv-painting"):
+        for _ in range(12):
+            page.keyboard.press("ArrowDown")
     assert page.evaluate(HAND + "return hand.shown.yHat[0]; }") != before
     wait_link(page, "a", "manual_range", within=True)
     wait_for_answer(page)
