@@ -202,11 +202,11 @@ _VOTE = Either((Whole(), Number(), Text(LONGEST_FORM), Items(Whole(), 1, 8)))
 _GO = Record({"page": Word(("lab", "lesson", "model")), "parameters": Maybe(_PARTS)})
 #: Choices of hands in their order: a number, the page, the field and the value's form in links.
 _CHOICES = Items(FixedList((Whole(1), Text(40), Text(80), Text(LONGEST_FORM))), 1, MOST_CHOSEN)
-#: New place of a ruler's handle: see `quantviz/browser/ruler/handles.js`.
+#: New place of a ruler's handle: see `quantviz/browser/ruler/handles.js`. The ruler counts them.
 _HANDLE = Kinds(
     {
-        "range": Record({"lo": Number(), "hi": Number()}),
-        "value": Record({"cell": Whole(), "value": Number()}),
+        "range": Record({"lo": Number(), "hi": Number(), "count": Whole(1)}, ("count",)),
+        "value": Record({"cell": Whole(), "value": Number(), "count": Whole(1)}, ("count",)),
     }
 )
 _MOVES: Mapping[str, Mapping[str, Shape]] = {
