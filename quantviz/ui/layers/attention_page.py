@@ -6,7 +6,6 @@ import dataclasses
 import html
 import math
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,14 @@ from quantviz.lab.layer_state import AS_IT_IS
 from quantviz.live.layer_payload import Multiplication
 from quantviz.ui.components.cell import steps_html
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.controls import Control, choose_field, number_control, show_controls, show_undo
+from quantviz.ui.components.controls import (
+    Control,
+    choose_field,
+    number_control,
+    place_controls,
+    show_controls,
+    show_undo,
+)
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.small_parts import problem_instead, show_button, show_page_errors, table_html
 from quantviz.ui.lab.dropped_files import CAPTURE, HEADS, dropped_kind
@@ -155,18 +161,9 @@ def show_cell(state: AttentionState, view: AttentionView) -> None:
         OWNER.change(cell=(to, column) if axis == 0 else (row, to))
 
     with st.container(key="layers_place", horizontal=True, vertical_alignment="center", gap="small"):
-        axes = zip(("token", "output"), cell.place, (view.shape[0], view.shape[2]), strict=True)
-        controls = (
-            number_control(
-                f"attention_{axis}",
-                say(f"attention_picture.{product}.axes.{axis}"),
-                now,
-                partial(take, at),
-                lowest=0,
-                highest=count - 1,
-            )
-            for at, (axis, now, count) in enumerate(axes)
-        )
+        words = f"attention_picture.{product}.axes"
+        names = {f"attention_{axis}": say(f"{words}.{axis}") for axis in ("token", "output")}
+        controls = place_controls(names, cell.place, (view.shape[0], view.shape[2]), take)
         show_controls("attention_cell", OWNER, *controls, look="qv-beside")
     told = "".join(f"<li>{html.escape(line)}</li>" for line in _lines(cell, product))
     st.html(f'<ol class="qv-steps-told">{told}</ol>')

@@ -6,7 +6,6 @@ import html
 import math
 import string
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -19,7 +18,7 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.cell import steps_html
-from quantviz.ui.components.controls import number_control, show_controls, switch
+from quantviz.ui.components.controls import place_controls, show_controls, switch
 from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.small_parts import legend_html, show_button, show_plot, table_html, term
 from quantviz.ui.components.tensor_cache import loudness_of
@@ -273,17 +272,8 @@ def _show_place(seen: SeenLayer, cell: tuple[int, int]) -> None:
     tokens, _, outputs = seen.result.shape
     token, output = cell
     with st.container(key="layers_place", horizontal=True, vertical_alignment="center", gap="small"):
-        controls = (
-            number_control(
-                f"layers_{name}",
-                say(f"layers.cell.{name}"),
-                cell[axis],
-                partial(take, axis),
-                lowest=0,
-                highest=count - 1,
-            )
-            for axis, (name, count) in enumerate((("token", tokens), ("output", outputs)))
-        )
+        names = {f"layers_{name}": say(f"layers.cell.{name}") for name in ("token", "output")}
+        controls = place_controls(names, cell, (tokens, outputs), take)
         show_controls("layers_cell", OWNER, *controls, look="qv-beside")
         cells = seen.result.cells(slice(token, token + 1), slice(output, output + 1))
         y, y_hat, error = (float(each[0, 0]) for each in (cells.y, cells.y_hat, cells.error))
