@@ -265,7 +265,8 @@ def test_a_published_model_is_scanned_and_its_worst_weight_opens_in_the_lab(
     hub, asked, page, pasted, file, weights
 ):
     at = opened(page, lang="en")
-    choose(at, ("drop_address", pasted.format(hub=hub.origin, repo=REPO)))
+    field = "drop_address" if page == MODEL else "drop_anywhere_address"
+    choose(at, (field, pasted.format(hub=hub.origin, repo=REPO)))
     chosen = f"{hub.origin}/{REPO}/resolve/{COMMIT}/{file}"
     assert address(healthy(at))["f"] == chosen
     (path, recipes, *_), *_ = asked

@@ -26,7 +26,6 @@ WIDGETS = (
 #: What no lesson speaks of: the app's own, what becomes of NaN, and a hub's or a folder's files.
 NOT_TAUGHT = (
     "drop_anywhere",
-    "drop_address",
     "language_choice",
     "nonfinite",
     "revision",

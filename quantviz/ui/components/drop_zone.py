@@ -32,7 +32,7 @@ def show_anywhere() -> None:
     """Have the page take what is dropped or pasted beside its own doors (`drop.js` hands it on)."""
     with st.container(key=ANYWHERE):
         show_uploader(f"{ANYWHERE}_files", say("drop.files"))
-        _show_address()
+        _show_address(f"{ANYWHERE}_address")
 
 
 def show_drop_zone() -> None:
@@ -40,12 +40,12 @@ def show_drop_zone() -> None:
     with st.container(key="drop_door", horizontal=True, vertical_alignment="center", gap="small"):
         show_uploader(_FILES, say("drop.files"))
         show_uploader(_FOLDER, say("drop.folder"), "directory")
-        _show_address()
+        _show_address("drop_address")
 
 
-def _show_address() -> None:
+def _show_address(field: str) -> None:
     words = say("drop.address")
-    hold_text("drop_address", words, _LONGEST, _bring, "qv-unnamed", example=words)
+    hold_text(field, words, _LONGEST, _bring, "qv-unnamed", example=words)
 
 
 def show_uploader(key: str, label: str, several: bool | Literal["directory"] = True) -> None:
