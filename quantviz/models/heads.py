@@ -36,6 +36,15 @@ _WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 #: The words after and before the letter of queries, keys or values in a layer's name: "q_proj", "wq".
 _PROJECTION = re.compile(r"(?:[._/-](?:proj|projection|lin|linear|dense|matmul))+$", re.IGNORECASE)
 _WEIGHT = re.compile(r"(?<![^\W_])w(?=[qkv]$)", re.IGNORECASE)
+#: A layer that makes queries, keys and values at once, in order; that of cross attention makes two of them.
+_FUSED = re.compile(
+    r"(?!.*cross)(?P<before>.*?)(?P<word>w?qkv|c_attn|query_key_value)(?:[._/-](?:proj|linear|weight))*",
+    re.IGNORECASE | re.DOTALL,
+)
+#: Its name where the outputs of a head stand together: those of its queries, of its keys, of its values.
+#: Other models, and those whose heads share keys, have blocks one after the other. Source: transformers 5.24,
+#: modeling_bloom.py and modeling_gpt_neox.py; modeling_gpt2.py and modeling_phi3.py.
+_BY_HEADS = "query_key_value"
 #: Channels of a head as models have them, the commonest first.
 _WIDTHS = (64, 128, 32, 96, 80, 256, 48, 40, 16, 8)
 #: Tokens of a model that runs.
@@ -84,26 +93,65 @@ def heads_in(catalog: Catalog, name: str) -> Heads:
 
 
 def names_of_projections(names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the names of the layers that make "q", "k" and, where there is one, "v", by what stands before.
+    """Return the names of the layers that make "q", "k" and, where there is one, "v", by what stands before;
+    one layer may make all.
 
     >>> names_of_projections(("layers.0.attn.q_proj", "layers.0.attn.k_proj", "blk.1.attn_q", "blk.1.attn_k"))
     {'layers.0.attn': {'q': 'layers.0.attn.q_proj', 'k': 'layers.0.attn.k_proj'}, \
 'blk.1.attn': {'q': 'blk.1.attn_q', 'k': 'blk.1.attn_k'}}
+    >>> names_of_projections(("h.0.attn.c_attn", "h.0.mlp.c_fc"))
+    {'h.0.attn': {'q': 'h.0.attn.c_attn', 'k': 'h.0.attn.c_attn', 'v': 'h.0.attn.c_attn'}}
     """
     layers = {_WEIGHT.sub("", _PROJECTION.sub("", name)): name for name in names}
-    return {
+    found = {
         before: {part: layers[each] for part, each in parts.items()}
         for before, parts in names_of_heads(tuple(layers)).items()
     }
+    for name in layers.values():
+        if fused := _FUSED.fullmatch(name):
+            found.setdefault(fused["before"].rstrip("._/-"), dict.fromkeys("qkv", name))
+    return found
+
+
+def layout_of_projections(layers: Layers, name: str) -> str:
+    """Return how the outputs of heads' queries, keys and values stand: "apart" in layers of their own, or in
+    one as "blocks", or by "heads".
+
+    Raises:
+        QuantVizError: There are no such layers.
+    """
+    found = names_of_projections(layers.names)
+    if name not in found:
+        raise QuantVizError("attention.no_heads", name=name, names=", ".join(found or layers.names[:8]))
+    parts = found[name]
+    if parts["q"] != parts["k"]:
+        return "apart"
+    _, inputs, outputs = layers[parts["q"]].shape
+    if outputs < inputs + 2:
+        raise QuantVizError("attention.no_heads", name=name, names=f"{parts['q']}: {outputs} × {inputs}")
+    return "heads" if _BY_HEADS in parts["q"].casefold() and outputs == 3 * inputs else "blocks"
+
+
+def _widths(layers: Layers, name: str) -> dict[str, int]:
+    """Return the outputs that are queries, keys and values: queries of one layer for all are as wide as X."""
+    parts = names_of_projections(layers.names)[name]
+    shapes = {part: layers[each].shape for part, each in parts.items()}
+    if layout_of_projections(layers, name) == "apart":
+        return {part: shape[2] for part, shape in shapes.items()}
+    _, inputs, outputs = shapes["q"]
+    each = (outputs - inputs) // 2
+    return {"q": outputs - 2 * each, "k": each, "v": each}
 
 
 def head_widths(layers: Layers, name: str) -> tuple[int, ...]:
     """Return the channels that a head may have, likeliest first: a capture does not say how many heads its
     queries and keys have.
+
+    Raises:
+        QuantVizError: There are no such layers.
     """
-    parts = names_of_projections(layers.names)[name]
-    outputs = math.gcd(*(layers[each].shape[2] for each in parts.values()))
-    return tuple(width for width in dict.fromkeys((*_WIDTHS, outputs)) if outputs % width == 0)
+    outputs = math.gcd(*_widths(layers, name).values())
+    return tuple(width for width in dict.fromkeys((*_WIDTHS, outputs)) if outputs and outputs % width == 0)
 
 
 def heads_of_layers(layers: Layers, name: str, width: int, most: int) -> Heads:
@@ -119,12 +167,16 @@ def heads_of_layers(layers: Layers, name: str, width: int, most: int) -> Heads:
     Raises:
         QuantVizError: There are no such layers.
     """
-    found = names_of_projections(layers.names)
-    if name not in found:
-        raise QuantVizError("attention.no_heads", name=name, names=", ".join(found or layers.names[:8]))
-    parts = {part: layers[each] for part, each in found[name].items()}
-    tokens = max(math.isqrt(most * width // parts["q"].shape[2]), 1)
-    return Heads(**{part: _outputs(each, tokens, width) for part, each in parts.items()})
+    layout, widths = layout_of_projections(layers, name), _widths(layers, name)
+    parts = names_of_projections(layers.names)[name]
+    tokens = max(math.isqrt(most * width // widths["q"]), 1)
+    outputs = {each: _outputs(layers[each], tokens, width) for each in dict.fromkeys(parts.values())}
+    if layout == "apart":
+        return Heads(**{part: outputs[each] for part, each in parts.items()})
+    (fused,) = outputs.values()
+    if layout == "heads":
+        return Heads(fused[0::3], fused[1::3], fused[2::3])
+    return Heads(*torch.split(fused, [each // width for each in widths.values()]))
 
 
 def _outputs(layer: Captured, tokens: int, width: int) -> torch.Tensor:

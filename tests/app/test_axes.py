@@ -3,7 +3,6 @@ have.
 """
 
 import ast
-import itertools
 import re
 from collections import defaultdict
 
@@ -101,18 +100,13 @@ def test_every_choice_is_drawn_by_the_browser():
                 assert node.func.attr not in widgets, f"{path.name}:{node.lineno}"
 
 
-BOXES = ("view_rows", "view_cols")
-
-
-@pytest.mark.parametrize(
-    ("key", "stale"),
-    sample_of(itertools.product(BOXES, ("3", "-1", "a name of yesterday", "")), 5),
-)
-def test_a_choice_of_another_tensor_changes_nothing(folder, key, stale):
+@pytest.mark.parametrize("key", ["view_rows", "view_cols"])
+def test_a_choice_of_another_tensor_changes_nothing(folder, key):
     """What a browser sends that still shows the tensor before, with a click on something else."""
     at = opened(t=form(source("stft")), s="int4,symmetric,per_group(size=32),min_max,course")
     before = state(at)
-    at = healthy(choose(at, (key, stale), ("granularity", "tensor")))
+    stale = [(key, each) for each in ("3", "-1", "a name of yesterday", "")]
+    at = healthy(choose(at, *stale, ("granularity", "tensor")))
     assert [warning.value for warning in at.warning] == []
     assert state(at).replace(scheme=before.scheme, held=before.held) == before
     assert str(state(at).scheme) == "int4,symmetric,per_tensor,min_max,course"

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.helpers.browser import TWO_FRAMES, box, resize, wait_idle
-from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
+from tests.helpers.picture import MARKS, RANGES, card, marks, middle, wait_drawn
 from tests.helpers.sample import sample_of
 
 PANELS = ("x", "q", "x_hat", "error")
@@ -66,7 +66,7 @@ def the_mark_is_in_all_panels_before_the_server_answers(page):
         assert x < mid_x - frame["x"] < x + 60
         assert y < mid_y - frame["y"] < y + 60
     said_cell(page, 5, 6)
-    assert len(marks(page)) == 4
+    expect(page.locator(MARKS)).to_have_count(4)
 
 
 def the_card_tells_the_cell_in_each_panel(page, block):
@@ -76,7 +76,7 @@ def the_card_tells_the_cell_in_each_panel(page, block):
         page.wait_for_selector(".qv-card", state="visible")
         page.evaluate(TWO_FRAMES)
         cards.append(card(page))
-        assert page.locator(".qv-cross").count() == 4
+        expect(page.locator(".qv-cross")).to_have_count(4)
     assert all(each == cards[0] for each in cards)
     told = dict(zip(cards[0][1::2], cards[0][2::2], strict=True))
     assert cards[0][0] == "row 4, column 5"
@@ -193,7 +193,7 @@ ARRANGEMENT = "() => document.querySelector('.st-key-panels .js-plotly-plot')?.l
 
 
 def the_arrangement_follows_the_width(page, name):
-    assert page.evaluate(ARRANGEMENT) == name
+    page.wait_for_function(f"name => ({ARRANGEMENT})() === name", arg=name)
     page.wait_for_function(
         """() => {
             const told = Number(/width (\\d+)/.exec(document.body.innerText)?.[1]);
@@ -245,15 +245,15 @@ def test_a_phone_shows_one_panel_and_a_switch_and_a_tap_selects(open_demo, theme
     panels = page.locator(".st-key-panels .subplot:visible")
     for i in range(len(PANELS)):
         buttons.nth(i).click()
-        assert buttons.nth(i).get_attribute("aria-pressed") == "true"
+        expect(buttons.nth(i)).to_have_attribute("aria-pressed", "true")
         expect(panels).to_have_count(1)
         page.touchscreen.tap(*middle(page, i, i, 2 * i))
         said_cell(page, i, 2 * i)
-        assert len(marks(page)) == 1
+        expect(page.locator(MARKS)).to_have_count(1)
     buttons.nth(1).focus()
     page.keyboard.press("Enter")
     change_bits(page)
-    assert buttons.nth(1).get_attribute("aria-pressed") == "true"
+    expect(buttons.nth(1)).to_have_attribute("aria-pressed", "true")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     # And where all four are shown.
     laid_out_anew(page, 820, 900)

@@ -55,8 +55,9 @@ def press(page, act):
     page.locator(f".st-key-teacher_desk [data-act={act}]").click()
 
 
-def numbers(page):
-    return [int(each) for each in page.locator(".st-key-teacher_desk li b").all_inner_texts()]
+def counted(page, *numbers):
+    """Wait until the desk has these numbers beside the answers."""
+    expect(page.locator(".st-key-teacher_desk li b")).to_have_text([str(each) for each in numbers])
 
 
 #: Whether a wall is one screen, whose picture and strip lie apart, with nothing beside it.
@@ -94,21 +95,20 @@ def test_a_class_votes_twice_and_the_wall_follows(new_page, url, language, theme
     code = page.evaluate(KEPT)["code"]
     vote(url, code, 0, [0, 1, 1])
     page.get_by_text(catalogue(language)["teacher.desk.here"].format(here=0, answered=3)).wait_for()
-    assert numbers(page) == []
+    counted(page)
     press(page, "close")
     page.locator("[data-act=again]").wait_for()
-    assert numbers(page) == [1, 2, 0]
+    counted(page, 1, 2, 0)
     press(page, "again")
     vote(url, code, 0, [1, 1, 1], round=2)
     press(page, "close")
     page.locator("[data-act=tell]").wait_for()
-    assert numbers(page) == [0, 3, 0]
+    counted(page, 0, 3, 0)
     assert violations(page) == []
     wall = page.context.new_page()
     wall.emulate_media(color_scheme=theme)
     wall.goto(f"{url}/join?c={code}&wall=1&lang={language}")
-    wall.locator(".qv-votes strong").first.wait_for()
-    assert wall.locator(".qv-votes strong").all_inner_texts() == ["0", "3", "0"]
+    expect(wall.locator(".qv-votes strong")).to_have_text(["0", "3", "0"])
     assert wall.locator(".qv-right").count() == 0
     press(page, "tell")
     wall.locator(".qv-right").wait_for()
@@ -144,10 +144,10 @@ def test_a_class_votes_twice_and_the_wall_follows(new_page, url, language, theme
         press(page, "save")
     assert download.value.suggested_filename == f"{code}.csv"
     rows = list(csv.DictReader(download.value.path().read_text("utf-8").splitlines()))
-    counted = [
+    again = [
         (row["answer"], row["words"][0], row["sure"], row["guessed"]) for row in rows if row["round"] == "2"
     ]
-    assert counted == [("0", "A", "0", "0"), ("1", "B", "2", "1"), ("2", "C", "0", "0")]
+    assert again == [("0", "A", "0", "0"), ("1", "B", "2", "1"), ("2", "C", "0", "0")]
     assert {row["stop"] for row in rows} == {"1", "2", "3"}
     press(page, "end")
     press(page, "end")

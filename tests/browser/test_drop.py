@@ -85,6 +85,7 @@ def test_a_thumb_finds_the_door_in_the_menu_of_a_page_without_one(new_page, url,
     said.tap(trial=True)
     menu.tap()
     door = page.locator(".st-key-drop_anywhere [data-testid=stFileUploaderDropzone]")
+    door.wait_for()
     assert door.bounding_box()["height"] >= 44
     np.save(tmp_path / "one.npy", np.eye(4, 8, dtype=np.float32))
     with page.expect_file_chooser() as chosen:

@@ -50,10 +50,11 @@ def place(page, part, row, col):
 
 def wait_for_answer(page):
     """Wait until plotly has drawn, bit for bit, what the browser computed of a move."""
-    page.wait_for_function(HAND + "return hand && !hand.released && !hand.moving && hand.painted === 0; }")
-    assert page.evaluate(HAND + "return hand.isDrawn(hand.picture.gd); }")
-    assert page.locator(".qv-painting").count() == 0
-    assert page.locator("[data-qv-waits]").count() == 0
+    page.wait_for_function(
+        HAND + "return hand && !hand.released && !hand.moving && hand.painted === 0"
+        " && hand.picture.gd && hand.isDrawn(hand.picture.gd); }"
+    )
+    expect(page.locator(".qv-painting, [data-qv-waits]")).to_have_count(0)
 
 
 def move_by_hand(page, *, touch):

@@ -1,6 +1,7 @@
 """Every method's sliders in a real browser, by mouse, touch and keys: the page's numbers are the core's."""
 
 import re
+from functools import cache
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -12,7 +13,7 @@ from quantviz.layers.built_in import BuiltInLayer
 from quantviz.layers.methods.chain import METHODS, as_chain
 from quantviz.layers.methods.every_rounding import every_rounding
 from quantviz.ui.layers.words import percent, share_of
-from tests.helpers.browser import fingers, mouse, wait_idle
+from tests.helpers.browser import fingers, mouse, wait_idle, wait_until
 
 #: The layer and the schemes of weights and inputs on which a method is walked.
 USUAL = ("loud_input", "int4_per_row", "int8_per_tensor")
@@ -35,10 +36,8 @@ STILL = {"equalization", "higgs", "kmeans", "awq_clip", "svdquant", "loftq", "sp
 TAB = ".st-key-layers_tab_method"
 #: Where a slider is at a stop: its track's left end and width, less half of a handle that stays inside.
 TRACK = """(input) => {
-    const own = input.closest(".qv-track");
-    const box = (own ?? input.closest("[role=group] > [data-rac]")).getBoundingClientRect();
-    const inside = own ? 10 : 0;
-    return [box.x + inside, box.width - 2 * inside, box.y + box.height / 2];
+    const box = input.getBoundingClientRect();
+    return [box.x + 10, box.width - 20, box.y + box.height / 2];
 }"""
 #: What is written in the tab, in words that stand apart.
 WRITTEN = """(tab) => {
@@ -95,7 +94,7 @@ def of_sweep(result, trace, at):
     return tuple(f"{short_number(100 * float(each[int(at)].float()))} %" for each in errors)
 
 
-#: Whether a slider is one of ours, which answers before the server does.
+#: Whether a slider has pictures of its own, which answer before the server does.
 OWN = "(input) => Boolean(input.closest('.qv-track'))"
 #: The numbers that a method's sliders show, from the layer, the method's trace and the stop in words.
 NUMBERS = {
@@ -127,11 +126,16 @@ def layer_of(method, chain):
 def expected(page, method, slider):
     """The numbers of the core at the slider's stop, by the chain in the address."""
     chain = parse_qs(urlsplit(page.url).query)["m"][0]
-    result = layer_of(method, chain)
     at = slider.get_attribute("aria-valuetext")
-    at = slider.input_value() if method == "gptq" else at.split(". ")[0].split(",")[0]
-    shown = NUMBERS[method](result, result.trace[method], at)
-    return (percent(result.rel_out.held_back), *shown)
+    return numbers_of(
+        method, chain, slider.input_value() if method == "gptq" else at.split(". ")[0].split(",")[0]
+    )
+
+
+@cache
+def numbers_of(method, chain, at):
+    result = layer_of(method, chain)
+    return (percent(result.rel_out.held_back), *NUMBERS[method](result, result.trace[method], at))
 
 
 def shows(written, numbers):
@@ -173,17 +177,17 @@ def other_stop(slider):
 
 def move(page, method, slider, how, stop):
     """Move a slider, and return the core's numbers, which the page has when it is let go."""
-    slider.evaluate("(input) => input.closest('.qv-track, .stSlider').scrollIntoView({ block: 'center' })")
+    slider.evaluate("(input) => input.scrollIntoView({ block: 'center' })")
     wait_idle(page)
     acts = {"mouse": mouse, "touch": fingers}
     live = drag(slider, acts[how](page), stop) if how in acts else by_keys(slider, stop)
     wait_idle(page)
     expect(slider).to_have_value(str(stop))
+    # The address may come a moment after the picture.
+    wait_until(page, lambda: shows(page.locator(TAB).evaluate(WRITTEN), expected(page, method, slider)))
     numbers = expected(page, method, slider)
-    written = page.locator(TAB).evaluate(WRITTEN)
-    assert shows(written, numbers), (how, stop, numbers, written)
     own = slider.evaluate(OWN)
-    # A slider of ours has them while it moves, but for the error of the layer, which the server computes.
+    # One with pictures has them while it moves, but for the error of the layer, which the server computes.
     assert not own or shows(live, numbers[1:]), (how, stop, numbers, live)
     return numbers
 
@@ -196,14 +200,15 @@ def test_a_methods_sliders_show_the_cores_numbers_by_mouse_touch_and_keys(new_pa
     page.goto(f"{url}/layers?l=builtin(name={name})&w={weights}&a={inputs}&m={method}&lang=en")
     page.locator(TAB).get_by_role("button", name="Rank all methods").wait_for()
     wait_idle(page)
-    knobs = page.locator("[data-field=layers_rotation_knob] label")
+    knobs = page.locator("[data-field=layers_rotation_knob] [role=radiogroup] label")
     walked = 0
     for knob in range(max(1, knobs.count())):
         if knob:
             knobs.nth(knob).click()
-            page.locator("[data-field=layers_rotation_angle] input").wait_for(state="attached")
+            page.get_by_role("slider", name=re.compile(f"^{knobs.nth(knob).inner_text()}")).wait_for()
             wait_idle(page)
-        for slider in page.locator(f"{TAB} input[type=range]").all():
+        # A slider with one stop is not shown.
+        for slider in page.locator(f"{TAB} input[type=range]:visible").all():
             first = int(slider.input_value())
             there = other_stop(slider)
             for how in ("mouse", "touch", "keys"):

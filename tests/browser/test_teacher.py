@@ -106,14 +106,13 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path):
 
 def what_is_hidden_is_struck_out_and_what_is_locked_has_a_lock(page):
     """Both were the same blue pill."""
-    signs = page.evaluate(
-        """() => ["[data-field^=teacher_hidden_]", "[data-field=teacher_locked]"].map((part) =>
-            [...document.querySelectorAll(`${part} :checked + span`)].map((chosen) => [
-                getComputedStyle(chosen).textDecorationLine,
-                getComputedStyle(chosen, "::before").content,
-            ]))"""
-    )
-    assert signs == [[["line-through", "none"]], [["none", '"lock"']]]
+    for part, line, sign in (
+        ("[data-field^=teacher_hidden_]", "line-through", "none"),
+        ("[data-field=teacher_locked]", "none", '"lock"'),
+    ):
+        chosen = page.locator(f"{part} :checked + span")
+        expect(chosen).to_have_css("text-decoration-line", line)
+        assert chosen.evaluate("each => getComputedStyle(each, '::before').content") == sign
     # As letters it would be read as a word.
     page.wait_for_function("document.fonts.check('20px \"Material Symbols Rounded\"')")
 

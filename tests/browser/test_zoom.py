@@ -7,11 +7,12 @@ import re
 
 import pytest
 import torch
+from playwright.sync_api import expect
 
 import quantviz as qv
 from quantviz.figures.arrangement import MOST_PIXELS
 from tests.helpers.browser import TWO_FRAMES, box
-from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
+from tests.helpers.picture import MARKS, RANGES, card, middle, wait_drawn
 from tests.helpers.sample import sample_of
 
 ROWS, COLS = 1000, 3000
@@ -141,11 +142,10 @@ def an_outlier_is_found_in_the_whole_picture_at_its_exact_place(page):
             assert cols.start <= col < cols.stop
             assert lines[1] == f"row {row}, column {col}"
             assert number(lines[3]) == value
-            assert page.locator(".qv-cross").count() == 4
+            expect(page.locator(".qv-cross")).to_have_count(4)
         page.mouse.click(*middle(page, 1, row, col))
         page.get_by_text(f"cell ({row}, {col}) ").wait_for()
-        assert len(marks(page)) == 4
-        page.wait_for_timeout(300)
+        expect(page.locator(MARKS)).to_have_count(4)
 
 
 def the_error_panel_tells_the_cell_of_the_largest_error(page):

@@ -48,8 +48,13 @@ def middle(page, panel, row, col, chart="panels"):
     return page.evaluate(MIDDLE, [panel, row, col, chart])
 
 
+#: The frames of the selected cell, one in each panel.
+MARKS = ".qv-overlay .qv-mark"
+
+
 def marks(page):
-    return page.locator(".qv-overlay .qv-mark").evaluate_all(
+    """Where the frames are now."""
+    return page.locator(MARKS).evaluate_all(
         "marks => marks.map(mark => ['x', 'y'].map(name => Number(mark.getAttribute(name))))"
     )
 

@@ -275,7 +275,8 @@ def show_page() -> None:
                 words = html.escape(unbroken(_finding(state, view)))
                 st.html(f'<p class="qv-finding">{words}</p>')
                 if opened.widths:
-                    st.caption(say("attention.made", tokens=opened.heads.k.shape[1]))
+                    split = "" if opened.layout == "apart" else say(f"attention.split.{opened.layout}")
+                    st.caption(sentences(say("attention.made", tokens=opened.heads.k.shape[1]), split))
             _show_attention(state, opened, view)
     OWNER.show_link()
 

@@ -46,6 +46,8 @@ class OpenedHeads:
     name: str = ""
     #: The channels that a head may have, of captured layers, with those taken first.
     widths: tuple[int, ...] = ()
+    #: How their outputs stand; see `layout_of_projections`.
+    layout: str = "apart"
 
     @property
     def products(self) -> float:
@@ -89,15 +91,20 @@ def opened_heads(state: AttentionState) -> OpenedHeads:
 def _made_by_layers(catalog: Catalog, key: str, state: AttentionState) -> OpenedHeads:
     """Return the heads that captured layers make of their inputs."""
     from quantviz.layers.captures import captured_in
-    from quantviz.models.heads import head_widths, heads_of_layers, names_of_projections
+    from quantviz.models.heads import (
+        head_widths,
+        heads_of_layers,
+        layout_of_projections,
+        names_of_projections,
+    )
 
     layers = captured_in(catalog)
     found = names_of_projections(layers.names)
     name = state.name or next(iter(found), "")
-    widths = head_widths(layers, name) if name in found else (1,)
+    layout, widths = layout_of_projections(layers, name), head_widths(layers, name)
     width = state.width if state.width in widths else widths[0]
     heads = heads_of_layers(layers, name, width, ATTENTION_SCORES)
-    return OpenedHeads(heads, f"{key} {name} {width}", tuple(found), name, (width, *widths))
+    return OpenedHeads(heads, f"{key} {name} {width}", tuple(found), name, (width, *widths), layout)
 
 
 def _in_file(catalog: Catalog, key: str, state: AttentionState) -> OpenedHeads:
