@@ -46,7 +46,8 @@ _SECOND_LINE = 20
 _CONTROL = 33
 _TWO_LINES = 57
 _COMMITTED = 8
-#: What a class that is led leaves besides: no buttons below the answers, and no bars where none are chosen.
+#: The height that a class that is led leaves besides: no buttons below the answers, and no bars for a number
+#: or a drag.
 _LED = 30
 _BARS_OF_CLASS = 30
 #: The height of the figure of a class's answers.
