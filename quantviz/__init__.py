@@ -13,6 +13,7 @@ Names are imported when first used, so that choosing a scheme does not import to
 """
 
 import os
+import re
 import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -125,87 +126,12 @@ if TYPE_CHECKING:
     from quantviz.tensors.blocks import Blocks as Blocks
     from quantviz.tensors.lazy import as_matrix as as_matrix
 
-_HOMES = {
-    "analysis.blame": ("Blame", "blame", "culprits"),
-    "analysis.block_costs": ("block_costs",),
-    "analysis.calibration_comparison": ("compare_calibrations",),
-    "analysis.clipping_curve": ("ClippingCurve", "clipping_curve"),
-    "analysis.fitted_codebook": ("fit_codebook",),
-    "analysis.rate_distortion": ("RateDistortion", "rate_distortion"),
-    "analysis.scheme_comparison": ("SchemeComparison", "compare_schemes"),
-    "checkpoints.allocation.allocating": ("Allocation", "allocate"),
-    "checkpoints.audit.auditing": ("Audit", "audit", "audited_result"),
-    "checkpoints.allocation.frontier": ("Frontier", "allocation_frontier"),
-    "checkpoints.scan.scanning": ("scan",),
-    "tensors.blocks": ("Blocks",),
-    "schemes.calibration": (
-        "CALIBRATIONS",
-        "MSE",
-        "AbsMean",
-        "External",
-        "Given",
-        "ManualRange",
-        "MinMax",
-        "Percentile",
-        "Range",
-        "Searched",
-    ),
-    "schemes.arithmetic": ("Offer", "ScaleSpec"),
-    "schemes.conventions": ("CONVENTIONS", "Convention"),
-    "errors": ("Note", "QuantVizError"),
-    "quantization.batch_ranges": ("BatchRanges", "ranges_over_batches"),
-    "quantization.explanation": ("Explanation", "Step", "explain"),
-    "export.allocations": ("export_allocation",),
-    "export.report": ("report",),
-    "layers.captures": ("Layers",),
-    "layers.collecting": ("collect",),
-    "layers.integer_codes": ("Codes", "patches"),
-    "layers.integer_engines": ("INTEGER_ENGINES",),
-    "layers.integer_explanation": ("explain_operator",),
-    "layers.integer_result": ("IntegerResult", "integer_layer"),
-    "layers.narrow_sums": ("explain_products", "narrow_products"),
-    "layers.layer_result": ("LayerResult", "layer"),
-    "live.notebook": ("show",),
-    "models.attending": ("AttentionResult", "attention"),
-    "models.capturing": ("capture",),
-    "models.head_rounding": ("AttentionOptions",),
-    "models.run_file": ("CapturedRun",),
-    "models.runs": ("RunComparison", "compare_runs"),
-    "models.model_schemes": ("LayerSchemes", "ModelSchemes"),
-    "models.module_running": ("ModuleRun", "run"),
-    "models.running": ("RunResult",),
-    "layers.leaderboard": ("leaderboard",),
-    "figures.panels": ("plot_quantization_errors",),
-    "schemes.formats": ("FORMATS", "FloatBits", "NumberFormat"),
-    "schemes.granularity": (
-        "GRANULARITIES",
-        "BlockLayout",
-        "Flat",
-        "PerBlock",
-        "PerChannel",
-        "PerGroup",
-        "PerTensor",
-    ),
-    "streaming.measuring": ("Measured", "measure"),
-    "streaming.result_metrics": ("metrics",),
-    "evaluation.metric_formulas": ("METRICS",),
-    "quantization.integer_operators": (
-        "REQUANTIZATIONS",
-        "add_codes",
-        "average_codes",
-        "integer_operator",
-        "requantize",
-    ),
-    "quantization.quantizer": ("ARITHMETIC", "choose_qparams", "dequantize", "quantize"),
-    "quantization.result": ("QParams", "QuantResult"),
-    "schemes.recipes": ("ALL_RECIPES", "RECIPES"),
-    "schemes.scheme": ("MODES", "NONFINITE", "Scheme"),
-    "sources.files": ("open_tensors",),
-    "tensors.lazy": ("as_matrix",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_IMPORT = re.compile(r"^    from quantviz\.(\S+) import (\w+) as \2$", re.MULTILINE)
+#: The home of each public name: the imports above as they are written, which are done at the first use.
+with open(__file__, encoding="utf-8") as _file:
+    _HOME_OF = {name: home for home, name in _IMPORT.findall(_file.read())}
 
-__all__ = sorted(_HOME_OF)  # noqa: PLE0605 (computed from the table above; a test holds it against the imports)
+__all__ = sorted(_HOME_OF)  # noqa: PLE0605 (computed from the imports above)
 
 
 #: Old names of what is public: the new name, and the version in which the old one goes.

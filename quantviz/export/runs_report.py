@@ -103,7 +103,7 @@ def runs_html(
 
 def _logits(comparison: RunComparison) -> tuple[list[str], list[tuple[str, ...]]]:
     """Return the names of numbers that some tensor of logits has, and a row for each such tensor."""
-    differences = [diff for diff in comparison.differences if not math.isnan(diff.logits.kl)]
+    differences = [diff for diff in comparison.differences if not math.isnan(diff.kl)]
     numbers = [asdict(diff.logits) for diff in differences]
     names = [name for name in _OF_LOGITS if any(not math.isnan(row[name]) for row in numbers)]
     rows = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -53,115 +54,86 @@ class IntegerEngine:
     six: Literal["away", "even_with_zero_point"] = "away"
 
 
+#: The fields that rows share: kernels that multiply in float32, LiteRT's that take scales in float64, and
+#: torch's, whose sums do not wrap.
+_IN_FLOAT32 = partial(IntegerEngine, requantization=REQUANTIZATIONS["float32"])
+_BY_OUTPUT = partial(IntegerEngine, scale_product_by_output="float64")
+_REFERENCE = partial(_BY_OUTPUT, scale_product="float64")
+_TORCH = partial(_IN_FLOAT32, sum_wraps=False)
+_ONEDNN = partial(_TORCH, bias="real", limits_before="both", zero_point="before_rounding")
+
 _ALL = (
-    IntegerEngine(
+    _IN_FLOAT32(
         "onnxruntime",
-        REQUANTIZATIONS["float32"],
-        "onnxruntime 1.31.1: core/mlas/lib/quantize.cpp, contrib_ops/cpu/quantization/quant_gemm.cc",
+        source="onnxruntime 1.31.1: core/mlas/lib/quantize.cpp, contrib_ops/cpu/quantization/quant_gemm.cc",
         limits_before="both",
     ),
-    IntegerEngine(
+    _IN_FLOAT32(
         "onnxruntime_avx2",
-        REQUANTIZATIONS["float32"],
-        "onnxruntime 1.31.1 on a processor without VNNI: core/mlas/lib/amd64/QgemmU8S8KernelAvx2.asm",
+        source="onnxruntime 1.31.1 on a processor without VNNI: core/mlas/lib/amd64/QgemmU8S8KernelAvx2.asm",
         pairs="saturated",
         limits_before="both",
     ),
-    IntegerEngine(
+    _REFERENCE(
         "litert_reference",
         REQUANTIZATIONS["fixed_point"],
         "ai-edge-litert 2.3.0: tflite/kernels/internal/reference/integer_ops/conv.h",
-        scale_product="float64",
-        scale_product_by_output="float64",
     ),
-    IntegerEngine(
+    _REFERENCE(
         "litert_reference_connected",
         REQUANTIZATIONS["float64"],
         "ai-edge-litert 2.3.0: tflite/kernels/internal/reference/integer_ops/fully_connected.h",
-        scale_product="float64",
-        scale_product_by_output="float64",
     ),
-    IntegerEngine(
+    _BY_OUTPUT(
         "litert_ruy",
         REQUANTIZATIONS["fixed_point_up"],
         "ai-edge-litert 2.3.0 without delegates: ruy's kernel_avx512.cc",
-        scale_product_by_output="float64",
     ),
-    IntegerEngine(
+    _IN_FLOAT32(
         "xnnpack",
-        REQUANTIZATIONS["float32"],
-        "ai-edge-litert 2.3.0 with XNNPACK: src/qs8-gemm/MRx16c8-avx512vnni.c.in",
+        source="ai-edge-litert 2.3.0 with XNNPACK: src/qs8-gemm/MRx16c8-avx512vnni.c.in",
         limits_before="upper",
         six="even_with_zero_point",
     ),
-    IntegerEngine(
+    _REFERENCE(
         "litert_16x8",
         REQUANTIZATIONS["fixed_point_16"],
         "ai-edge-litert 2.3.0, int16 inputs: tflite/kernels/internal/common.h, MultiplyByQuantizedMultiplier",
         sums="int64",
-        scale_product="float64",
-        scale_product_by_output="float64",
     ),
-    IntegerEngine(
+    _REFERENCE(
         "litert_16x8_connected",
         REQUANTIZATIONS["float64"],
         "ai-edge-litert 2.3.0, int16 inputs: the reference kernel of FULLY_CONNECTED",
         sums="int64",
-        scale_product="float64",
-        scale_product_by_output="float64",
     ),
-    IntegerEngine(
+    _BY_OUTPUT(
         "cmsis_nn",
         REQUANTIZATIONS["fixed_point"],
         "CMSIS-NN, revision 011bf322: Include/arm_nnsupportfunctions.h, arm_nn_requantize",
-        scale_product_by_output="float64",
     ),
-    IntegerEngine(
+    _BY_OUTPUT(
         "cmsis_nn_once",
         REQUANTIZATIONS["fixed_point_once"],
         "CMSIS-NN, revision 011bf322, with CMSIS_NN_USE_SINGLE_ROUNDING",
-        scale_product_by_output="float64",
     ),
-    IntegerEngine(
+    _TORCH(
         "fbgemm",
-        REQUANTIZATIONS["float32"],
-        "torch 2.13.0, quantized.linear by fbgemm and x86: FBGEMM's src/QuantUtilsAvx2.cc",
+        source="torch 2.13.0, quantized.linear by fbgemm and x86: FBGEMM's src/QuantUtilsAvx2.cc",
         bias="real",
-        sum_wraps=False,
     ),
-    IntegerEngine(
+    _TORCH(
         "fbgemm_avx2",
-        REQUANTIZATIONS["float32"],
-        "torch 2.13.0, fbgemm on a processor without VNNI: vpmaddubsw",
+        source="torch 2.13.0, fbgemm on a processor without VNNI: vpmaddubsw",
         pairs="saturated",
         bias="real",
-        sum_wraps=False,
     ),
-    IntegerEngine(
-        "qnnpack",
-        REQUANTIZATIONS["float32"],
-        "torch 2.13.0, quantized.linear by QNNPACK",
-        output_scale="reciprocal",
-        sum_wraps=False,
-    ),
-    IntegerEngine(
-        "onednn",
-        REQUANTIZATIONS["float32"],
-        "torch 2.13.0, quantized.linear by oneDNN",
-        bias="real",
-        limits_before="both",
-        zero_point="before_rounding",
-        sum_wraps=False,
-    ),
-    IntegerEngine(
+    _TORCH("qnnpack", source="torch 2.13.0, quantized.linear by QNNPACK", output_scale="reciprocal"),
+    _ONEDNN("onednn", source="torch 2.13.0, quantized.linear by oneDNN"),
+    _ONEDNN(
         "onednn_avx2",
-        REQUANTIZATIONS["float32"],
-        "torch 2.13.0, oneDNN on a processor without VNNI: vpmaddubsw",
+        source="torch 2.13.0, oneDNN on a processor without VNNI: vpmaddubsw",
         pairs="saturated",
-        bias="real",
-        limits_before="both",
-        zero_point="before_rounding",
-        sum_wraps=False,
     ),
 )
 #: Every engine's integer layer, by its id.

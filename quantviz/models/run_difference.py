@@ -59,6 +59,16 @@ class TensorDifference(Picklable):
         return self.beside or self.name
 
     @property
+    def kl(self) -> float:
+        """Return the mean over rows of the KL divergence from the reference's, in bits."""
+        return self.logits.kl
+
+    @property
+    def same_top(self) -> float:
+        """Return the share of rows whose largest logit is the same."""
+        return self.logits.same_top
+
+    @property
     def is_compared(self) -> bool:
         """Return whether it has numbers."""
         return self.status == "compared"

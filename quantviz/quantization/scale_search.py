@@ -155,7 +155,8 @@ def find_by_torch(
     for first in range(0, count, runs_per_chunk):
         last = min(first + runs_per_chunk, count)
         run_weights = None if weights is None else weights[:, :, torch.arange(first, last) % weights.shape[2]]
-        parts.append(method.find(BY_TORCH, values[:, :, first:last].contiguous(), run_weights, search, fmt))
+        task = _SearchTask(BY_TORCH, values[:, :, first:last].contiguous(), run_weights, search, fmt)
+        parts.append(method.find(task))
     return tuple(torch.cat(part, dim=1) for part in zip(*parts, strict=True))
 
 
@@ -163,8 +164,7 @@ def find_by(
     steps: SearchSteps, x: Any, weights: Any, search: ScaleSearch, fmt: NumberFormat
 ) -> tuple[Any, ...]:
     """Return the search's result for blocks, computed by `steps` from values and weights in their form."""
-    results: tuple[Any, ...] = _METHODS[search.method].find(steps, x, weights, search, fmt)
-    return results
+    return _METHODS[search.method].find(_SearchTask(steps, x, weights, search, fmt))
 
 
 def importance_of(given: Any, scheme: Scheme, shape: Shape) -> torch.Tensor | None:
@@ -244,35 +244,43 @@ def _root(values: torch.Tensor) -> torch.Tensor:
     return values.to(torch.float64).sqrt().to(torch.float32)
 
 
-def _weighted(
-    steps: SearchSteps, x: torch.Tensor, of_columns: torch.Tensor, search: ScaleSearch
-) -> torch.Tensor:
-    """Return the weight of each value's error, from weights of columns."""
-    weight = of_columns * _root(steps.level(x, search.level) + x * x) if search.level else of_columns
-    kept: torch.Tensor = steps.kept(weight)
-    return kept
+@dataclass(frozen=True, eq=False)
+class _SearchTask:
+    """Values of blocks, in the form of the steps that search them."""
+
+    steps: SearchSteps
+    x: torch.Tensor
+    #: Weights of the columns of one line; none where all count alike.
+    of_columns: torch.Tensor | None
+    search: ScaleSearch
+    fmt: NumberFormat
+
+    def weighted(self) -> torch.Tensor:
+        """Return the weight of each value's error, from weights of columns, else its square."""
+        weight = self.of_columns
+        if weight is None:
+            return self.x * self.x
+        if level := self.search.level:
+            weight = weight * _root(self.steps.level(self.x, level) + self.x * self.x)
+        kept: torch.Tensor = self.steps.kept(weight)
+        return kept
 
 
 # ---- scale and smallest value -------------------------------------------------------------------
 
 
-def _minimum(
-    steps: SearchSteps,
-    x: torch.Tensor,
-    of_columns: torch.Tensor | None,
-    search: ScaleSearch,
-    fmt: NumberFormat,
-) -> _Results:
+def _minimum(task: _SearchTask) -> _Results:
     """Return scale, minus the smallest value, and the sum of weights of each block: Q2_K, Q4_K and Q5_K."""
-    if of_columns is not None:
-        weight = _weighted(steps, x, of_columns, search)
-        results = _least_squares(steps, x, weight, fmt.code_max, search.tries_weighted, absolute=False)
+    steps, x, search, top = task.steps, task.x, task.search, task.fmt.code_max
+    if task.of_columns is not None:
+        weight = task.weighted()
+        results = _least_squares(steps, x, weight, top, search.tries_weighted, absolute=False)
         return *results[:2], *steps.sums(weight)
     weight = x.abs()
     if search.weight == "level":
         weight = weight + _root(steps.sums(x * x)[0] / steps.count(x))
     weight = steps.kept(weight)
-    return _least_squares(steps, x, weight, fmt.code_max, search.tries, absolute=search.absolute)[:2]
+    return _least_squares(steps, x, weight, top, search.tries, absolute=search.absolute)[:2]
 
 
 def _keep_minimum(results: _Results, search: ScaleSearch, weighted: bool) -> _StoredScales:
@@ -384,34 +392,22 @@ def _of_blocks(of_runs: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 # ---- a scale that may be negative ---------------------------------------------------------------
 
 
-def _signed(
-    steps: SearchSteps,
-    x: torch.Tensor,
-    of_columns: torch.Tensor | None,
-    search: ScaleSearch,
-    fmt: NumberFormat,
-) -> _Results:
+def _signed(task: _SearchTask) -> _Results:
     """Return the scale of each block: Q6_K."""
-    weight = x * x if of_columns is None else _weighted(steps, x, of_columns, search)
-    return (_best_scale(steps, x, weight, -fmt.code_min)[0],)
+    return (_best_scale(task.steps, task.x, task.weighted(), -task.fmt.code_min)[0],)
 
 
 def _keep_signed(results: _Results, search: ScaleSearch, weighted: bool) -> _StoredScales:
     return _codes_of_extreme(results[0], search, of_nothing=0)
 
 
-def _descent(
-    steps: SearchSteps,
-    x: torch.Tensor,
-    of_columns: torch.Tensor | None,
-    search: ScaleSearch,
-    fmt: NumberFormat,
-) -> _Results:
+def _descent(task: _SearchTask) -> _Results:
     """Return the scale of each block, searched code by code without weights of columns; with weights also
     their sum: Q3_K.
     """
-    if of_columns is not None:
-        weight = _weighted(steps, x, of_columns, search)
+    steps, x, fmt = task.steps, task.x, task.fmt
+    if task.of_columns is not None:
+        weight = task.weighted()
         return _best_scale(steps, x, weight, -fmt.code_min)[0], *steps.sums(weight)
     extreme = steps.extreme(x)
     weight = x * x
@@ -525,16 +521,10 @@ def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: i
 # ---- where columns have weights alone -----------------------------------------------------------
 
 
-def _weighted_signed(
-    steps: SearchSteps,
-    x: torch.Tensor,
-    of_columns: torch.Tensor | None,
-    search: ScaleSearch,
-    fmt: NumberFormat,
-) -> _Results:
+def _weighted_signed(task: _SearchTask) -> _Results:
     """Return the scale of each block, and the inverse that its codes are computed with: Q4_0 and Q5_0."""
-    assert of_columns is not None
-    return _best_scale(steps, x, _weighted(steps, x, of_columns, search), -fmt.code_min)
+    assert task.of_columns is not None
+    return _best_scale(task.steps, task.x, task.weighted(), -task.fmt.code_min)
 
 
 def _keep_weighted_signed(results: _Results, search: ScaleSearch, weighted: bool) -> _StoredScales:
@@ -542,19 +532,13 @@ def _keep_weighted_signed(results: _Results, search: ScaleSearch, weighted: bool
     return _StoredScales(torch.ones_like(scale), _half(scale), exact=scale, inverse=inverse)
 
 
-def _weighted_minimum(
-    steps: SearchSteps,
-    x: torch.Tensor,
-    of_columns: torch.Tensor | None,
-    search: ScaleSearch,
-    fmt: NumberFormat,
-) -> _Results:
+def _weighted_minimum(task: _SearchTask) -> _Results:
     """Return the scale and minus the smallest value of each block, and the inverse and the smallest value
     that its codes are computed with: Q4_1 and Q5_1.
     """
-    assert of_columns is not None
-    weight = _weighted(steps, x, of_columns, search)
-    return _least_squares(steps, x, weight, fmt.code_max, search.tries_weighted, absolute=False)
+    assert task.of_columns is not None
+    top, tries = task.fmt.code_max, task.search.tries_weighted
+    return _least_squares(task.steps, task.x, task.weighted(), top, tries, absolute=False)
 
 
 def _keep_weighted_minimum(results: _Results, search: ScaleSearch, weighted: bool) -> _StoredScales:
@@ -566,15 +550,9 @@ def _keep_weighted_minimum(results: _Results, search: ScaleSearch, weighted: boo
 # ---- a list of values ---------------------------------------------------------------------------
 
 
-def _codebook(
-    steps: SearchSteps,
-    x: torch.Tensor,
-    of_columns: torch.Tensor | None,
-    search: ScaleSearch,
-    fmt: NumberFormat,
-) -> _Results:
+def _codebook(task: _SearchTask) -> _Results:
     """Return the scale of each block for a list of values, smallest first: IQ4_NL and IQ4_XS."""
-    weight = x * x if of_columns is None else _weighted(steps, x, of_columns, search)
+    steps, x, fmt, weight = task.steps, task.x, task.fmt, task.weighted()
     extreme = steps.extreme(x)
     table = _by_halves(fmt)
     first, last = (2 * fmt.value_min, 2 * fmt.value_max)
@@ -626,8 +604,8 @@ def _by_halves(fmt: NumberFormat) -> torch.Tensor:
 class _SearchMethod:
     """A method of searching blocks."""
 
-    #: Searches each block of some runs by itself, from steps, values, and weights of columns or none.
-    find: Callable[[SearchSteps, torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Results]
+    #: Searches each block of some runs by itself.
+    find: Callable[[_SearchTask], _Results]
     #: Encodes the result for storage; the last argument is whether columns have weights.
     keep: Callable[[_Results, ScaleSearch, bool], _StoredScales]
     #: Number of blocks that are searched at a time.

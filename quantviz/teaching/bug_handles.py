@@ -250,8 +250,8 @@ HANDLES: Mapping[str, Handle] = MappingProxyType(
                 "absmax": broken.values["absmax"].item(),
                 "code": _ratio(broken)[place].item(),
             },
-            given=lambda value: (ProgramLine("dtype", "dtype = torch.int8", lambda v: torch.int8),),
-            broken=lambda value: ProgramLine("q_max", f"q_max = {value:g}", lambda v: int(value)),
+            given=lambda value: (ProgramLine("dtype", "dtype = torch.int8"),),
+            broken=lambda value: ProgramLine("q_max", f"q_max = {value:g}"),
             hit=_wrapped,
         ),
         "zero_point_clamped": Handle(

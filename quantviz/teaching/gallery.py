@@ -1,16 +1,15 @@
 """The bug gallery's programs: accidents that really happen in quantization code, each with the line that
 causes it.
 
-A program is a list of lines, each shown as Python and run by a function; a test runs the shown text
-itself and gets the same tensors, so that the shown code is the code that ran. Wrapped codes and NaN are
-torch's own doing, never typed. A bug is added here: one entry in `BUGS` and its words under
+A program is a list of lines, each shown as Python and run as it is shown. Wrapped codes and NaN are torch's
+own doing, never typed. A bug is added here: one entry in `BUGS` and its words under
 `[bugs.<id>]` in each language.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -31,10 +30,8 @@ class ProgramLine:
 
     #: Names the line within its program: its words are under `[bugs.<id>.why]`.
     key: str
-    #: The line, for showing: `name = expression`, or `name, name = expression`.
+    #: The line: `name = expression`, or `name, name = expression`.
     code: str
-    #: The expression, for running.
-    run: Callable[[Variables], Any]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -43,7 +40,7 @@ class ProgramLine:
 
     def given(self, values: Variables) -> dict[str, Any]:
         """Return the values it gives, by name."""
-        result = self.run(values)
+        result = eval(self.code.partition(" = ")[2], {"torch": torch, **values})
         return dict(zip(self.names, result if len(self.names) > 1 else (result,), strict=True))
 
 
@@ -163,36 +160,16 @@ def puzzle(number: int) -> Bug:
 # ---- lines that several programs share ----------------------------------------------------------
 
 # A range that contains 0 gives a zero point inside the codes.
-_RANGE = ProgramLine(
-    "range",
-    "lo, hi = x.min().clamp(max=0), x.max().clamp(min=0)",
-    lambda v: (v["x"].min().clamp(max=0), v["x"].max().clamp(min=0)),
-)
-_RANGE_WITHOUT_0 = ProgramLine("range", "lo, hi = x.min(), x.max()", lambda v: (v["x"].min(), v["x"].max()))
-_SCALE = ProgramLine("scale", "scale = (hi - lo) / 255", lambda v: (v["hi"] - v["lo"]) / 255)
-_ZERO_POINT = ProgramLine(
-    "zero_point",
-    "zero_point = int((-128 - lo / scale).round().clamp(-128, 127))",
-    lambda v: int((-128 - v["lo"] / v["scale"]).round().clamp(-128, 127)),
-)
-_CODES = ProgramLine(
-    "codes",
-    "q = (x / scale + zero_point).round().clamp(-128, 127).to(torch.int8)",
-    lambda v: (v["x"] / v["scale"] + v["zero_point"]).round().clamp(-128, 127).to(torch.int8),
-)
-_VALUES = ProgramLine(
-    "values",
-    "x_hat = scale * (q.float() - zero_point)",
-    lambda v: v["scale"] * (v["q"].float() - v["zero_point"]),
-)
-_SYMMETRIC_CODES = ProgramLine(
-    "codes",
-    "q = (x / scale).round().clamp(-127, 127).to(torch.int8)",
-    lambda v: (v["x"] / v["scale"]).round().clamp(-127, 127).to(torch.int8),
-)
-_SYMMETRIC_VALUES = ProgramLine("values", "x_hat = scale * q.float()", lambda v: v["scale"] * v["q"].float())
-_INT8 = ProgramLine("dtype", "dtype = torch.int8", lambda v: torch.int8)
-_UINT8 = ProgramLine("dtype", "dtype = torch.uint8", lambda v: torch.uint8)
+_RANGE = ProgramLine("range", "lo, hi = x.min().clamp(max=0), x.max().clamp(min=0)")
+_RANGE_WITHOUT_0 = ProgramLine("range", "lo, hi = x.min(), x.max()")
+_SCALE = ProgramLine("scale", "scale = (hi - lo) / 255")
+_ZERO_POINT = ProgramLine("zero_point", "zero_point = int((-128 - lo / scale).round().clamp(-128, 127))")
+_CODES = ProgramLine("codes", "q = (x / scale + zero_point).round().clamp(-128, 127).to(torch.int8)")
+_VALUES = ProgramLine("values", "x_hat = scale * (q.float() - zero_point)")
+_SYMMETRIC_CODES = ProgramLine("codes", "q = (x / scale).round().clamp(-127, 127).to(torch.int8)")
+_SYMMETRIC_VALUES = ProgramLine("values", "x_hat = scale * q.float()")
+_INT8 = ProgramLine("dtype", "dtype = torch.int8")
+_UINT8 = ProgramLine("dtype", "dtype = torch.uint8")
 
 # ---- tensors made for a purpose -----------------------------------------------------------------
 
@@ -226,7 +203,7 @@ _RANDOM = Normal(rows=6, cols=6)
 
 def setting(name: str, value: float) -> tuple[ProgramLine, ...]:
     """Return the line before a program that sets a number."""
-    return (ProgramLine(name, f"{name} = {value!r}", lambda v: value),)
+    return (ProgramLine(name, f"{name} = {value!r}"),)
 
 
 # ---- the bugs -----------------------------------------------------------------------------------
@@ -240,9 +217,7 @@ _ALL = (
             ProgramCase("random", _RANDOM),
         ),
         (_RANGE, _SCALE, _ZERO_POINT, _CODES, _VALUES),
-        ProgramLine(
-            "values", "x_hat = scale * (q - zero_point)", lambda v: v["scale"] * (v["q"] - v["zero_point"])
-        ),
+        ProgramLine("values", "x_hat = scale * (q - zero_point)"),
     ),
     Bug(
         "times_255_wraps",
@@ -252,20 +227,12 @@ _ALL = (
             ProgramCase("random", _RANDOM, (_INT8,)),
         ),
         (
-            ProgramLine("absmax", "absmax = x.abs().max()", lambda v: v["x"].abs().max()),
-            ProgramLine("q_max", "q_max = torch.iinfo(dtype).max", lambda v: torch.iinfo(v["dtype"]).max),
-            ProgramLine(
-                "codes",
-                "q = (x / absmax * q_max).round().to(dtype)",
-                lambda v: (v["x"] / v["absmax"] * v["q_max"]).round().to(v["dtype"]),
-            ),
-            ProgramLine(
-                "values",
-                "x_hat = q.float() / q_max * absmax",
-                lambda v: v["q"].float() / v["q_max"] * v["absmax"],
-            ),
+            ProgramLine("absmax", "absmax = x.abs().max()"),
+            ProgramLine("q_max", "q_max = torch.iinfo(dtype).max"),
+            ProgramLine("codes", "q = (x / absmax * q_max).round().to(dtype)"),
+            ProgramLine("values", "x_hat = q.float() / q_max * absmax"),
         ),
-        ProgramLine("q_max", "q_max = 255", lambda v: 255),
+        ProgramLine("q_max", "q_max = 255"),
     ),
     Bug(
         "zero_point_clamped",
@@ -285,31 +252,15 @@ _ALL = (
             ProgramCase("random", _RANDOM, (_UINT8,)),
         ),
         (
-            ProgramLine(
-                "limits",
-                "q_min, q_max = torch.iinfo(dtype).min, torch.iinfo(dtype).max",
-                lambda v: (torch.iinfo(v["dtype"]).min, torch.iinfo(v["dtype"]).max),
-            ),
+            ProgramLine("limits", "q_min, q_max = torch.iinfo(dtype).min, torch.iinfo(dtype).max"),
             _RANGE,
-            ProgramLine(
-                "scale",
-                "scale = (hi - lo) / (q_max - q_min)",
-                lambda v: (v["hi"] - v["lo"]) / (v["q_max"] - v["q_min"]),
-            ),
-            ProgramLine(
-                "zero_point",
-                "zero_point = int((q_min - lo / scale).round())",
-                lambda v: int((v["q_min"] - v["lo"] / v["scale"]).round()),
-            ),
-            ProgramLine(
-                "rounded",
-                "y = (x / scale + zero_point).round().clamp(q_min, q_max)",
-                lambda v: (v["x"] / v["scale"] + v["zero_point"]).round().clamp(v["q_min"], v["q_max"]),
-            ),
-            ProgramLine("codes", "q = y.to(dtype)", lambda v: v["y"].to(v["dtype"])),
+            ProgramLine("scale", "scale = (hi - lo) / (q_max - q_min)"),
+            ProgramLine("zero_point", "zero_point = int((q_min - lo / scale).round())"),
+            ProgramLine("rounded", "y = (x / scale + zero_point).round().clamp(q_min, q_max)"),
+            ProgramLine("codes", "q = y.to(dtype)"),
             _VALUES,
         ),
-        ProgramLine("codes", "q = y.to(torch.int8)", lambda v: v["y"].to(torch.int8)),
+        ProgramLine("codes", "q = y.to(torch.int8)"),
     ),
     Bug(
         "one_code_too_many",
@@ -319,19 +270,13 @@ _ALL = (
             ProgramCase("random", _RANDOM, setting("share", 0.9)),
         ),
         (
-            ProgramLine("top", "top = x.abs().quantile(share)", lambda v: v["x"].abs().quantile(v["share"])),
-            ProgramLine("scale", "scale = top / 127", lambda v: v["top"] / 127),
+            ProgramLine("top", "top = x.abs().quantile(share)"),
+            ProgramLine("scale", "scale = top / 127"),
             _SYMMETRIC_CODES,
-            ProgramLine("size", "size = q.abs()", lambda v: v["q"].abs()),
-            ProgramLine(
-                "values", "x_hat = scale * q.sign() * size", lambda v: v["scale"] * v["q"].sign() * v["size"]
-            ),
+            ProgramLine("size", "size = q.abs()"),
+            ProgramLine("values", "x_hat = scale * q.sign() * size"),
         ),
-        ProgramLine(
-            "codes",
-            "q = (x / scale).round().clamp(-128, 127).to(torch.int8)",
-            lambda v: (v["x"] / v["scale"]).round().clamp(-128, 127).to(torch.int8),
-        ),
+        ProgramLine("codes", "q = (x / scale).round().clamp(-128, 127).to(torch.int8)"),
     ),
     Bug(
         "leftover_parameters",
@@ -341,20 +286,12 @@ _ALL = (
             ProgramCase("random", _RANDOM),
         ),
         (
-            ProgramLine("per_tensor", "scale = x.abs().max() / 127", lambda v: v["x"].abs().max() / 127),
-            ProgramLine(
-                "per_row",
-                "row_scale = x.abs().amax(dim=1, keepdim=True) / 127",
-                lambda v: v["x"].abs().amax(dim=1, keepdim=True) / 127,
-            ),
+            ProgramLine("per_tensor", "scale = x.abs().max() / 127"),
+            ProgramLine("per_row", "row_scale = x.abs().amax(dim=1, keepdim=True) / 127"),
             _SYMMETRIC_CODES,
             _SYMMETRIC_VALUES,
         ),
-        ProgramLine(
-            "per_row",
-            "scale = x.abs().amax(dim=1, keepdim=True) / 127",
-            lambda v: v["x"].abs().amax(dim=1, keepdim=True) / 127,
-        ),
+        ProgramLine("per_row", "scale = x.abs().amax(dim=1, keepdim=True) / 127"),
     ),
     Bug(
         "zero_point_added",
@@ -368,17 +305,9 @@ _ALL = (
             _SCALE,
             _ZERO_POINT,
             _CODES,
-            ProgramLine(
-                "values",
-                "x_hat = (q.float() - zero_point) * scale",
-                lambda v: (v["q"].float() - v["zero_point"]) * v["scale"],
-            ),
+            ProgramLine("values", "x_hat = (q.float() - zero_point) * scale"),
         ),
-        ProgramLine(
-            "values",
-            "x_hat = q.float() * scale + zero_point",
-            lambda v: v["q"].float() * v["scale"] + v["zero_point"],
-        ),
+        ProgramLine("values", "x_hat = q.float() * scale + zero_point"),
     ),
     Bug(
         "constant_tensor",
@@ -390,11 +319,7 @@ _ALL = (
         ),
         (
             _RANGE,
-            ProgramLine(
-                "scale",
-                "scale = ((hi - lo) / 255).clamp(min=eps)",
-                lambda v: ((v["hi"] - v["lo"]) / 255).clamp(min=v["eps"]),
-            ),
+            ProgramLine("scale", "scale = ((hi - lo) / 255).clamp(min=eps)"),
             _ZERO_POINT,
             _CODES,
             _VALUES,
@@ -409,26 +334,14 @@ _ALL = (
             ProgramCase("random", _RANDOM),
         ),
         (
-            ProgramLine(
-                "absmax",
-                "absmax = x.abs().amax(dim=1, keepdim=True)",
-                lambda v: v["x"].abs().amax(dim=1, keepdim=True),
-            ),
-            ProgramLine(
-                "scale",
-                "scale = torch.where(absmax > 0, absmax / 127, 1)",
-                lambda v: torch.where(v["absmax"] > 0, v["absmax"] / 127, 1),
-            ),
+            ProgramLine("absmax", "absmax = x.abs().amax(dim=1, keepdim=True)"),
+            ProgramLine("scale", "scale = torch.where(absmax > 0, absmax / 127, 1)"),
             # Codes that stay float, as in training with fake quantization: a cast to int8 would turn NaN into
             # some code.
-            ProgramLine(
-                "codes",
-                "q = (x / scale).round().clamp(-127, 127)",
-                lambda v: (v["x"] / v["scale"]).round().clamp(-127, 127),
-            ),
-            ProgramLine("values", "x_hat = scale * q", lambda v: v["scale"] * v["q"]),
+            ProgramLine("codes", "q = (x / scale).round().clamp(-127, 127)"),
+            ProgramLine("values", "x_hat = scale * q"),
         ),
-        ProgramLine("scale", "scale = absmax / 127", lambda v: v["absmax"] / 127),
+        ProgramLine("scale", "scale = absmax / 127"),
     ),
     Bug(
         "one_axis_one_scale",
@@ -438,29 +351,13 @@ _ALL = (
             ProgramCase("random", _RANDOM),
         ),
         (
-            ProgramLine(
-                "dims",
-                "dims = tuple(d for d in range(x.dim()) if d != 0)",
-                lambda v: tuple(d for d in range(v["x"].dim()) if d != 0),
-            ),
-            ProgramLine(
-                "absmax",
-                "absmax = x.abs().amax(dim=dims, keepdim=True) if dims else x.abs()",
-                lambda v: v["x"].abs().amax(dim=v["dims"], keepdim=True) if v["dims"] else v["x"].abs(),
-            ),
-            ProgramLine(
-                "scale",
-                "scale = torch.where(absmax > 0, absmax / 127, 1)",
-                lambda v: torch.where(v["absmax"] > 0, v["absmax"] / 127, 1),
-            ),
+            ProgramLine("dims", "dims = tuple(d for d in range(x.dim()) if d != 0)"),
+            ProgramLine("absmax", "absmax = x.abs().amax(dim=dims, keepdim=True) if dims else x.abs()"),
+            ProgramLine("scale", "scale = torch.where(absmax > 0, absmax / 127, 1)"),
             _SYMMETRIC_CODES,
             _SYMMETRIC_VALUES,
         ),
-        ProgramLine(
-            "absmax",
-            "absmax = x.abs().amax(dim=dims, keepdim=True)",
-            lambda v: v["x"].abs().amax(dim=v["dims"], keepdim=True),
-        ),
+        ProgramLine("absmax", "absmax = x.abs().amax(dim=dims, keepdim=True)"),
     ),
     Bug(
         "error_sign",
@@ -470,21 +367,13 @@ _ALL = (
             ProgramCase("random", _RANDOM),
         ),
         (
-            ProgramLine("scale", "scale = x.abs().max() / 7", lambda v: v["x"].abs().max() / 7),
-            ProgramLine(
-                "codes",
-                "q = (x / scale).round().clamp(-7, 7).to(torch.int8)",
-                lambda v: (v["x"] / v["scale"]).round().clamp(-7, 7).to(torch.int8),
-            ),
-            ProgramLine("rough", "y = scale * q.float()", lambda v: v["scale"] * v["q"].float()),
-            ProgramLine("error", "error = y - x", lambda v: v["y"] - v["x"]),
-            ProgramLine(
-                "values",
-                "x_hat = y - error.mean(dim=1, keepdim=True)",
-                lambda v: v["y"] - v["error"].mean(dim=1, keepdim=True),
-            ),
+            ProgramLine("scale", "scale = x.abs().max() / 7"),
+            ProgramLine("codes", "q = (x / scale).round().clamp(-7, 7).to(torch.int8)"),
+            ProgramLine("rough", "y = scale * q.float()"),
+            ProgramLine("error", "error = y - x"),
+            ProgramLine("values", "x_hat = y - error.mean(dim=1, keepdim=True)"),
         ),
-        ProgramLine("error", "error = x - y", lambda v: v["x"] - v["y"]),
+        ProgramLine("error", "error = x - y"),
         bits=4,
     ),
 )

@@ -1,16 +1,7 @@
-"""What one person's link costs others on a server: the answers to somebody who works meanwhile, and the
-server's own processor.
-
-    python -m tests.bench.beside [--class 60] [--seconds 20] [LINK]…
-
-For each link, such as "layers?m=awq": the slowest answer to somebody else alone and beside it in one run,
-the seconds of the processor that the server took itself, and those until the link was answered. Then a class
-opens one layer, and everybody chooses methods; and the memory of all processes a minute later.
-"""
+"""What one person's link costs others on a server: `python -m tests.bench.beside links`."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
 from collections.abc import Sequence
@@ -20,7 +11,8 @@ from pathlib import Path
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 
 from tests.bench.classroom import Answers, Dropped, Session, controls_of, memory, processor, steady
-from tests.bench.servers import ROOT, server_process
+from tests.bench.runner import case, main
+from tests.bench.servers import server_process
 
 _LAYER = "l=layer(normal(rows={0},cols={1}),normal(rows={2},cols={1},seed=1))"
 _SQUARE = _LAYER.format(4096, 4096, 32)
@@ -115,23 +107,23 @@ def tree(process: int) -> int:
     return memory(process) + sum(map(tree, found))
 
 
-async def measure(address: str, process: int, links: Sequence[str], size: int, seconds: float) -> None:
+async def measure(address: str, process: int, asked: Sequence[str], people: int, seconds: float) -> None:
     person = Session(address, "lab", "", 7)
     await person.open()
     await person.change()
     before = tree(process)
-    for link in links:
+    for link in asked:
         await beside(address, process, person, link, seconds)
     print(f"memory {before / 2**20:.0f} → {tree(process) / 2**20:.0f} MiB", flush=True)
-    if size:
+    if people:
         taken = processor(process)
-        answers = await crowd(address, size)
+        answers = await crowd(address, people)
         miss = "MISS" if answers.p95 > P95 else "ok"
-        each = (processor(process) - taken) / max(1, len(answers.seconds) + size)
+        each = (processor(process) - taken) / max(1, len(answers.seconds) + people)
         about = (
             f"95 % {answers.p95:.2f} s, slowest {answers.worst:.2f} s; server {1000 * each:.0f} ms an answer"
         )
-        print(f"{miss:4} class of {size}: {about} {answers.errors[:1]}", flush=True)
+        print(f"{miss:4} class of {people}: {about} {answers.errors[:1]}", flush=True)
     peak = tree(process)
     await person.close()
     await asyncio.sleep(IDLE)
@@ -141,16 +133,17 @@ async def measure(address: str, process: int, links: Sequence[str], size: int, s
     print(f"{miss:4} memory {before / 2**20:.0f} → {peak / 2**20:.0f} → {after / 2**20:.0f} MiB", flush=True)
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    options.add_argument("links", nargs="*", default=LINKS)
-    options.add_argument("--class", dest="size", type=int, default=60)
-    options.add_argument("--seconds", type=float, default=90.0)
-    asked = options.parse_args()
-    with server_process(ROOT / "app.py", cwd=ROOT) as (address, process):
-        asyncio.run(measure(address, process, asked.links, asked.size, asked.seconds))
+@case
+def links(link: tuple[str, ...] = LINKS, people: int = 60, seconds: float = 90.0) -> None:
+    """The answers to somebody who works beside another's link (bar 0.5 s), and the server's own processor.
+
+    For each link, such as "layers?m=awq": the slowest answer to somebody else alone and beside it in one run,
+    the seconds of the processor that the server took itself, and those until the link was answered. Then a
+    class opens one layer, and everybody chooses methods (95 % within 2 s); and the memory of all processes a
+    minute later (1.1 times that before).
+    """
+    with server_process() as (address, process):
+        asyncio.run(measure(address, process, link, people, seconds))
 
 
 if __name__ == "__main__":

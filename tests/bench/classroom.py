@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import itertools
 import json
 import os
 import random
-import resource
 import statistics
-import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +20,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin, Subprotocol
 
-from tests.bench.room import measure_room, room_report
-from tests.bench.runner import case, judged, main, row
+from tests.bench.runner import case, main
 from tests.bench.servers import server_process
 from tests.helpers.controls import header
 
@@ -54,29 +49,6 @@ _CLICKS = ("trigger_value", "json_trigger_value")
 _LAB, _LANGUAGE = ("bits", "mode", "error_view"), "language_choice"
 
 
-@dataclasses.dataclass(frozen=True)
-class Variant:
-    """What the class looks at: (page, query) for each session in turn."""
-
-    places: Sequence[tuple[str, str]]
-    #: The tensor's bytes, all sessions' together: not counted as memory of a session.
-    tensor_bytes: int = 0
-
-
-def file(folder: Path) -> Variant:
-    """A matrix of a large layer in the folder of the server's own files."""
-    import numpy as np
-
-    from quantviz.sources import LocalTensor, write_source
-    from quantviz.sources.local import FOLDER, open_local
-
-    values = np.random.default_rng(0).standard_normal((4096, 11008), dtype=np.float32)
-    np.save(folder / "layer.npy", values)
-    os.environ[FOLDER] = str(folder)
-    form = write_source(LocalTensor.of("layer.npy", open_local("layer.npy").names[0]))
-    return Variant([("lab", f"t={form}")], values.nbytes)
-
-
 _MIX = (
     ("lab", ""),
     ("lessons", ""),
@@ -85,13 +57,8 @@ _MIX = (
     ("lab", "t=normal(rows=128,cols=128)"),
     ("bugs", ""),
 )
-#: The variants by name, made with a folder for their files.
-VARIANTS: Mapping[str, Callable[[Path], Variant]] = {
-    "first": lambda _: Variant(_MIX[:1]),
-    "mix": lambda _: Variant(_MIX),
-    "random": lambda _: Variant([("lab", "t=normal(rows=512,cols=512)")], 4 * 512 * 512),
-    "file": file,
-}
+#: (page, query) for each session in turn.
+VARIANTS = {"first": _MIX[:1], "mix": _MIX}
 
 
 class Dropped(Exception):
@@ -425,12 +392,14 @@ def processor(process: int) -> float:
 # ---- one variant --------------------------------------------------------------------------------
 
 
-async def measure(variant: Variant, seconds: float) -> list[tuple[str, Answers, float | None, str]]:
+async def measure(
+    places: Sequence[tuple[str, str]], seconds: float
+) -> list[tuple[str, Answers, float | None, str]]:
     """Cold, steady, burst on two fresh servers: name, answers, MiB a session, what was asked of it."""
     found: list[tuple[str, Answers, float | None, str]] = []
 
     def people(address: str, count: int) -> list[Session]:
-        return [Session(address, *variant.places[n % len(variant.places)], seed=n) for n in range(count)]
+        return [Session(address, *places[n % len(places)], seed=n) for n in range(count)]
 
     with server_process() as (address, _):
         crowd = people(address, CROWD)
@@ -439,7 +408,7 @@ async def measure(variant: Variant, seconds: float) -> list[tuple[str, Answers, 
             ("burst", await burst([session for session in crowd if session.opened]), None, "slowest")
         )
     with server_process() as (address, process):
-        for session in people(address, len(variant.places)):
+        for session in people(address, len(places)):
             await session.open()  # imports, and what all share
             await session.change()
             await session.close()
@@ -447,28 +416,16 @@ async def measure(variant: Variant, seconds: float) -> list[tuple[str, Answers, 
         before, sessions = memory(process), people(address, STEADY)
         for session in sessions:
             await session.open()
-        with own_seconds() as own:
-            answers = await steady(sessions, seconds)
-        print(f"      (the driver itself: {own[0] / seconds:.0%} of one core)", flush=True)
+        began = processor(os.getpid())
+        answers = await steady(sessions, seconds)
+        share = (processor(os.getpid()) - began) / seconds
+        print(f"      (the driver itself: {share:.0%} of one core)", flush=True)
         found.append(("steady", answers, (memory(process) - before) / STEADY / 2**20, "p95"))
     return found
 
 
-@contextmanager
-def own_seconds() -> Iterator[list[float]]:
-    """Seconds of the processor that this process takes meanwhile."""
-
-    def taken() -> float:
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        return usage.ru_utime + usage.ru_stime
-
-    found, start = [0.0], taken()
-    yield found
-    found[0] = taken() - start
-
-
 @case
-def classroom(variant: tuple[str, ...] = ("first", "mix", "random"), seconds: float = 60.0) -> bool:
+def classroom(variant: tuple[str, ...] = ("first", "mix"), seconds: float = 60.0) -> bool:
     """A class on one server: thirty people who each change something every three seconds, a cold start, a
     burst.
 
@@ -482,12 +439,11 @@ def classroom(variant: tuple[str, ...] = ("first", "mix", "random"), seconds: fl
     something every 3 s; - burst: 40 sessions change something within 2 s.
     """
     missed = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name in variant:
-            print(name, flush=True)
-            for phase, answers, mib, bar in asyncio.run(measure(VARIANTS[name](Path(folder)), seconds)):
-                print(report(phase, answers, mib), flush=True)
-                missed += [f"{name} {phase}: {reason}" for reason in misses(answers, mib, bar)]
+    for name in variant:
+        print(name, flush=True)
+        for phase, answers, mib, bar in asyncio.run(measure(VARIANTS[name], seconds)):
+            print(report(phase, answers, mib), flush=True)
+            missed += [f"{name} {phase}: {reason}" for reason in misses(answers, mib, bar)]
     print(*(f"missed: {line}" for line in missed), sep="\n")
     return bool(missed)
 
@@ -512,161 +468,6 @@ def misses(answers: Answers, mib: float | None, bar: str) -> Iterator[str]:
         yield f"the slowest took {answers.worst:.2f} s, the bar is {SLOWEST} s"
     if mib is not None and not mib <= MEMORY:
         yield f"{mib:.1f} MiB a session, the bar is {MEMORY}"
-
-
-# ---- a model that runs --------------------------------------------------------------------------
-
-
-#: Chains of methods, as `LayerSchemes` takes them.
-METHODS = (
-    *("nearest", "gptq", "awq", "smoothquant", "rotation", "rotation+gptq"),
-    *("kmeans", "kmeans(weighting=activation)"),
-)
-
-
-class Mover(Session):
-    """One browser tab in which somebody moves the bits of a model that runs."""
-
-    def _some_change(self) -> WidgetState:
-        name, element = next(
-            (name, element) for name, (_, element) in self._widgets.items() if name.endswith("-models_bits")
-        )
-        before = self._states.get(name)
-        now = before.string_array_value.data[0] if before else element.options[int(element.default[0])]
-        state = WidgetState(id=name)
-        others = [each for each in element.options if each != now]
-        state.string_array_value.data.append(self.random.choice(others))
-        return state
-
-
-def queries(own: bool) -> list[str]:
-    """The query of each session: at 16 bits a page opens without a search."""
-    from quantviz.ui.checkpoints.model_state import CACHES, INPUTS, RUNNING, SHARED
-
-    # The error through depth takes no more runs.
-    if not own:
-        return [f"f={next(iter(RUNNING))}&part=depth"] * STEADY
-    found = [
-        f"f={model}&part=depth&bits=16&method={method}&g={shared}&act={inputs}&kv={cache}"
-        for method, shared, inputs, cache, model in itertools.product(
-            METHODS, SHARED, INPUTS, CACHES, RUNNING
-        )
-    ]
-    # Evenly spaced: some of every method, none twice.
-    return [found[number * len(found) // STEADY] for number in range(STEADY)]
-
-
-async def moved(sessions: Sequence[Session]) -> Answers:
-    """Each moves the bits within a second."""
-    answers, start = Answers(), time.monotonic()
-    due = ((start + session.random.uniform(0, 1), session) for session in sessions)
-    await asyncio.gather(*(answers.time(when, session.change) for when, session in due))
-    return answers.of(sessions)
-
-
-async def measure_model(rounds: int, own: bool) -> tuple[Answers, Answers]:
-    """All answers of some rounds on a server of its own, and those of four people on the Lab meanwhile."""
-    found, beside = Answers(), Answers()
-    with server_process() as (address, process):
-        sessions = [Mover(address, "checkpoints", query, n) for n, query in enumerate(queries(own))]
-        others = [Session(address, "lab", "", STEADY + n) for n in range(4)]
-        for session in (*others, *sessions):
-            await session.open()
-        print(report("alone", await steady(others, 9)), flush=True)
-        for number in range(rounds):
-            began = processor(process)
-            answers, of_others = await asyncio.gather(moved(sessions), steady(others, 9))
-            taken = (processor(process) - began) / (len(answers.seconds) + len(of_others.seconds))
-            print(report(f"round {number + 1}", answers), f"  processor {taken:.2f} s an answer", flush=True)
-            print(report("others", of_others), flush=True)
-            found.add(answers)
-            beside.add(of_others)
-        for session in (*others, *sessions):
-            await session.close()
-    return found, beside
-
-
-@case
-def model_bits(rounds: int = 5, own: bool = False) -> bool:
-    """A class before a model that runs: in each round all thirty choose other bits within one second, by
-    chance.
-
-    All have the same other schemes, or with `--own` each those of its own, so that no answer was computed for
-    another. The bar is that 95 % take at most 5 s. Others have the Lab open and change something every three
-    seconds, alone at first and then beside each round: 95 % of their answers within 1 s.
-    """
-    missed = False
-    for name, answers, bar in zip(
-        ("all", "others"), asyncio.run(measure_model(rounds, own)), (5, 1), strict=True
-    ):
-        print(report(name, answers))
-        missed |= bool(answers.dropped or answers.errors or not answers.p95 <= bar)
-    return missed
-
-
-@case
-def model_changes() -> bool:
-    """Seconds of a processor that one change to each method takes on each model, without a server (bar 2).
-
-    No layer was rounded so before; what the original writes, its loss, and what it is calibrated on, is
-    there.
-    """
-    import torch
-
-    from quantviz.models.model_schemes import LayerSchemes, scheme_of_bits
-    from quantviz.models.running import run_built_in as run
-    from quantviz.ui.checkpoints.model_state import INPUTS, RUNNING
-
-    torch.set_num_threads(1)  # as on the server
-    slowest = 0.0
-    for model in RUNNING.values():
-        before = run(model, LayerSchemes(scheme_of_bits(4), "int8_per_row", "gptq"))
-        assert before.written
-        assert before.kl
-        for method, inputs in itertools.product(METHODS, INPUTS.values()):
-            start = time.process_time()
-            found = run(model, LayerSchemes(scheme_of_bits(3), inputs, method))
-            words = f"loss {found.loss:.2f}, KL {found.kl:.3g}, differs at {found.first_difference}"
-            taken = time.process_time() - start
-            slowest = max(slowest, taken)
-            row(model, method, f"inputs {inputs}", f"{judged(taken, 2)} s", words)
-    return slowest > 2
-
-
-# ---- a room -------------------------------------------------------------------------------------
-
-
-@case
-def room(
-    devices: int = 200, seconds: float = 8.0, pages: int = 0, redis: bool = False, kill: bool = False
-) -> bool:
-    """A class that answers every stop of the 45-minute plan, in two rounds, each open for some seconds.
-
-    Each device asks for news every two seconds, answers when it hears of a question, changes its mind one
-    time in five, sends one answer in ten twice, and loses its connection one time in ten. The bars: 95 % of
-    answers acknowledged within 100 ms, each in the lecturer's tally within 3 s, the lecturer's acts within
-    500 ms, no answer lost, none twice. Beside them health checks, as a measure of the machine.
-
-    With `--pages 30` thirty sessions on lessons change something every three seconds meanwhile, so that
-    Python has other work; with `--redis` there are two servers on one Redis. With `--kill` the first server
-    is killed in the third question: with Redis the other one takes over, else it is started again on its
-    file, within 5 s.
-    """
-    told = Answers()
-
-    async def others(address: str) -> None:
-        sessions = [Session(address, "lessons", f"l=per_channel&p={1 + n % 5}", n) for n in range(pages)]
-        await asyncio.gather(*(session.open() for session in sessions))
-        with suppress(asyncio.CancelledError):
-            while sessions:
-                told.add(await steady(sessions, 6))
-        for session in sessions:
-            await session.close()
-
-    found = asyncio.run(measure_room(devices, seconds, redis, kill, others))
-    if pages:
-        print(report("pages", told))
-    return room_report(found)
 
 
 if __name__ == "__main__":

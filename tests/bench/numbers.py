@@ -8,7 +8,6 @@ import os
 import statistics
 import time
 from functools import cache, partial
-from importlib.util import find_spec
 from unittest import mock
 
 import numpy as np
@@ -16,11 +15,10 @@ import torch
 
 import quantviz as qv
 from quantviz.compiled.hand_written import PIECES, PLAIN_VARIABLE
-from quantviz.streaming import coding, kernel_access, limits, measuring, pieces, programs, ranges
+from quantviz.streaming import coding, kernel_access, measuring, pieces, programs, ranges
 from quantviz.tensors.lazy import InMemory
 from tests.bench.runner import (
     ONE_THREAD,
-    both_clocks,
     case,
     head,
     held_beyond,
@@ -116,130 +114,6 @@ def formats(rounds: int = 5) -> None:
     head("recipe", "times int8 a row", "by full lines")
     for name in floats:
         row(name, *(f"{ratio(took[name], took['int8_per_row']):.1f}" for took in (short, full)))
-
-
-def metrics_of(shape, scheme):
-    x = random(shape)
-    # The kernels are there already: what is no larger than SMALL takes none.
-    qv.metrics(qv.quantize(x[: 2 * limits.SMALL // x[0].numel()], scheme))
-    return partial(qv.metrics, qv.quantize(x, scheme))
-
-
-@case
-def metrics(shape: str = LARGE, rounds: int = 3, scheme: tuple[str, ...] = ()) -> None:
-    """All metrics of a result that is there already, against `measure`, which never makes one (bar 1).
-
-    Of a recipe of each kind: the first of a group with its kind of format, its granularity, and scales by
-    their formula or searched. The shortest round counts. Memory is beyond the tensor and the result, as a
-    share of the tensor (0.1).
-    """
-    kinds: dict[object, str] = {}
-    for group, schemes in qv.schemes.recipes.RECIPE_GROUPS.items():
-        for name, each in schemes.items():
-            kind = group, each.number_format.kind, str(each.granularity), each.calibration.of_values
-            kinds.setdefault(kind, name)
-    x, every = random(shape), qv.evaluation.metric_formulas.METRICS
-    head("scheme", "measure, s", "by the clock", "of the processor", "memory beyond both")
-    for name in scheme or kinds.values():
-        r = qv.quantize(x, name)
-        works = partial(qv.metrics, r), partial(qv.measure, InMemory(x), name, metrics=every)
-        took = in_turns({each: timed(each, both_clocks) for each in works}, rounds)
-        own, other = (np.min(each, axis=0) for each in took.values())
-        del r, works, took
-        share = held_beyond(metrics_of, shape, name) / x.nbytes
-        row(name, f"{other[0]:.3f}", *(judged(each, 1) for each in own / other), judged(share, 0.1, 3))
-
-
-def layer_of(shape, weights, inputs):
-    tokens, width, outputs = map(int, shape.split("x"))
-    x, w = random((tokens, width)), random((outputs, width), 1)
-
-    def number():
-        return qv.layer(w, x, weights, inputs).rel_out
-
-    # All that is imported and compiled on first use is there before it counts.
-    number()
-    return number
-
-
-@case
-def layer(shape: str = "2048x4096x4096", rounds: int = 5) -> None:
-    """A whole layer's output error, against the two float32 products that it needs (bar 1.3).
-
-    The shape is tokens × inputs × outputs. Memory is beyond W and X, in copies of X, W and Y together.
-    """
-    torch.set_num_threads(os.cpu_count() or 1)
-    tokens, width, outputs = map(int, shape.split("x"))
-    x, w = random((tokens, width)), random((outputs, width), 1)
-    copies = 4 * (tokens * width + outputs * width + tokens * outputs)
-    head("weights, inputs", "shortest", "median", "of the processor", "memory, in copies")
-    for pair in (
-        ("int4_g128", None),
-        ("int4_g128", "int8_per_token"),
-        ("int8_per_output", "int8_per_tensor"),
-    ):
-        works = partial(lambda pair: qv.layer(w, x, *pair).rel_out, pair), lambda: [x @ w.T for _ in range(2)]
-        took = in_turns({each: timed(each, both_clocks) for each in works}, rounds)
-        own, products = (np.array(each) for each in took.values())
-        found = own.min(0) / products.min(0), np.median(own, 0) / np.median(products, 0)
-        ratios = [judged(each, 1.3) for each in (found[0][0], found[1][0], found[0][1])]
-        row(", ".join(map(str, pair)), *ratios, f"{held_beyond(layer_of, shape, *pair) / copies:.2f}")
-
-
-@case
-def hadamard(shape: str = LARGE, rounds: int = 7) -> None:
-    """A fast Hadamard transform of a large matrix, against a copy of it on as many threads (bar 4)."""
-    from quantviz.streaming.hadamard import hadamard_transform
-    from quantviz.streaming.threads import runs_between, shared_out
-    from quantviz.tensors.hadamard import largest_block
-
-    x = random(shape)
-    y = torch.empty_like(x)
-    given, copied = x.view(-1).numpy(), y.view(-1).numpy()
-
-    def copy(runs):
-        for start, stop in runs:
-            np.copyto(copied[start:stop], given[start:stop])
-
-    head("block", "shortest", "median")
-    for block in sorted({64, 256, largest_block(x.shape[1])}):
-        own, other = in_turns(
-            {
-                "own": timed(partial(hadamard_transform, x, block, out=y)),
-                "copy": timed(lambda: shared_out(copy, runs_between(x.numel(), 2**18))),
-            },
-            rounds,
-        ).values()
-        row(block, *(judged(of(own) / of(other), 4) for of in (min, statistics.median)))
-
-
-@case
-def pooling(rounds: int = 15) -> None:
-    """Largest-magnitude pooling to 512×512, with the place of each value, against one read (bar 1.7).
-
-    Then what the four panels and the survey of a whole tensor take.
-    """
-    from quantviz.streaming import overview, tensor_facts
-    from quantviz.streaming.frames import Patch
-    from quantviz.streaming.surveying import survey
-
-    side = 512
-    head("work", "ms", "× a read")
-    for shape in TWO_LARGE:
-        x = random(shape)
-        stored, patch = InMemory(x), Patch(0, 0, *x.shape)
-        scheme = qv.Scheme("int8", granularity=qv.PerChannel(0))
-        qparams, known = ranges.qparams(stored, scheme), tensor_facts.facts(stored)
-        works = {
-            "ours": (rounds, partial(overview.pooled, stored, patch, (side, side))),
-            "four panels": (5, partial(overview.overview, stored, scheme, qparams, patch, (256, 256))),
-            "survey": (5, partial(survey, stored, scheme, qparams, known=known)),
-        }
-        for name, (turns, work) in works.items():
-            own, read = in_turns({"own": timed(work), "read": timed(x.sum)}, turns).values()
-            times = ratio(own, read)
-            told = judged(times, 1.7) if name == "ours" else f"{times:.2f}"
-            row(f"{shape} {name}", f"{1e3 * statistics.median(own):.1f}", told)
 
 
 LLVM_SCHEMES = {
@@ -397,41 +271,6 @@ def decode_beside():
             decoded(kind.name, works=works, count=count)
 
 
-@case
-def gptq(inputs: int = 4096, tokens: int = 2048, rounds: int = 3) -> None:
-    """GPTQ of 384×384 with 320 tokens (bar 0.3 s of the processor), and of a large layer against llm-
-    compressor (1.5).
-
-    The second where that is installed, which needs other versions of packages than the tests. Both are given
-    W and X, take H, scales and codes, int4 in groups of 128.
-    """
-    from quantviz.layers.methods.contract import MethodTask
-    from quantviz.layers.methods.gptq import GPTQ
-
-    def ours(w, x):
-        GPTQ().round(MethodTask(w.double(), x.double(), qv.schemes.recipes.as_scheme("int4_g128"), None))
-
-    def theirs(w, x):
-        from compressed_tensors.quantization import QuantizationArgs
-        from compressed_tensors.quantization.utils import calculate_qparams
-        from llmcompressor.modifiers.gptq.gptq_quantize import quantize_weight
-
-        wanted = QuantizationArgs(num_bits=4, symmetric=True, strategy="group", group_size=128)
-        groups = w.reshape(len(w), -1, 128)
-        scale, zero = calculate_qparams(groups.amin(-1), groups.amax(-1), wanted)
-        quantize_weight(w.clone()[None], (2 * x.T @ x / len(x))[None], scale[None], zero[None], None, wanted)
-
-    def least(sides, *runs):
-        given = random((sides[0], sides[0])), random((sides[1], sides[0]), 1)
-        works = {run: timed(partial(run, *given), time.process_time) for run in runs}
-        return [min(took) for took in in_turns(works, rounds).values()]
-
-    print(f"384 × 384, 320 tokens: {judged(*least((384, 320), ours), 0.3, 3)} s; the bar is 0.3 s")
-    if find_spec("llmcompressor"):
-        own, other = least((inputs, tokens), ours, theirs)
-        print(f"{inputs} × {inputs}, {tokens} tokens: {own:.2f} s, {judged(own / other, 1.5)} × theirs")
-
-
 def instances(count, seed=0):
     """Yield each kind of allocation's name, bits and costs: easy ones as models give, and hard ones."""
     made = np.random.default_rng(seed)
@@ -461,26 +300,6 @@ def solving(bits, cost, share):
 
     fewest, most = int(bits.min(axis=1).sum()), int(bits.max(axis=1).sum())
     return solve(bits, np.asarray(cost), fewest + int((most - fewest) * share))
-
-
-@case
-def allocate() -> None:
-    """A recipe for each of 1,000 tensors, and 64, among 12, by kinds of instances (bar 1 s of the processor).
-
-    The gap is what is not proven, as a share of the cost.
-    """
-    from quantviz.checkpoints.allocation.knapsack import CORE
-
-    head("tensors", "instances", "s, at most", "gap, at most")
-    for groups in (1000, CORE):
-        for name, bits, cost in instances(groups):
-            seconds, gaps = [], []
-            for share in (0.1, 0.4, 0.8):
-                start = time.process_time()
-                found = solving(bits, cost, share)
-                seconds.append(time.process_time() - start)
-                gaps.append(found.gap / cost[np.arange(groups), found.picks].sum())
-            row(groups, name, judged(max(seconds), 1), f"{max(gaps):.1g}")
 
 
 @case

@@ -1,267 +1,356 @@
-"""Benchmarks of pages in Chromium and of their runs on the server: `python -m tests.bench.pages CASE`."""
+"""Benchmarks of pages in Chromium: `python -m tests.bench.pages CASE`."""
 
 from __future__ import annotations
 
-import base64
-import gc
-import http.client
 import itertools
-import queue
+import math
 import statistics
-import subprocess
-import sys
-import tempfile
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
+from functools import cache, partial
 from typing import Any
 
-from playwright.sync_api import Browser, Page
-from streamlit.testing.v1 import AppTest
+from playwright.sync_api import Browser, Locator, Page
 
-from tests.bench.runner import ROOT, case, head, in_turns, judged, main, process, ratio, row, timed
-from tests.bench.servers import LAPTOP, PHONE, bare_page, chromium, new_page, server_process, serving
-from tests.helpers.browser import FLAGS, IDLE, chromium_of_benchmarks
-from tests.helpers.controls import choose
-from tests.helpers.session import opened as opened_without_browser
+import quantviz as qv
+from quantviz.figures.numbers import number
+from quantviz.figures.theme import THEMES, rgb
+from quantviz.lab.state import LabState, opening
+from quantviz.sources import Normal
+from tests.bench.runner import case, head, in_turns, judged, main, row
+from tests.bench.servers import LAPTOP, PHONE, bare_page, chromium, link, new_page, server_process, slow
+from tests.helpers.browser import IDLE, choice_of, fingers
 
-#: The pictures of heatmaps and of image traces.
-HEATMAPS = ".js-plotly-plot .heatmaplayer image, .js-plotly-plot .imagelayer image"
-#: Clicks a button, and resolves with the milliseconds until two of four pictures have changed and were shown:
-#: x stays, and x̂ may.
-CHANGE = """
-async ([pictures, button]) => {
-  const shown = () => [...document.querySelectorAll(pictures)]
-    .filter((image) => image.getBoundingClientRect().width > 20)
-    .map((image) => image.getAttribute("href") ?? image.getAttribute("xlink:href"));
-  const before = shown();
-  const start = performance.now();
-  button.click();
-  for (;;) {
-    await new Promise(requestAnimationFrame);
-    const now = shown();
-    if (now.length === 4 && now.filter((each) => !before.includes(each)).length >= 2) break;
-    if (performance.now() - start > 20000) throw new Error("not repainted in 20 s");
-  }
-  await new Promise(requestAnimationFrame);
-  return performance.now() - start;
+#: Notes what a hand does, and after each frame was painted, before whatever else waits, what the page shows.
+RECORD = """
+(look) => {
+  const record = (window.record = { frames: [], events: [], before: look(), changed: Infinity, on: true });
+  for (const kind of ["pointerdown", "pointermove", "pointerup", "keydown", "input"])
+    addEventListener(kind, (event) => {
+      record.events.push({ kind, x: event.clientX, down: event.buttons, at: event.timeStamp });
+    }, { capture: true });
+  let last = "";
+  const painted = () => {
+    const frame = { shown: look(), events: record.events.length };
+    const key = JSON.stringify(frame.shown);
+    const at = performance.now();
+    if (last && key !== last) record.changed = at;
+    last = key;
+    record.frames.push({ at, ...frame });
+  };
+  const next = () => {
+    scheduler.postTask(painted, { priority: "user-blocking" });
+    if (record.on) requestAnimationFrame(next);
+  };
+  requestAnimationFrame(next);
 }
 """
+PIXEL = """
+const pixel = (canvas, x, y) => {
+  const sharp = window.devicePixelRatio;
+  return [...canvas.getContext("2d").getImageData(Math.round(x * sharp), Math.round(y * sharp), 1, 1).data];
+};"""
+#: The cell whose colour is read, and how near a colour must be: the browser has more shades than these.
+LAB_CELL, NEAR = (0, 0), 6
+NOTHING = "() => null"
+LOOK_AT_LAB = f"""(() => {{ {PIXEL}
+  const {{ ruler, painting, bridge }} = window.__quantviz.hands.get("panels");
+  const [row, col] = {list(LAB_CELL)};
+  return () => {{
+    const {{ axis, bands, picture }} = ruler;
+    const value = Number(ruler.elementOf("hi").getAttribute("aria-valuenow"));
+    const {{ xaxis4, yaxis4, xaxis, yaxis }} = bridge.gd._fullLayout;
+    const [x, y] = bridge.meta.arrangement === "single" ? [xaxis, yaxis] : [xaxis4, yaxis4];
+    const {{ edges, counts }} = picture.histogram;
+    const fullest = counts.indexOf(Math.max(...counts));
+    const tooth = picture.levels[Math.floor(picture.levels.length * 0.75)];
+    return {{
+      value,
+      mse: document.querySelector("[data-qv-metric=mse]").textContent,
+      error: painting.canvas.isConnected
+        ? pixel(painting.canvas, x._offset + x.l2p(col - 0.5) + 2, y._offset + y.l2p(row + 0.5) - 2) : null,
+      inked: [[axis.inside(value), bands.tips - 4], [axis.at(tooth), bands.line - 3],
+        [axis.at((edges[fullest] + edges[fullest + 1]) / 2), bands.tips - 2]]
+        .every(([x, y]) => pixel(ruler.canvas, x, y)[3] > 0),
+      teeth: [...picture.levels],
+    }};
+  }};
+}})()"""
+LAB_AXIS = """(() => {
+  const { ruler } = window.__quantviz.hands.get("panels");
+  const { lo, left, perValue } = ruler.axis;
+  const at = ruler.root.getBoundingClientRect().left;
+  return { lo, left: left + at, perValue, unit: 10 ** Math.floor(Math.log10(1 / perValue)),
+    end: window.__quantviz.bridges.get("panels").cells.scales.error.hi,
+    inside: ruler.axis.inside(Number(ruler.elementOf("hi").getAttribute("aria-valuenow"))) + at };
+})()"""
 
 
-def ready(page: Page, address: str) -> Page:
-    page.goto(address)
-    page.wait_for_function(f"document.querySelectorAll('{HEATMAPS}').length >= 4", timeout=120_000)
-    return page
+def recorded(page: Page, look: str, act: Callable[[], object]) -> dict[str, Any]:
+    """Return what was noted while a hand did something."""
+    page.evaluate(f"({RECORD})({look})")
+    page.wait_for_timeout(100)
+    act()
+    return dict(page.evaluate("(window.record.on = false, window.record)"))
 
 
-#: The choice of some bits in the Lab, and on a bare page.
-BITS = "[data-field=bits] label:has-text('{0}'), .st-key-bits button:has-text('{0}')"
-
-
-def bits_ms(page: Page, bits: int) -> float:
-    """Milliseconds from the click on another bit width until the pictures have changed."""
-    page.bring_to_front()
-    page.wait_for_selector(IDLE)
-    page.wait_for_timeout(150)
-    pressed = page.locator(BITS.format(bits)).first.element_handle()
-    return float(page.evaluate(CHANGE, [HEATMAPS, pressed]))
-
-
-def bits_of(page: Page) -> Callable[[], float]:
-    choices = itertools.cycle((3, 4, 5))
-    return lambda: bits_ms(page, next(choices))
-
-
-@case
-def repaint(rounds: int = 15) -> None:
-    """From a widget's change to four panels repainted: the Lab against a bare Streamlit page (bar 1.2).
-
-    Both servers run at once and are clicked in turn, in the same Chromium. A change counts from the click on
-    another bit width until two of the four heatmaps have changed and were shown.
-    """
-    with bare_page() as bare, serving() as app, chromium() as browser:
-        head("cells", "bare, ms", "Lab, ms", "ratio")
-        for side in (8, 32, 128):
-            addresses = f"{bare}/?side={side}", f"{app}/lab?t=normal(rows={side},cols={side})&lang=en"
-            pages = [ready(new_page(browser), address) for address in addresses]
-            times = in_turns({page: bits_of(page) for page in pages}, rounds, warm=2).values()
-            own, other = map(statistics.median, times)
-            row(f"{side}×{side}", f"{own:.0f}", f"{other:.0f}", judged(other / own, 1.2))
-            for page in pages:
-                page.close()
-
-
-def chromium_bytes(address: str) -> int:
-    """Proportional set size of a Chromium with that page open, all its processes, after a few changes."""
-    from playwright.sync_api import sync_playwright
-
-    def pss(pid: str) -> int:
-        try:
-            lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
-        except OSError:  # a process that has just ended
-            return 0
-        return next((1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
-
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        window = {"width": LAPTOP[0], "height": LAPTOP[1]}
-        context = playwright.chromium.launch_persistent_context(
-            folder, executable_path=chromium_of_benchmarks(), args=list(FLAGS), viewport=window
-        )
-        page = ready(context.pages[0], address)
-        for bits in (3, 5, 4):
-            bits_ms(page, bits)
-        page.wait_for_timeout(2000)
-        found = subprocess.run(["pgrep", "-f", folder], capture_output=True, text=True, check=True).stdout
-        total = sum(map(pss, found.split()))
-        context.close()
-    return total
-
-
-@case
-def large() -> None:
-    """4096×11008 from a folder of the server against 32×32, clicked in turn on one server.
-
-    Time until two of four pictures have changed (bar 1.5 ×), bytes that the server sent for it (1.5 MB), and
-    memory of a Chromium of its own (1.3 ×). Each width is asked for once, so that nothing was found out about
-    it before.
-    """
-    import torch
-    from safetensors.torch import save_file
-
-    from quantviz.sources import LocalTensor, write_source
-
-    x = 0.02 * torch.randn(4096, 11008, generator=torch.Generator().manual_seed(0))
-    x[:, 777] *= 8
-    x[1234, 5678], x[4000, 17], x[3, 11000] = 3.0, -2.5, 1.7
-    sources = "normal(rows=32,cols=32)", write_source(LocalTensor("large.safetensors", "weight", x.shape))
-    with tempfile.TemporaryDirectory() as folder:
-        save_file({"weight": x}, Path(folder) / "large.safetensors")
-        with serving(env={"QUANTVIZ_DATA_DIR": folder}) as app:
-            with chromium() as browser:
-                head("one scale for", "32×32, ms", "large, ms", "ratio", "sent, MB, small", "large")
-                for forms in (
-                    ["per_tensor"] * 2,
-                    ["per_channel(axis=0)"] * 2,
-                    ["per_group(size=32)", "per_group(size=128)"],
-                ):
-                    sent: Counter[str] = Counter()
-                    works = {}
-                    for source, form in zip(sources, forms, strict=True):
-                        page, bits = new_page(browser), iter((3, 5, 6, 2, 7, 8, 16))
-                        count_bytes(page, source, sent)
-                        ready(page, f"{app}/lab?t={source}&lang=en&s=int4,symmetric,{form},min_max,course")
-                        page.wait_for_selector(IDLE)
-                        page.wait_for_timeout(3000)
-                        works[source] = partial(ms_and_bytes, page, bits, source, sent)
-                    small, big = ([*zip(*each, strict=True)] for each in in_turns(works, 6).values())
-                    times, most = [statistics.median(each[0]) for each in (small, big)], max(big[1])
-                    told = judged(times[1] / times[0], 1.5), f"{max(small[1]):.2f}", judged(most, 1.5)
-                    row(forms[1], *(f"{each:.0f}" for each in times), *told)
-            one, other = (chromium_bytes(f"{app}/lab?t={source}&lang=en") for source in sources)
-            print(f"Chromium: {one / 2**20:.0f} MB, {other / 2**20:.0f} MB, ratio {judged(other / one, 1.3)}")
-
-
-def count_bytes(page: Page, name: str, sent: Counter[str]) -> None:
-    """Add to `sent` what the page's web sockets receive."""
-
-    def add(event: dict[str, Any]) -> None:
-        frame = event["response"]
-        data = frame["payloadData"]
-        sent[name] += len(base64.b64decode(data)) if frame["opcode"] == 2 else len(data)
-
-    session = page.context.new_cdp_session(page)
-    session.send("Network.enable")
-    session.on("Network.webSocketFrameReceived", add)
-
-
-def ms_and_bytes(page, bits, name, sent):
-    before = sent[name]
-    elapsed = bits_ms(page, next(bits))
-    page.wait_for_selector(IDLE)
+def dragged(page: Page, look: str, start: tuple[float, float], seconds: float) -> dict[str, Any]:
+    """Return what was noted while the mouse was down and moved a pixel a frame, to and fro by 100."""
+    x, y = start
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 1, y)
     page.wait_for_timeout(300)
-    return elapsed, (sent[name] - before) / 1e6
+
+    def move() -> None:
+        begin = page.evaluate("performance.now()")
+        # The clock is not asked each time, which would take a part of each frame.
+        for step in itertools.count(1):
+            page.mouse.move(x - 1 - (100 - abs(100 - step % 200)), y)
+            if step % 30 == 0 and page.evaluate("performance.now()") - begin > 1000 * seconds:
+                return
+
+    record = recorded(page, look, move)
+    page.mouse.up()
+    frames = record["frames"]
+    return {**record, "rate": (len(frames) - 1) / (frames[-1]["at"] - frames[0]["at"]) * 1000}
 
 
-NO_TORCH = """
-import sys
-class NoTorch:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "torch":
-            raise ImportError("left out for the benchmark")
-sys.meta_path.insert(0, NoTorch())
-"""
-PAINTED = """() => document.querySelector(".st-key-title")
-  && document.querySelector("[data-field=bits] input")
-  && document.querySelector("[data-field=granularity] [value=block]") && document.querySelector(
-    ".st-key-panels [data-testid=stSkeletonElement], .st-key-panels .hm image, [data-testid=stAlert]")"""
-PANELS = "() => document.querySelectorAll('.st-key-panels .hm image').length === 4"
-MOVED = """() => {
-  const track = document.querySelector(".st-key-home_play .qv-track") ?? [...document.querySelectorAll(
-    ".st-key-home_play *")].map((each) => each.shadowRoot?.querySelector(".qv-track")).find(Boolean);
-  if (!track) return false;
-  window.firstPlace ??= track.style.cssText;
-  return track.style.cssText !== window.firstPlace;
-}"""
-
-
-def cold_ms(browser: Browser, path: str, size: tuple[int, int], *wanted: str, **server: Any) -> list[float]:
-    """Milliseconds from the navigation until each that is wanted is there, on a fresh server."""
-    with serving(**server) as app:
-        page = new_page(browser, size)
-        page.goto("about:blank")
-        start = page.evaluate("Date.now()")
-        page.goto(f"{app}/{path}")
-        found = []
-        for each in wanted:
-            page.wait_for_function(each, polling="raf", timeout=60_000)
-            found.append(float(page.evaluate("Date.now()") - start))
-        page.close()
+def shade(value: float, end: float) -> list[int]:
+    found: list[int] = rgb(THEMES["light"].errors, 1025)[
+        min(max(round((value / end + 1) * 512), 0), 1024)
+    ].tolist()
     return found
 
 
-def import_ms() -> float:
-    """Milliseconds of a process that imports what the panels need."""
-    code = "import streamlit, torch, pandas, plotly.graph_objects"
-    return 1000 * timed(partial(subprocess.run, [sys.executable, "-c", code], check=True))()
+def alike(one: list[int], other: list[int]) -> bool:
+    return all(abs(a - b) <= NEAR for a, b in zip(one, other, strict=False))
+
+
+def lab_page(browser: Browser, app: str, state: LabState, size: tuple[int, int], touch: bool = False) -> Page:
+    page = new_page(browser, size, touch=touch)
+    page.goto(f"{app}/lab?{link(**state.written())}")
+    page.wait_for_selector("[data-handle=hi]", timeout=120_000)
+    page.wait_for_timeout(2500)
+    page.wait_for_selector(IDLE)
+    return page
+
+
+def drag_in_lab(page: Page, state: LabState, seconds: float) -> tuple[dict[str, Any], list[Any]]:
+    """Return what was noted, and the frames in which everything shows the pointer's value."""
+    box = page.locator("[data-handle=hi]").bounding_box()
+    assert box is not None
+    start, axis = box["x"] + box["width"] / 2, page.evaluate(LAB_AXIS)
+    record = dragged(page, LOOK_AT_LAB, (start, box["y"] + 12), seconds)
+
+    @cache
+    def wanted(hi: float) -> tuple[str, list[int], float]:
+        r = qv.quantize(state.source.tensor(), state.scheme.replace(calibration=qv.ManualRange(-hi, hi)))
+        colour = shade(r.error[LAB_CELL].item(), axis["end"])
+        return number(qv.metrics(r)["mse"]), colour, float(r.qparams.scale)
+
+    def agrees(frame: dict[str, Any]) -> bool:
+        shown = frame["shown"]
+        if not frame["events"] or shown["error"] is None:
+            return False
+        offset, x = start - axis["inside"], record["events"][frame["events"] - 1]["x"]
+        moved = axis["lo"] + (x - offset - axis["left"]) / axis["perValue"]
+        if not math.isclose(shown["value"], moved, abs_tol=1.01 * axis["unit"]):
+            return False
+        mse, colour, scale = wanted(shown["value"])
+        comb = (math.isclose(each / scale, round(each / scale), abs_tol=1e-3) for each in shown["teeth"][:4])
+        return shown["mse"] == mse and alike(shown["error"], colour) and shown["inked"] and all(comb)
+
+    return record, [frame for frame in record["frames"] if agrees(frame)]
+
+
+def empty_rate(browser: Browser, seconds: float) -> float:
+    """Return the frames a second of an empty page with the same moves."""
+    page = new_page(browser)
+    page.set_content("<!doctype html><title>Empty</title><p>Nothing here")
+    rate = dragged(page, NOTHING, (700, 300), seconds)["rate"]
+    page.close()
+    return float(rate)
 
 
 @case
-def first_paint(rounds: int = 7) -> None:
-    """First paint on a cold server, against the same page where torch cannot be imported (bar 1.1).
+def frames(seconds: float = 3.0) -> None:
+    """Frames while a hand drags the range in the Lab in which everything shows the pointer's value, against
+    an empty page's frames (bar 0.8).
 
-    It counts when the title and the controls are there and, where the panels belong, a skeleton, the panels
-    or what says why there are none. Then the panels, against a bare process that imports streamlit, torch,
-    pandas and plotly (1.4); and the front door until its slider moves by itself (3 s), on a server that has
-    the programs from a process before, and on the first one ever.
+    The handle's value, the mean squared error as text, a pixel of the error's panel, the teeth, and on the
+    ruler a pixel of the bracket, of a tooth and of the histogram are compared with what the reference gives.
+    Then on 8×8 at 390 px with the processor slowed four times the time from a pointer's event until a frame
+    with its value was painted (50 ms, 95 %).
     """
-    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
-        (Path(folder) / "sitecustomize.py").write_text(NO_TORCH, encoding="utf-8")
-        caches = itertools.count()
+    wide = opening().with_source(Normal(32, 32)).with_scheme(qv.Scheme("int4"))
+    with server_process() as (app, _), chromium() as browser:
+        head("what is dragged", "frames a second", "of them right", "empty page", "ratio")
+        for name, state in {"the Lab, 8×8": opening(), "the Lab, 32×32": wide}.items():
+            page = lab_page(browser, app, state, LAPTOP)
+            record, good = drag_in_lab(page, state, seconds)
+            page.close()
+            rate, empty = record["rate"] * len(good) / len(record["frames"]), empty_rate(browser, seconds)
+            cells = (f"{each:.1f}" for each in (record["rate"], rate, empty))
+            row(name, *cells, judged(rate / empty, 0.8, least=True))
+        page = lab_page(browser, app, opening(), PHONE)
+        # A phone shows one panel, and x̂ at first.
+        page.locator("button[value=error]").click()
+        page.wait_for_function("window.__quantviz.bridges.get('panels').panel === 'error'")
+        slow(page, 4)
+        record, good = drag_in_lab(page, opening(), seconds)
+    shown = [
+        next((frame["at"] - event["at"] for frame in good if frame["events"] > at), None)
+        for at, event in enumerate(record["events"])
+    ]
+    times = [each for each in shown if each is not None]
+    late = judged(statistics.quantiles(times, n=20)[-1], 50, 0)
+    print(f"390 px, slowed 4 ×: to the paint median {statistics.median(times):.0f} ms, 95 % within {late} ms")
 
-        def door() -> list[float]:
-            own = {"env": {"QUANTVIZ_CACHE_DIR": f"{folder}/cache{next(caches)}"}}
-            return [cold_ms(browser, "", PHONE, MOVED, **own)[0] for _ in range(2)]
 
-        took = in_turns(
-            {
-                "lab": lambda: cold_ms(browser, "lab", LAPTOP, PAINTED, PANELS),
-                "bare": lambda: cold_ms(browser, "lab", LAPTOP, PAINTED, extra_path=folder)[0],
-                "imports": import_ms,
-                "door": door,
-            },
-            rounds,
-        )
-    painted, panels = zip(*took["lab"], strict=True)
-    ever, kept = (statistics.median(each) for each in zip(*took["door"], strict=True))
-    print(f"first paint: {statistics.median(painted):.0f} ms, {judged(ratio(painted, took['bare']), 1.1)} ×")
-    print(
-        f"first panels: {statistics.median(panels):.0f} ms, {judged(ratio(panels, took['imports']), 1.4)} ×"
+#: A control by its key, and two choices of it that are taken in turn; none for a button.
+CONTROLS = {
+    "bits": ("3", "4"),
+    "mode": ("asymmetric", "symmetric"),
+    "granularity": ("row", "tensor"),
+    "undo": (None,),
+    "redo": (None,),
+    "format": ("FP8 E4M3", "Signed int"),
+    "recipe": ("int8 per row", "int8 per column"),
+}
+LOOK_AT_CONTROLS = """(() => {
+  const text = (selector) => document.querySelector(selector)?.textContent ?? "";
+  return () => [
+    window.__quantviz.hands.get("panels")?.data.scheme,
+    text("[data-qv-metric=mse]"),
+    text("[data-qv-sentence]") + text(".st-key-panels .annotation[data-index='1']"),
+    Boolean(document.querySelector("canvas.qv-painting")),
+  ];
+})()"""
+LOOK_AT_WORD = "() => [document.querySelector('p').textContent]"
+
+
+def press(page: Page, by_finger: bool, pressed: Locator) -> None:
+    """Press and let go as a hand does; a tooltip may lie over what a mouse presses."""
+    if by_finger:
+        pressed.scroll_into_view_if_needed()
+        page.wait_for_timeout(100)
+        box = pressed.bounding_box() or {"x": 0, "y": 0, "width": 0, "height": 0}
+        finger = fingers(page)
+        finger("start", box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.wait_for_timeout(80)
+        finger("end", 0, 0)
+    else:
+        pressed.hover(force=True)
+        page.wait_for_timeout(100)
+        page.mouse.down()
+        page.wait_for_timeout(80)
+        page.mouse.up()
+    page.wait_for_timeout(100)
+    if not by_finger:
+        page.mouse.move(1, 1)
+
+
+def rest(page: Page) -> None:
+    """Until the server has answered, and the choices from there are known."""
+    page.wait_for_selector("canvas.qv-painting", state="detached")
+    page.wait_for_selector(IDLE)
+    page.wait_for_function(
+        "window.__quantviz.answers.scheme === window.__quantviz.hands.get('panels').data.scheme"
     )
-    print(f"front door moves: after {judged(kept, 3000, 0)} ms, on the first server ever {ever:.0f} ms")
+    page.wait_for_timeout(300)
+
+
+def controls_page(browser: Browser, app: str, slowed: int, touch: bool) -> Page:
+    page = lab_page(browser, app, opening(), PHONE if slowed > 1 else LAPTOP, touch)
+    page.wait_for_function("window.__quantviz?.answers && window.__quantviz.hands.get('panels')")
+    if slowed > 1:
+        page.locator("[data-field=settings] button").click()
+    rest(page)
+    slow(page, slowed)
+    return page
+
+
+def clicked(page: Page, by_finger: bool, key: str, words: str | None) -> tuple[float | None, float]:
+    """Milliseconds from a click until all was painted, and until the server's answer stood in its place.
+
+    None where the server was waited for.
+    """
+    pressed = choice_of(page, key, words)
+    is_list = pressed.evaluate("each => each.tagName") == "SELECT"
+
+    def act() -> None:
+        if is_list:
+            pressed.select_option(label=words)
+        else:
+            press(page, by_finger, pressed)
+        page.wait_for_timeout(100)
+        rest(page)
+
+    record = recorded(page, LOOK_AT_CONTROLS, act)
+    # A list of the system's own says only what was chosen.
+    kind = "input" if is_list else "pointerup"
+    start = next(each["at"] for each in record["events"] if each["kind"] == kind)
+    after = [(frame["at"] - start, frame["shown"]) for frame in record["frames"]]
+    changed = (
+        at
+        for at, shown in after
+        if shown[3] and all(now != then for now, then in zip(shown, record["before"], strict=True))
+    )
+    return next(changed, None), max((at for at, shown in after if shown[3]), default=after[-1][0])
+
+
+def on_empty_page(browser: Browser, by_finger: bool, rounds: int, slowed: int) -> float:
+    """Milliseconds from a click until a word that it writes was painted."""
+    page = new_page(browser, slowed=slowed, touch=by_finger)
+    page.set_content(
+        "<!doctype html><title>Empty</title><p>0</p>"
+        "<button onclick='document.querySelector(\"p\").textContent++'>More</button>"
+    )
+    times = []
+    for _ in range(rounds):
+        record = recorded(page, LOOK_AT_WORD, partial(press, page, by_finger, page.get_by_role("button")))
+        start = next(each["at"] for each in record["events"] if each["kind"] == "pointerup")
+        times.append(
+            next(each["at"] for each in record["frames"] if each["shown"] != record["before"]) - start
+        )
+    page.close()
+    return statistics.median(times)
+
+
+@case
+def controls(rounds: int = 5) -> None:
+    """From a click on a control of the Lab's scheme until all that it changes was painted, beside an empty
+    page.
+
+    On 8×8, on a laptop (bar 50 ms) and at 390 px with the processor slowed four times (100), there by a mouse
+    and by a finger. The pointer comes, goes down and is let go, with time between. From there a click counts
+    until a frame in which the scheme, the mean squared error, the title of the codes or the sentence, and the
+    canvas over the panels are those of the choice: the server has not answered by then.
+    """
+    with server_process() as (app, _), chromium() as browser:
+        head("way", "control", "ms", "× empty page", "clicks", "the server's answer, ms")
+        for slowed, by_finger, bar in ((1, False, 50), (4, False, 100), (4, True, 100)):
+            page = controls_page(browser, app, slowed, by_finger)
+            # A phone's bits are a slider.
+            pressed = {key: CONTROLS[key] for key in CONTROLS if slowed == 1 or key != "bits"}
+            times: dict[str, list[tuple[float | None, float]]] = {key: [] for key in pressed}
+            for turn in range(rounds + 1):
+                for key, choices in pressed.items():
+                    took = [clicked(page, by_finger, key, words) for words in choices]
+                    times[key] += took if turn else []  # the first is a warm-up
+            page.close()
+            empty, way = on_empty_page(browser, by_finger, rounds, slowed), "finger" if by_finger else "mouse"
+            for key, taken in times.items():
+                known = [at_once for at_once, _ in taken if at_once is not None]
+                answer, median = (
+                    statistics.median(each or [math.nan]) for each in ([b for _, b in taken], known)
+                )
+                told = judged(median, bar, 0), f"{median / empty:.1f}", f"{len(known)} of {len(taken)}"
+                row(f"{way}, slowed {slowed} ×", key, *told, f"{answer:.0f}")
+
+
+PANELS = "() => document.querySelectorAll('.st-key-panels .hm image').length === 4"
 
 
 @case
@@ -327,7 +416,7 @@ def first_idle(rounds: int = 3, slowed: float = 4.0, page: tuple[str, ...] = IDL
         opened.context.close()
         return idle, told["TaskDuration"]
 
-    with bare_page() as bare, serving() as app, chromium() as browser:
+    with bare_page() as bare, server_process() as (app, _), chromium() as browser:
         addresses = {"a bare page": bare} | {f"/{each}": f"{app}/{each}" for each in page}
         for address in addresses.values():
             until_idle(address, 1)
@@ -338,180 +427,6 @@ def first_idle(rounds: int = 3, slowed: float = 4.0, page: tuple[str, ...] = IDL
     for name, (clock, own) in least.items():
         ratios = [f"{one / two:.2f}" for one, two in zip((clock, own), least["a bare page"], strict=True)]
         row(name, judged(clock, 5, 1), ratios[0], f"{own:.1f}", ratios[1])
-
-
-def lab_ms(without: str) -> dict[str, float]:
-    """Milliseconds of the processor of the first run of the Lab, of a change in it, and of its longest
-    garbage collection, in this process.
-    """
-    from quantviz.ui.shell import streamlit_private
-
-    if without == "frozen":
-        gc.freeze = lambda: None
-    if without == "own value":
-        streamlit_private.look_up_own_value = lambda: True
-    collections, began = [0.0], [0.0]
-
-    def watch(phase: str, _: object) -> None:
-        if phase == "start":
-            began[0] = time.thread_time()
-        else:
-            collections.append(time.thread_time() - began[0])
-
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=300).run()
-    first = timed(app.switch_page("pages/lab/playground.py").run, time.process_time)()
-    choices = itertools.cycle((8, 4))
-    change = timed(lambda: choose(app, ("bits", next(choices))), time.process_time)
-    in_turns({"": change}, 0, warm=4)
-    gc.callbacks.append(watch)
-    changes = in_turns({"": change}, 100, warm=0)[""]
-    assert not app.exception
-    return {"first run": first, "change": statistics.median(changes), "longest collection": max(collections)}
-
-
-def scripts_s(folder: str | None) -> float:
-    """Seconds until ninety of a page's scripts have come on six connections: the least of three times."""
-    import streamlit
-
-    files = sorted((Path(streamlit.__file__).parent / "static" / "static" / "js").glob("*.js"))[:90]
-    with serving(extra_path=folder) as app:
-        time.sleep(10)  # until the server has imported everything
-
-        def fetch(names: queue.SimpleQueue[str]) -> None:
-            connection = http.client.HTTPConnection(app.removeprefix("http://"), timeout=60)
-            while not names.empty():
-                connection.request("GET", f"/static/js/{names.get()}")
-                connection.getresponse().read()
-            connection.close()
-
-        def fetch_all() -> None:
-            names: queue.SimpleQueue[str] = queue.SimpleQueue()
-            for file in files:
-                names.put(file.name)
-            threads = [threading.Thread(target=fetch, args=(names,), daemon=True) for _ in range(6)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join(60)
-
-        return min(in_turns({"": timed(fetch_all)}, 3, warm=0)[""])
-
-
-@case
-def private_parts(rounds: int = 3) -> None:
-    """What the app gains by reaching into garbage collection, widgets and sockets: without each part over
-    with it.
-
-    Frozen: what is imported is left out of collections. Own value: a widget reads its own value without a
-    copy of all. At once: connections do not wait for acknowledgements. The least of the rounds counts; above
-    1 the part pays.
-    """
-
-    def aside(without: str) -> dict[str, float]:
-        with process() as own:
-            return own.submit(lab_ms, without).result()
-
-    runs = in_turns({each: partial(aside, each) for each in ("", "frozen", "own value")}, rounds, warm=0)
-    with tempfile.TemporaryDirectory() as folder:
-        waiting = "import quantviz.ui.shell.server as server\nserver.send_at_once = lambda: True\n"
-        (Path(folder) / "sitecustomize.py").write_text(waiting, encoding="utf-8")
-        scripts = in_turns({each: partial(scripts_s, each) for each in (None, folder)}, rounds, warm=0)
-    head("part", "what", "with, ms", "without, ms", "ratio")
-    found = [("at once", "ninety scripts", *map(min, scripts.values()))]
-    for part, what in [("frozen", each) for each in runs[""][0]] + [("own value", "change")]:
-        found.append((part, what, *(min(each[what] for each in runs[without]) for without in ("", part))))
-    for part, what, with_it, without in found:
-        row(part, what, f"{1000 * with_it:.0f}", f"{1000 * without:.0f}", f"{without / with_it:.2f}")
-
-
-BARE = """
-import streamlit as st
-for number in range(40):
-    st.write(st.selectbox("bits", [3, 4, 5, 6], key=f"bits_{number}"))
-"""
-
-
-def chosen(kind: str, key: str, at: AppTest, choice: object) -> None:
-    if kind == "drawn":  # by the browser
-        choose(at, (key, choice))
-    else:
-        getattr(at, kind)(key=key).set_value(choice).run()
-
-
-#: By its name: the page, its address, the control that is changed, and the choices that are made in turn.
-CLICKS: dict[str, tuple[str | None, dict[str, str], str, str, tuple[Any, Any]]] = {
-    "lab, bits": (None, {}, "drawn", "bits", (3, 5)),
-    "layers, scheme of the inputs": (
-        "pages/explore/layers.py",
-        {"l": "builtin(name=loud_input)"},
-        "drawn",
-        "layers_inputs",
-        ("int8_per_row", "int8_per_column"),
-    ),
-    "formats, ties": ("pages/learn/formats.py", {}, "drawn", "ties", ("up", "down")),
-    "golf, bits": ("pages/learn/golf.py", {}, "drawn", "bits", (3, 5)),
-}
-
-
-def calls_of(work: Callable[[], object]) -> Counter[str]:
-    """Return how often functions of each module are called in the script's thread."""
-    found: Counter[str] = Counter()
-
-    def watch(frame: Any, event: str, _: object) -> None:
-        if event == "call":
-            found[frame.f_globals.get("__name__", "")] += 1
-
-    def begin(frame: Any, event: str, _: object) -> None:
-        ours = threading.current_thread().name == "ScriptRunner.scriptThread"
-        sys.setprofile(watch if ours else None)
-        if ours:
-            watch(frame, event, None)
-
-    threading.setprofile(begin)
-    try:
-        work()
-    finally:
-        threading.setprofile(None)
-    return found
-
-
-def told(calls: Counter[str]) -> list[object]:
-    """Return the cells of a table: all calls, ours, modules and rooms of ours."""
-    ours = {name: count for name, count in calls.items() if name.partition(".")[0] == "quantviz"}
-    rooms = {name.split(".")[1] for name in ours if "." in name}
-    folders = [room for room in rooms if (ROOT / "quantviz" / room).is_dir()]
-    return [f"{calls.total():,}", f"{sum(ours.values()):,}", len(ours), len(folders)]
-
-
-def seconds_of(change: Callable[[object], object], choices: tuple[Any, ...], rounds: int) -> float:
-    """Return the least processor time of a change."""
-    works = {choice: timed(partial(change, choice), time.process_time) for choice in choices}
-    return min(itertools.chain(*in_turns(works, rounds, warm=0).values()))
-
-
-@case
-def click(rounds: int = 5, modules: int = 0) -> None:
-    """Work of one choice on a page: calls of Python, our modules and folders, and the processor's time.
-
-    Each page is opened without a browser; counted is the script's thread. The first time is that of a choice
-    that nobody has made before, later ones find its results. Time is the least of the rounds, as a multiple
-    of the same on a bare page of forty controls. With `--modules`, so many modules with the most calls of the
-    first.
-    """
-    bare = partial(chosen, "selectbox", "bits_7", AppTest.from_string(BARE).run())
-    least = seconds_of(bare, (4, 5), rounds)
-    print(f"bare page: {calls_of(partial(bare, 6)).total():,} calls, {1000 * least:.0f} ms\n")
-    head(
-        "click",
-        *("first: calls", "ours", "modules", "rooms", "again: calls", "ours", "modules", "rooms", "time"),
-    )
-    for name, (page, params, kind, key, choices) in CLICKS.items():
-        change = partial(chosen, kind, key, opened_without_browser(page, lang="en", **params))
-        counted = [calls_of(partial(change, choice)) for choice in choices * 2]
-        times = seconds_of(change, choices, rounds) / least
-        row(name, *told(counted[1]), *told(counted[3]), f"{times:.1f} ×")
-        for module, count in counted[1].most_common(modules):
-            print(f"  {count:>7,} {module}")
 
 
 if __name__ == "__main__":

@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
-
 ROOT = Path(__file__).parents[2]
 CASES: dict[str, Callable[..., object]] = {}
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "QUANTVIZ_THREADS": "1"}
@@ -54,11 +52,6 @@ def main() -> None:
     asked = vars(parser.parse_args())
     print(f"load {os.getloadavg()[0]:.1f}", flush=True)
     sys.exit(CASES[asked.pop("case")](**asked))
-
-
-def both_clocks() -> Any:
-    """Return the seconds of the clock, and of the processor."""
-    return np.array([time.perf_counter(), time.process_time()])
 
 
 def timed(work: Callable[[], object], clock: Callable[[], Any] = time.perf_counter) -> Callable[[], Any]:

@@ -20,20 +20,6 @@ LAPTOP, PHONE = (1366, 625), (390, 844)
 
 
 @contextlib.contextmanager
-def serving(
-    app: Path = ROOT / "app.py",
-    cwd: Path = ROOT,
-    extra_path: str | None = None,
-    env: Mapping[str, str] | None = None,
-) -> Iterator[str]:
-    """A server of its own for `app`, started in `cwd`, with `extra_path` first on its import path and `env`
-    added to its environment; gives its address.
-    """
-    with server_process(app, cwd, extra_path, env) as (address, _):
-        yield address
-
-
-@contextlib.contextmanager
 def bare_page() -> Iterator[str]:
     """A server of the bare page, with default settings: away from the project's own config.toml."""
     with tempfile.TemporaryDirectory() as folder:
@@ -41,7 +27,7 @@ def bare_page() -> Iterator[str]:
         page.write_text(
             Path(__file__).with_name("bare_page.py").read_text(encoding="utf-8"), encoding="utf-8"
         )
-        with serving(page, Path(folder)) as address:
+        with server_process(page, Path(folder)) as (address, _):
             yield address
 
 
@@ -49,20 +35,20 @@ def bare_page() -> Iterator[str]:
 def server_process(
     app: Path = ROOT / "app.py",
     cwd: Path = ROOT,
-    extra_path: str | None = None,
     env: Mapping[str, str] | None = None,
     port: int | None = None,
     by_command: bool = False,
 ) -> Iterator[tuple[str, int]]:
-    """The same, on a free port or another, or by `quantviz serve`; gives its address and its process id."""
+    """A server of its own for `app`, started in `cwd` with `env` added to its environment, on a free port or
+    another, or by `quantviz serve`; gives its address and its process id.
+    """
     port = port or free_port()
     options = f"--server.port {port} --server.address 127.0.0.1 --server.headless true".split()
-    path = os.pathsep.join(filter(None, (extra_path, str(ROOT))))
     verb = ["quantviz", "serve"] if by_command else ["streamlit", "run", str(app)]
     process = subprocess.Popen(
         [sys.executable, "-m", *verb, *options],
         cwd=cwd,
-        env={**os.environ, **(env or {}), "PYTHONPATH": path},
+        env={**os.environ, **(env or {}), "PYTHONPATH": str(ROOT)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -45,7 +45,7 @@ def same(one, other):
 
 @pytest.mark.parametrize("broken", [False, True], ids=["correct", "broken"])
 @pytest.mark.parametrize(("bug", "case"), CASES)
-def test_the_shown_lines_give_what_the_functions_gave(bug, case, broken):
+def test_the_shown_lines_run_alone_give_the_outcome(bug, case, broken):
     x = case.source.tensor()
     outcome = run_bug(bug, x, broken, case)
     shown = {"torch": torch, "x": x.clone()}

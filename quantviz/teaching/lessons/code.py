@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 
 from quantviz.export.files import PRINTED, python_lines
 from quantviz.lab.state import LabState
-from quantviz.teaching.glossary import TERMS, met_before
 from quantviz.teaching.lessons.dials import DialState
-from quantviz.teaching.lessons.formulas import HERE, Scene
+from quantviz.teaching.lessons.formulas import HERE, TERMS, Scene
 from quantviz.teaching.lessons.model import (
     DirectionQuestion,
     DragQuestion,
@@ -16,7 +16,7 @@ from quantviz.teaching.lessons.model import (
     NumberQuestion,
     OrderQuestion,
 )
-from quantviz.text import DEFAULT_LANGUAGE, text
+from quantviz.text import DEFAULT_LANGUAGE, templates, text
 
 #: The term with which a cell's derivation is understood: it goes from x over q to x̂.
 _DERIVED = "dequantize"
@@ -62,7 +62,14 @@ def step_code(
 def _new_words(code: str, language: str, known: Collection[str], *, names: bool = True) -> frozenset[str]:
     """Return the terms in commented code that are not `known`; with `names` also parts of joined names."""
     read = code.replace("_", " ") if names else code
-    return met_before(read, language, known) | met_before(read, DEFAULT_LANGUAGE, known)
+    return _met_before(read, language, known) | _met_before(read, DEFAULT_LANGUAGE, known)
+
+
+def _met_before(text: str, language: str, known: Collection[str]) -> frozenset[str]:
+    """Return the terms that a text in a language has words of, and that are not among the `known` ones."""
+    met_by = templates("glossary.met_by", language).items()
+    unknown = ((term, words) for term, words in met_by if term not in known)
+    return frozenset(term for term, words in unknown if re.search(words, text, re.IGNORECASE))
 
 
 def _compared(

@@ -22,8 +22,8 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number, raised
 from quantviz.lab.state import LabState
 from quantviz.lab.typed_numbers import BINARY
-from quantviz.teaching.glossary import TERMS
 from quantviz.teaching.lessons.dials import DIAL_NUMBERS, dial_number
+from quantviz.text import DEFAULT_LANGUAGE, templates
 
 if TYPE_CHECKING:
     import torch
@@ -480,6 +480,9 @@ _HTML = re.compile(r"<[a-zA-Z/!][^\s>]*")
 #: A term of the glossary, `[[scale]]`, and the same in other words, `[[scale|scales]]`; bold where the course
 #: introduces it.
 _TERM = re.compile(r"(\*\*)?\[\[(\w+)(?:\|([^\[\]|]+))?\]\](?(1)\*\*)")
+#: Permanent ids of terms, in the order of the alphabet: lessons name them in double brackets. Their words are
+#: in `quantviz/text`, under `glossary`.
+TERMS = tuple(templates("glossary.met_by", DEFAULT_LANGUAGE))
 #: Significant digits of a number in words, unless the words set them.
 _DIGITS = 4
 

@@ -36,7 +36,7 @@ from quantviz.ui.lab.sidebar.sidebar import show_range
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
-from quantviz.ui.shell.tab import name_tab
+from quantviz.ui.shell.tab import name_tab, show_sheets
 from quantviz.ui.shell.words import language, plain, say, say_error, say_recipe, theme
 
 if TYPE_CHECKING:
@@ -128,8 +128,7 @@ _LAB = Path(__file__).parents[1] / "lab" / "lab.css"
 
 def show_page() -> None:
     """Show the hole that is played, and write the address."""
-    st.html(_LAB)  # the scheme's controls are the Lab's
-    st.html(Path(__file__).with_name("golf.css"))
+    show_sheets(_LAB, Path(__file__).with_name("golf.css"))  # the scheme's controls are the Lab's
     played = OWNER.state
     hole = HOLES[played.hole]
     name_tab(say("pages.golf"), say(f"golf.holes.{hole.id}.name"))

@@ -50,7 +50,7 @@ from quantviz.ui.layers.attention_state import (
 from quantviz.ui.layers.picture import show_multiplication
 from quantviz.ui.layers.words import number_html, percent, scheme_name
 from quantviz.ui.shell.imports import warm_up
-from quantviz.ui.shell.tab import name_tab
+from quantviz.ui.shell.tab import name_tab, show_sheets
 from quantviz.ui.shell.words import number, say, say_error, sentences, share, unbroken
 
 if TYPE_CHECKING:
@@ -247,8 +247,7 @@ _WORTH = 0.9
 
 def show_page() -> None:
     """Show the attention of the state's heads."""
-    for sheet in ("layers.css", "attention.css"):
-        st.html(Path(__file__).with_name(sheet))
+    show_sheets(*map(Path(__file__).with_name, ("layers.css", "attention.css")))
     state = OWNER.state
     named = name_of_heads(state.heads, state.layer)
     title = " › ".join((say("pages.attention"), named))

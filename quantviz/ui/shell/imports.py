@@ -65,7 +65,7 @@ class FramePriority(MetaPathFinder):
 
     Meanwhile the thread that imports waits before each module: Python computes in one thread at a time. As a
     finder of modules it holds those of that thread. With a wait before each package only, the first frame
-    takes half as long again (`tests.bench.pages first_paint`).
+    takes half as long again (tests/bench/README.md).
     """
 
     def __init__(self, patience: float = _PATIENCE) -> None:
@@ -163,7 +163,7 @@ def import_all(_ahead: Ahead) -> bool:
     later calls return at once, whatever their argument.
 
     Walking their objects would take the first run of the Lab half as long again, and later 0.2 s each time
-    (`tests.bench.pages private_parts`).
+    (tests/bench/README.md).
     """
     with _short_turns():
         # A package that a frame needs must not stop half imported: Streamlit imports pandas when a

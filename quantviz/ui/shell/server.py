@@ -125,7 +125,7 @@ def send_at_once() -> bool:
     Streamlit makes its socket without a protocol's number, and asyncio then leaves Nagle's algorithm on: the
     second part of an answer, say a script's text after its header, waits until the browser has acknowledged
     the first, which takes 40 ms; a page's ninety scripts take 4 times as long
-    (`tests.bench.pages private_parts`). Connections take the setting from the socket that they come in by.
+    (tests/bench/README.md). Connections take the setting from the socket that they come in by.
     """
     for number in map(int, os.listdir(_OPEN) if os.path.isdir(_OPEN) else ()):
         # Some are closed by now. A duplicate of a pipe would stay open, and its reader never see the end.

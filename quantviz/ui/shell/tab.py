@@ -45,6 +45,11 @@ def show_style() -> None:
     st.html(f"<style>body {{ color-scheme: {theme().partition('_')[0]}; }}</style>")
 
 
+def show_sheets(*sheets: Path) -> None:
+    """Put style sheets into the page at once: it would be laid out by the first alone until the next came."""
+    st.html(f"<style>{''.join(sheet.read_text(encoding='utf-8') for sheet in sheets)}</style>")
+
+
 def run_scripts(page: str) -> None:
     """Have the browser run the scripts of every page; `page` is the last part of its address.
 
