@@ -180,6 +180,8 @@ def enlarge_ruler(digit: float = RULER_DIGIT) -> float | None:
     return digit / _DIGIT if classroom().projector else None
 
 
-def enlarge_lesson(width: float = LESSON_WIDTH) -> float | None:
-    """Return the factor of enlargement of a lesson's picture of `width` pixels on a projector, else None."""
-    return LEAST_DIGIT / _DIGIT * max(1.0, width / LESSON_WIDTH) if classroom().projector else None
+def enlarge_lesson(wider: float = 1.0) -> float | None:
+    """Return the factor of enlargement of a lesson's picture on a projector `wider` times as wide as one of
+    1280 pixels, else None.
+    """
+    return LEAST_DIGIT / _DIGIT * max(1.0, wider) if classroom().projector else None
