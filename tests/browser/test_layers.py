@@ -51,7 +51,7 @@ def place(page, part, row, col):
 def wait_for_answer(page):
     """Wait until plotly has drawn, bit for bit, what the browser computed of a move."""
     page.wait_for_function(
-        HAND + "return hand && !hand.released && !hand.moving && hand.painted === 0"
+        HAND + "return hand && !hand.isAhead && hand.painted === 0"
         " && hand.picture.gd && hand.isDrawn(hand.picture.gd); }"
     )
     expect(page.locator(".qv-painting, [data-qv-waits]")).to_have_count(0)
@@ -101,7 +101,7 @@ def move_by_hand(page, *, touch):
     page.locator(".qv-ceiling").focus()
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Control+z")
-    page.wait_for_function(HAND + "return !hand.moving && !hand.released && !hand.painted; }")
+    page.wait_for_function(HAND + "return !hand.isAhead && !hand.painted; }")
     wait_idle(page)
     assert page.evaluate(HAND + "return hand.skyline.value; }") == held
     page.keyboard.press("Control+y")
