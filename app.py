@@ -108,9 +108,6 @@ def show_page() -> None:
     with unseen:  # scripts without a picture
         tab.run_scripts(page.url_path)
         follow_letters()
-    if page is not home:  # it has it among its doors
-        with unseen if page.url_path in WITH_DOOR else st.sidebar:
-            show_anywhere()
     if (files := st.session_state.get(BROUGHT)) is not None:
         from quantviz.ui.drop.taking import take_brought
 
@@ -121,6 +118,9 @@ def show_page() -> None:
     with run_queue().take(), error_boundary(), without_compiling(), inside(), importing(AHEAD):
         Limits.of_environment()  # a setting that is none is said at once
         arrive(page.url_path)
+        if page is not home:  # it has it among its doors
+            with unseen if page.url_path in WITH_DOOR else st.sidebar:
+                show_anywhere()
         begin()
         show_room()
         with shown():

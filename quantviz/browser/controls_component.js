@@ -103,8 +103,6 @@ class Bar {
 
   choose(field, form) {
     endKeysMoves();
-    // Of a move that is undone before it was answered no answer comes.
-    if (field === "undo") for (const hand of SHARED.hands.values()) hand.leave?.();
     // It can be undone before the server has heard of it.
     for (const undo of document.querySelectorAll("[data-field=undo] button")) undo.disabled = false;
     const number = tell(this.data.owner, field, form, this.send);

@@ -8,7 +8,6 @@ if (!window.__quantvizDrop) {
   const TYPED = "input, textarea, [contenteditable=true]";
   const OWN = "[data-testid=stFileUploaderDropzone]";
   const close = () => delete dataset.qvFile;
-  const setValue = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set;
   // A link of the page that is dragged over it is no address for the door.
   let isInside = false;
   const hasFiles = ({ dataTransfer }) => dataTransfer?.types.includes("Files");
@@ -38,13 +37,11 @@ if (!window.__quantvizDrop) {
     input.files = taken.files;
     input.dispatchEvent(new Event("change", { bubbles: true }));
   };
-  const handOnAddress = async (address) => {
+  const handOnAddress = (address) => {
     const input = document.querySelector(`${ANYWHERE}[type=text]`);
     if (!input) return;
-    setValue.call(input, address);
-    input.dispatchEvent(new Event("input", { bubbles: true }));
-    await new Promise((done) => setTimeout(done)); // React has taken the text then
-    input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+    input.value = address;
+    input.dispatchEvent(new Event("change"));
   };
   window.addEventListener("dragenter", (event) => {
     if (hasFiles(event)) dataset.qvFile = "";

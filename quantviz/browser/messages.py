@@ -202,13 +202,19 @@ _VOTE = Either((Whole(), Number(), Text(LONGEST_FORM), Items(Whole(), 1, 8)))
 _GO = Record({"page": Word(("lab", "lesson", "model")), "parameters": Maybe(_PARTS)})
 #: Choices of hands in their order: a number, the page, the field and the value's form in links.
 _CHOICES = Items(FixedList((Whole(1), Text(40), Text(80), Text(LONGEST_FORM))), 1, MOST_CHOSEN)
+
+
+def _counted(kinds: Mapping[str, Mapping[str, Shape]]) -> Kinds:
+    """Return moves of a hand, which counts them."""
+    return Kinds({kind: Record({**fields, "count": Whole(1)}, ("count",)) for kind, fields in kinds.items()})
+
+
+_HANDLES: Mapping[str, Mapping[str, Shape]] = {
+    "range": {"lo": Number(), "hi": Number()},
+    "value": {"cell": Whole(), "value": Number()},
+}
 #: New place of a ruler's handle: see `quantviz/browser/ruler/handles.js`.
-_HANDLE = Kinds(
-    {
-        "range": Record({"lo": Number(), "hi": Number()}),
-        "value": Record({"cell": Whole(), "value": Number()}),
-    }
-)
+_HANDLE = _counted(_HANDLES)
 _MOVES: Mapping[str, Mapping[str, Shape]] = {
     "range": {"lo": _FLOAT32, "hi": _FLOAT32},
     "given": {"scale": _FLOAT32, "zero_point": _FLOAT32},
@@ -218,8 +224,8 @@ _MOVES: Mapping[str, Mapping[str, Shape]] = {
     "scheme": {"scheme": Text(LONGEST_FORM)},
     "mark": {"at": Number()},
 }
-#: Move of a hand at its release: see `quantviz/lab/moves.py`. The hand counts them.
-_MOVE = Kinds({kind: Record({**fields, "count": Whole(1)}, ("count",)) for kind, fields in _MOVES.items()})
+#: Move of a hand at its release: see `quantviz/lab/moves.py`.
+_MOVE = _counted(_MOVES)
 #: The state of a page in a notebook: its scheme, the selected cell, and cells whose value was set by hand.
 _INDEX = Items(Whole(), 1, 4)
 _ON_SCREEN = Record(
@@ -229,14 +235,13 @@ _ON_SCREEN = Record(
         "edits": Items(FixedList((_INDEX, _FLOAT32)), 0, MOST_WRITTEN),
     }
 )
+_LAYER_MOVES: Mapping[str, Mapping[str, Shape]] = {
+    "range": {"lo": _FLOAT32, "hi": _FLOAT32, "channel": Maybe(Whole())},
+    "channel": {"size": _FLOAT32, "channel": Whole()},
+    "weight": {"output": Whole(), "value": _FLOAT32, "channel": Whole()},
+}
 #: Move of a hand in the picture of a layer: see `quantviz/lab/layer_moves.py`.
-_LAYER_MOVE = Kinds(
-    {
-        "range": Record({"lo": _FLOAT32, "hi": _FLOAT32, "channel": Maybe(Whole())}),
-        "channel": Record({"size": _FLOAT32, "channel": Whole()}),
-        "weight": Record({"output": Whole(), "value": _FLOAT32, "channel": Whole()}),
-    }
-)
+_LAYER_MOVE = _counted(_LAYER_MOVES)
 
 #: Messages of each script of this folder, by the names that its component has. A script that is not here
 #: sends none.

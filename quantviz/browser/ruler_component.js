@@ -3,40 +3,38 @@
 // Python joins this file and what it imports into one: see `__init__.py`.
 
 import { bitsStyle } from "./page/format_bits.js";
-import { readPacked } from "./page/component.js";
+import { lasting } from "./page/component.js";
 import { nearestLevel } from "./ruler/comb.js";
 import { Ruler } from "./ruler/ruler.js";
 
 // The part of the axis in whose middle x stays without a new axis.
 const INNER = 0.8;
 
-export default function ({ data, parentElement, setTriggerValue }) {
-  const { settings, picture } = readPacked(data);
-  const look = JSON.stringify(settings);
-  let now = parentElement.qvRuler;
-  if (now?.look !== look) {
-    now?.close();
-    now = parentElement.qvRuler = new RulerOfPage(parentElement, settings, picture.handles, look);
-  }
-  now.send = setTriggerValue;
-  now.show(picture);
-  return () => {
-    parentElement.qvRuler?.close();
-    delete parentElement.qvRuler;
-  };
-}
-
 class RulerOfPage {
-  constructor(host, settings, handles, look) {
-    this.look = look;
+  constructor(host) {
+    this.host = host;
     // Outside of the component, for the buttons of the page.
     this.style = host.ownerDocument.createElement("style");
-    const moves = Object.values(handles).some(Boolean);
+  }
+
+  // An answer to an earlier move than the last says what the hand has left since.
+  update({ settings, picture, moved }, send) {
+    if (!(moved >= this.heard)) this.count = moved; // at first, and of another session
+    Object.assign(this, { send, heard: moved });
+    if (moved < this.count) return;
+    const look = JSON.stringify(settings);
+    if (look !== this.look) this.dress(settings, picture.handles);
+    this.look = look;
+    this.show(picture);
+  }
+
+  dress(settings, handles) {
+    this.ruler?.close();
     const on = {
       move: (message) => this.move(message),
-      release: (message) => this.send("moved", message),
+      release: (message) => this.send("moved", { ...message, count: (this.count += 1) }),
     };
-    this.ruler = new Ruler(host, settings, moves ? on : {});
+    this.ruler = new Ruler(this.host, settings, Object.values(handles).some(Boolean) ? on : {});
   }
 
   // What the server sent.
@@ -60,7 +58,7 @@ class RulerOfPage {
 
   close() {
     this.style.remove();
-    this.ruler.close();
+    this.ruler?.close();
   }
 }
 
@@ -91,3 +89,5 @@ function onSameAxis(picture, before) {
 function sameNumbers(some, others) {
   return some.length === others.length && some.every((each, i) => each === others[i]);
 }
+
+export default lasting(RulerOfPage);

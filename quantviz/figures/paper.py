@@ -53,7 +53,8 @@ def _panel(data: PanelsData, name: str, title: str) -> str:
     ramp = theme.errors if name == "error" else theme.values
     low, high = data.panel(name)[1]
     return (
-        f'{head}<img alt="" src="{data_uri(values, lo, hi, ramp, data.middle(name))}">'
+        f'{head}<img alt="" style="--wide: {cols / rows:.3f}"'
+        f' src="{data_uri(values, lo, hi, ramp, data.middle(name))}">'
         f"<p>{number(low, 3)} … {number(high, 3)}</p></figure>"
     )
 

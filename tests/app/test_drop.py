@@ -22,7 +22,7 @@ from quantviz.ui.components.drop_zone import BROUGHT
 from quantviz.ui.drop import taking
 from quantviz.ui.lab.dropped_files import dropped_files
 from quantviz.ui.shell import bounds
-from tests.helpers.controls import words_of
+from tests.helpers.controls import choose, words_of
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hub import COMMIT, REPO, serving
 from tests.helpers.session import address, arrived, bring, healthy, opened
@@ -223,7 +223,7 @@ def test_a_file_that_takes_too_much_to_list_says_so(asked, monkeypatch):
 
 def test_an_address_without_a_listed_hub_says_how_hubs_are_listed():
     at = opened(MODEL, lang="en")
-    at.text_input(key="drop_address").set_value("org/model").run()
+    choose(at, ("drop_address", "org/model"))
     assert "QUANTVIZ_HUBS" in plain(at.warning[0].value)
 
 
@@ -265,8 +265,8 @@ def test_a_published_model_is_scanned_and_its_worst_weight_opens_in_the_lab(
     hub, asked, page, pasted, file, weights
 ):
     at = opened(page, lang="en")
-    field = "drop_address" if page == MODEL else "drop_anywhere_address_0"
-    at.text_input(key=field).set_value(pasted.format(hub=hub.origin, repo=REPO)).run()
+    field = "drop_address" if page == MODEL else "drop_anywhere_address"
+    choose(at, (field, pasted.format(hub=hub.origin, repo=REPO)))
     chosen = f"{hub.origin}/{REPO}/resolve/{COMMIT}/{file}"
     assert address(healthy(at))["f"] == chosen
     (path, recipes, *_), *_ = asked
@@ -286,11 +286,11 @@ def test_a_published_file_of_one_weight_goes_to_the_lab_and_a_large_model_waits_
     hub, asked, monkeypatch
 ):
     at = opened(MODEL, lang="en")
-    at.text_input(key="drop_address").set_value(f"{hub.origin}/{REPO}/blob/main/{SHARD.format(1)}").run()
+    choose(at, ("drop_address", f"{hub.origin}/{REPO}/blob/main/{SHARD.format(1)}"))
     assert healthy(at).session_state["lab_state"].now.source.original.name == "a.weight"
     monkeypatch.setattr("quantviz.ui.drop.taking.DROPPED_BYTES", 100)
     at = opened(MODEL, lang="en")
-    at.text_input(key="drop_address").set_value(REPO).run()
+    choose(at, ("drop_address", REPO))
     assert address(healthy(at))["f"].endswith("/model.safetensors.index.json")
     assert not asked
     assert not at.button(key="checkpoints_scan").disabled

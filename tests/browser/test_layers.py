@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.browser import TWO_FRAMES, box, fingers, mouse, wait_idle, wait_link
+from tests.helpers.browser import TWO_FRAMES, box, coming, fingers, mouse, wait_idle, wait_link
 
 DRAWN = ".st-key-layers_picture .qv-lights .qv-mark"
 PART = """(at) => {
@@ -51,7 +51,7 @@ def place(page, part, row, col):
 def wait_for_answer(page):
     """Wait until plotly has drawn, bit for bit, what the browser computed of a move."""
     page.wait_for_function(
-        HAND + "return hand && !hand.released && !hand.moving && hand.painted === 0"
+        HAND + "return hand && !hand.isAhead && hand.painted === 0"
         " && hand.picture.gd && hand.isDrawn(hand.picture.gd); }"
     )
     expect(page.locator(".qv-painting, [data-qv-waits]")).to_have_count(0)
@@ -63,9 +63,9 @@ def move_by_hand(page, *, touch):
     """
     page.locator(".qv-ceiling").focus()
     before = page.evaluate(HAND + "return hand.shown.yHat[0]; }")
-    for _ in range(12):
-        page.keyboard.press("ArrowDown")
-    page.locator(".qv-painting").wait_for(state="attached")
+    with coming(page, ".qv-painting"):
+        for _ in range(12):
+            page.keyboard.press("ArrowDown")
     assert page.evaluate(HAND + "return hand.shown.yHat[0]; }") != before
     wait_link(page, "a", "manual_range", within=True)
     wait_for_answer(page)
@@ -101,7 +101,7 @@ def move_by_hand(page, *, touch):
     page.locator(".qv-ceiling").focus()
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Control+z")
-    page.wait_for_function(HAND + "return !hand.moving && !hand.released && !hand.painted; }")
+    page.wait_for_function(HAND + "return !hand.isAhead && !hand.painted; }")
     wait_idle(page)
     assert page.evaluate(HAND + "return hand.skyline.value; }") == held
     page.keyboard.press("Control+y")

@@ -11,7 +11,7 @@ from quantviz.browser import FOLDER, join_modules
 from quantviz.rooms.plan import Plan, Stop
 from quantviz.text import text
 from tests.bench.servers import server_process
-from tests.helpers.browser import NOTE_SHIFTS, Line, shifts, violations, wait_idle, wait_until
+from tests.helpers.browser import NOTE_SHIFTS, Line, coming, shifts, violations, wait_idle, wait_until
 from tests.helpers.room_leader import Leader
 
 PLAN = Plan(
@@ -112,8 +112,8 @@ def test_two_phones_go_with_their_class(new_page, url):
     one.locator(".st-key-lesson_question", has_text=text("lessons.wrong", "en")).wait_for()
     assert len(class_.votes("0.2")) == 1
 
-    class_.act("next")
-    one.locator(SHEET, has_text=PLAN.stops[1].ask).wait_for()
+    with coming(one, SHEET, PLAN.stops[1].ask):
+        class_.act("next")
     for page in (one, other):
         page.locator(".qv-room-asked", has_text=PLAN.stops[1].ask).wait_for()
         page.locator(SHEET).wait_for(state="hidden")

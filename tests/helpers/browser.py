@@ -176,6 +176,24 @@ def wait_until(page, holds):
     pytest.fail("what was waited for does not come")
 
 
+#: Keeps the words of each element that a selector finds, from now on.
+NOTE_COMING = """selector => {
+    window.qvCame = [];
+    const note = () => document.querySelectorAll(selector).forEach((each) => qvCame.push(each.innerText));
+    new MutationObserver(note).observe(document, { subtree: true, childList: true, attributes: true });
+}"""
+
+
+@contextlib.contextmanager
+def coming(page, selector, words=""):
+    """Wait for an element with these words that comes of what is done meanwhile: it may be gone again before
+    anybody looks.
+    """
+    page.evaluate(NOTE_COMING, selector)
+    yield
+    page.wait_for_function("words => window.qvCame.some((each) => each.includes(words))", arg=words)
+
+
 def resize(page, width, height):
     """Give the window another size, and wait until the page is laid out anew."""
     page.set_viewport_size({"width": width, "height": height})

@@ -65,19 +65,18 @@ export class LayerHand {
     return SHARED.pictures.get(this.data.chart);
   }
 
-  // Take what the server knows now. What a hand holds stays, and what it chose until the server knows it.
+  // Whether a hand holds something, or what it has left is not answered yet.
+  get isAhead() {
+    return this.moving || this.heard < this.count;
+  }
+
+  // Take what the server knows now, but for an answer to an earlier move than the last.
   update(data, send) {
-    this.send = send;
-    const answers = !this.released || sameAs(data, this.released);
-    if (this.moving || (!answers && performance.now() - this.painted < PATIENCE)) {
-      this.waiting = data;
-      clearTimeout(this.timer);
-      if (!this.moving) this.timer = setTimeout(() => this.takeWaiting(), PATIENCE);
-      // What the server has written meanwhile is of an earlier move.
-      this.present();
-      return;
-    }
-    Object.assign(this, { data, waiting: null, released: null });
+    if (!(data.released >= this.heard)) this.count = data.released; // at first, and of another session
+    Object.assign(this, { send, heard: data.released, waiting: data });
+    // What the server has written meanwhile is of an earlier move.
+    if (this.isAhead) return this.present();
+    Object.assign(this, { data, waiting: null });
     SHARED.hands.set(data.chart, this);
     this.shown = null;
     if (data.sides) this.take(data);
@@ -114,11 +113,6 @@ export class LayerHand {
     const { data } = this;
     this.skyline.show(data, data.reach ? ceilingOf(data.reach) : null);
     this.knobs.show(data.small ? this.knobList() : [], data.colors, data.writing);
-  }
-
-  takeWaiting() {
-    this.released = null;
-    if (this.waiting && !this.moving) this.update(this.waiting, this.send);
   }
 
   // The knobs that the layer has, each from one end to the other of what it may be.
@@ -317,21 +311,13 @@ export class LayerHand {
     };
   }
 
-  // Show what the server knows: what it has not answered yet is undone.
-  leave() {
-    Object.assign(this, { moving: false, released: null });
-    this.update(this.waiting ?? this.data, this.send);
-  }
-
   release() {
     if (!this.moving) return;
     this.moving = false;
     const { message } = this.choice;
     if (this.choice === this.before.choice || !message) return this.giveUp();
     this.painted = performance.now();
-    this.released = this.choice;
-    this.send("release", { ...message, count: (this.count = (this.count ?? 0) + 1) });
-    if (this.waiting) this.update(this.waiting, this.send);
+    this.send("release", { ...message, count: (this.count += 1) });
   }
 
   // Show again what there was before the hand came.
@@ -347,7 +333,7 @@ export class LayerHand {
   // The canvas gives way once plotly has drawn the same values.
   settle() {
     const { picture } = this;
-    if (this.moving || this.released || !this.painted) return;
+    if (this.isAhead || !this.painted) return;
     const drawn = picture?.gd && this.isDrawn(picture.gd);
     if (drawn || performance.now() - this.painted > PATIENCE) return this.stopPainting();
     clearTimeout(this.timer);
@@ -387,12 +373,4 @@ function wideEnough(far, value) {
   let end = far || 1;
   while (end < value) end *= 2;
   return end;
-}
-
-// Whether the server knows what a hand chose.
-function sameAs(data, { x, w, message }) {
-  if (!data.sides) return false;
-  const equal = (a, b) => a.length === b.length && a.every((value, i) => value === b[i]);
-  if (!equal(data.x, x) || !equal(data.w, w)) return false;
-  return message.kind !== "range" || (data.range?.[0] === message.lo && data.range?.[1] === message.hi);
 }

@@ -41,7 +41,7 @@ const STAGES = ["slider", "dots", "codes", "values", "all"];
 
 // How high dots and a curve are on a wall at least, and at most.
 const LEAST_ON_WALL = [36, 30];
-const MOST_ON_WALL = [110, 90];
+const MOST_ON_WALL = [190, 90];
 
 // Whether a picture shows what comes with a stage. One that names none shows all.
 export function draws(picture, stage) {

@@ -34,7 +34,13 @@ from quantviz.ui.checkpoints.reading import is_results, is_starting
 from quantviz.ui.checkpoints.state import KEPT, OWNER, CheckpointsState
 from quantviz.ui.components.component import written
 from quantviz.ui.components.controls import Control, choose_field, show_controls
-from quantviz.ui.components.small_parts import legend_html, problem_instead, show_button, show_plot
+from quantviz.ui.components.small_parts import (
+    legend_html,
+    problem_instead,
+    show_button,
+    show_folded,
+    show_plot,
+)
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.long_work import read_file
 from quantviz.ui.shell.words import language, number, plain, say, say_error, sentences, theme
@@ -179,17 +185,12 @@ _ENDINGS = {"json": "json", "llama": "txt", "llmcompressor": "yaml", "modelopt":
 
 def show_allocation(state: CheckpointsState, model: ScannedModel, engine: str) -> None:
     """Show the section, once it is opened. Where the scan is of an engine, the files of its tool count."""
-    opened = st.expander(
-        say("checkpoints.allocate.title"),
-        key="checkpoints_allocate",
-        on_change="rerun",
-        expanded=state.budget > 0,
-    )
-    if opened.open:
-        with opened, problem_instead():
-            _show(state, model, PROFILES.get(engine))
+    words = say("checkpoints.allocate.title")
+    known = state, model, PROFILES.get(engine)
+    show_folded(words, "checkpoints_allocate", _show, *known, expanded=state.budget > 0)
 
 
+@problem_instead()
 def _show(state: CheckpointsState, model: ScannedModel, profile: Profile | None) -> None:
     from quantviz.checkpoints.allocation.allocating import allocated, budget_of
     from quantviz.checkpoints.allocation.choices import choices_of

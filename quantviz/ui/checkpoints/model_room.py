@@ -44,6 +44,7 @@ from quantviz.ui.components.small_parts import (
     legend_html,
     problem_instead,
     show_button,
+    show_folded,
     show_page_errors,
     show_plot,
     table_html,
@@ -94,18 +95,15 @@ def show_layers(model: str, state: ModelState) -> None:
                 )
                 words = say("models.predicts_alt", number=say(f"models.colours.{cheap}"))
                 _show_clickable(figure, f"models_predicts_{cheap}", words, model, effects)
-    opened = st.expander(say("models.table"), key="models_table", on_change="rerun")
-    if opened.open:
-        with opened:
-            st.html(f'<div class="qv-mixes">{_table(model, state, effects)}</div>')
+    show_folded(say("models.table"), "models_table", _show_table, model, state, effects)
 
 
 def _colours(model: str) -> Sequence[str]:
     return COLOURS if model in ADDERS else COLOURS[1:]
 
 
-def _table(model: str, state: ModelState, effects: Sequence[LayerEffect]) -> str:
-    """Return the numbers of each layer as HTML: its name leads to its page."""
+def _show_table(model: str, state: ModelState, effects: Sequence[LayerEffect]) -> None:
+    """Show the numbers of each layer, whose name leads to its page."""
     from quantviz.figures.model_run_plots import written
 
     colours = _colours(model)
@@ -117,7 +115,7 @@ def _table(model: str, state: ModelState, effects: Sequence[LayerEffect]) -> str
         name = html.escape(effect.name.removeprefix("model."))
         numbers = "".join(f"<td>{written(getattr(effect, each), each)}</td>" for each in colours)
         rows.append(f'<tr><th><a href="layers?{place}" target="_self">{name}</a></th>{numbers}</tr>')
-    return table_html(heads, rows)
+    st.html(f'<div class="qv-mixes">{table_html(heads, rows)}</div>')
 
 
 def _show_clickable(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -15,7 +14,7 @@ from quantviz.figures.ruler_detail import RulerDetail
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
 from quantviz.sources import Source
-from quantviz.ui.components.controls import number_control, show_controls
+from quantviz.ui.components.controls import place_controls, show_controls
 from quantviz.ui.components.ruler import show_ruler
 from quantviz.ui.components.small_parts import table_html
 from quantviz.ui.shell import session
@@ -32,25 +31,14 @@ _PLAIN = RulerDetail()
 
 def show_cell_inputs(state: LabState) -> None:
     """Show the cell's place as words in which row and column can be typed over."""
-    rows, cols = state.view.matrix(state.source.shape)
-    row, col = state.view.place(state.cell) or (0, 0)
+    place = state.view.place(state.cell) or (0, 0)
     with st.container(
         key="cell_inputs", horizontal=True, gap=None, wrap=False, width="content", vertical_alignment="center"
     ):
         st.markdown(say("cell.name"), width="content")
-        show_controls(
-            "cell_numbers",
-            None,
-            *(
-                number_control(
-                    f"cell_{axis}", say(f"cell.{name}"), now, partial(_move, at), lowest=0, highest=count - 1
-                )
-                for at, (axis, name, now, count) in enumerate(
-                    (("row", "row", row, rows), ("col", "column", col, cols))
-                )
-            ),
-            look="qv-unnamed",
-        )
+        names = {"cell_row": say("cell.row"), "cell_col": say("cell.column")}
+        controls = place_controls(names, place, state.view.matrix(state.source.shape), _move)
+        show_controls("cell_numbers", None, *controls, look="qv-unnamed")
 
 
 def _move(axis: int, to: int) -> None:

@@ -73,6 +73,19 @@ def component(name: str, script: str, *, isolated: bool = True) -> Callable[...,
     return show
 
 
+def counted(key: str, act: Callable[[Mapping[str, Any]], None]) -> tuple[int, Callable[[Any], None]]:
+    """Return the count of the last message that was taken for `key`, and `act` so that it counts: a browser
+    that has said more since leaves an older answer aside.
+    """
+    name = f"{key}_count"
+
+    def take(message: Mapping[str, Any]) -> None:
+        st.session_state[name] = message.get("count", 0)
+        act(message)
+
+    return st.session_state.get(name, 0), take
+
+
 def last_message(key: str, script: str, message: str, fits: Callable[[Any], bool] | None = None) -> Any:
     """Return the last value of a message from the component `key` of a `script`; None where it has sent
     nothing.

@@ -10,7 +10,7 @@ import dataclasses
 import html
 import re
 import secrets
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
@@ -204,6 +204,19 @@ def number_control(
         take=take_form,
         **{"disabled": bool(lock) and locked(lock), **more},
     )
+
+
+def place_controls(
+    names: Mapping[str, str],
+    place: Iterable[int | None],
+    counts: Iterable[int],
+    take: Callable[[int, int], None],
+) -> Iterator[Control]:
+    """Yield a field of a whole number for each axis of a place: `names` are the labels of the fields, and
+    `take` gets the axis and where on it the place is to be.
+    """
+    for axis, ((field, label), now, count) in enumerate(zip(names.items(), place, counts, strict=True)):
+        yield number_control(field, label, now, partial(take, axis), lowest=0, highest=count - 1)
 
 
 def choose_among(

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import streamlit as st
 
+from quantviz.ui.components.controls import hold_text
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.long_work import prepare_reading
 from quantviz.ui.shell.words import say
@@ -19,7 +20,8 @@ WITH_DOOR = frozenset({"checkpoints"})
 ANYWHERE = "drop_anywhere"
 _FILES = "drop_files"
 _FOLDER = "drop_folder"
-_ADDRESS = "drop_address"
+#: Characters of an address.
+_LONGEST = 2000
 #: Number of times that files were taken.
 _TAKEN = "drop_taken"
 #: Files or an address, from the message that brought them until they are opened.
@@ -30,8 +32,7 @@ def show_anywhere() -> None:
     """Have the page take what is dropped or pasted beside its own doors (`drop.js` hands it on)."""
     with st.container(key=ANYWHERE):
         show_uploader(f"{ANYWHERE}_files", say("drop.files"))
-        # The same address, pasted once more, is a change of another widget.
-        _show_address(f"{ANYWHERE}_address_{st.session_state.get(_TAKEN, 0)}")
+        _show_address(f"{ANYWHERE}_address")
 
 
 def show_drop_zone() -> None:
@@ -39,17 +40,12 @@ def show_drop_zone() -> None:
     with st.container(key="drop_door", horizontal=True, vertical_alignment="center", gap="small"):
         show_uploader(_FILES, say("drop.files"))
         show_uploader(_FOLDER, say("drop.folder"), "directory")
-        _show_address(_ADDRESS)
+        _show_address("drop_address")
 
 
-def _show_address(widget: str) -> None:
-    st.text_input(
-        say("drop.address"),
-        key=widget,
-        placeholder=say("drop.address"),
-        label_visibility="collapsed",
-        on_change=errors.safely(lambda: _take(widget)),
-    )
+def _show_address(field: str) -> None:
+    words = say("drop.address")
+    hold_text(field, words, _LONGEST, _bring, "qv-unnamed", example=words)
 
 
 def show_uploader(key: str, label: str, several: bool | Literal["directory"] = True) -> None:
@@ -61,12 +57,12 @@ def show_uploader(key: str, label: str, several: bool | Literal["directory"] = T
         st.file_uploader(
             label,
             key=widget,
-            on_change=errors.safely(lambda: _take(widget)),
+            on_change=errors.safely(lambda: _bring(st.session_state.get(widget))),
             label_visibility="collapsed",
             accept_multiple_files=several,
         )
 
 
-def _take(widget: str) -> None:
-    st.session_state[BROUGHT] = st.session_state.get(widget) or None
+def _bring(brought: Any) -> None:
+    st.session_state[BROUGHT] = brought or None
     st.session_state[_TAKEN] = st.session_state.get(_TAKEN, 0) + 1

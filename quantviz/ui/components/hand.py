@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import streamlit as st
-
 from quantviz.browser.packing import pack
 from quantviz.live.hand_payload import (
     Arrays,
@@ -22,7 +20,7 @@ from quantviz.live.hand_payload import (
 )
 from quantviz.live.hand_words import Looks
 from quantviz.ui.components.class_wall import votes_on_ruler
-from quantviz.ui.components.component import component, last_message
+from quantviz.ui.components.component import component, counted, last_message
 from quantviz.ui.shell.classroom import enlarge_ruler
 from quantviz.ui.shell.words import language, say, theme
 
@@ -82,13 +80,8 @@ def _mount(
     key: str, payload: HandPayload, arrays: Arrays, on_release: Callable[[Mapping[str, Any]], None]
 ) -> None:
     """Mount the ruler; what it gets names the last of its moves that the server has taken."""
-    count = f"{key}_released"
-
-    def take(message: Mapping[str, Any]) -> None:
-        st.session_state[count] = message.get("count")
-        on_release(message)
-
-    payload = replace(payload, released=st.session_state.get(count, 0))
+    released, take = counted(key, on_release)
+    payload = replace(payload, released=released)
     component(_COMPONENT, _SCRIPT)(key=key, data=payload.packed(arrays), on_release_change=take)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quantviz.browser.packing import pack
 from quantviz.live.hand_words import ruler_settings
 from quantviz.ui.components.class_wall import votes_on_ruler
-from quantviz.ui.components.component import component
+from quantviz.ui.components.component import component, counted
 from quantviz.ui.shell.classroom import enlarge_ruler
 from quantviz.ui.shell.words import language, theme
 
@@ -44,8 +44,8 @@ def show_ruler(
         "wall": bool(larger),
         "votes": votes or votes_on_ruler(),
     }
+    moved, take = counted(key, on_moved) if on_moved else (0, None)
+    header, arrays = picture.for_script(settings, label, handles, words)
     component(_COMPONENT, _SCRIPT)(
-        key=key,
-        data=pack(*picture.for_script(settings, label, handles, words)),
-        on_moved_change=on_moved,
+        key=key, data=pack({**header, "moved": moved}, arrays), on_moved_change=take
     )

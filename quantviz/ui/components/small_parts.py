@@ -150,12 +150,19 @@ def legend_html(colours: Iterable[tuple[str, str]]) -> str:
     )
 
 
-def show_python(label: str, key: str, lines: Callable[[], str]) -> None:
-    """Show the lines once their expander is opened: colouring them takes a browser half a second."""
-    opened = st.expander(label, key=key, on_change="rerun")
+def show_folded(
+    label: str, key: str, show: Callable[..., object], *args: Any, expanded: bool = False
+) -> None:
+    """Show an expander that has `show` draw what is in it once it is opened."""
+    opened = st.expander(label, key=key, on_change="rerun", expanded=expanded)
     if opened.open:
         with opened:
-            st.code(lines(), language="python", wrap_lines=True)
+            show(*args)
+
+
+def show_python(label: str, key: str, lines: Callable[[], str]) -> None:
+    """Show the lines once their expander is opened: colouring them takes a browser half a second."""
+    show_folded(label, key, lambda: st.code(lines(), language="python", wrap_lines=True))
 
 
 def show_words_with_terms(words: str) -> None:

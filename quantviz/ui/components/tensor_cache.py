@@ -8,7 +8,7 @@ session.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -128,14 +128,16 @@ def _uploads() -> dict[Source, Stored]:
 # ---- results about them --------------------------------------------------------------------------
 
 
-def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = False, by_job: bool = False) -> T:
+def kept(
+    source: Source, what: Hashable, make: Callable[[], T], *, aside: bool = False, by_job: bool = False
+) -> T:
     """Return a cached result about a tensor: `what` is its key with all that it depends on. Never change it.
 
     Of a shared tensor it is shared; of one's own it stays in the session, for as long as it was used
     lately. `aside`: others' runs go on while it is made, which takes long or is a pass over a large tensor.
     `by_job`: a job makes it, which all who ask wait for.
     """
-    key = f"{source.key} {what}"
+    key = source.key, what
     aside = aside or math.prod(source.shape) >= _ASIDE_ELEMENTS
     if source.shared:
         return shared_fact(key, make, aside=aside, by_job=by_job)

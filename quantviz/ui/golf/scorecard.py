@@ -11,7 +11,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.teaching.golf import DECIMALS, HOLES, GolfRound, HoleResults, counts, total
 from quantviz.tensors.views import View
 from quantviz.ui.components.scheme_words import scheme_words
-from quantviz.ui.components.small_parts import show_button
+from quantviz.ui.components.small_parts import show_button, table_html
 from quantviz.ui.golf.state import clear_tries, lay_out, standing
 from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
@@ -37,11 +37,8 @@ def show_scorecard(played: GolfRound) -> tuple[HoleResults, ...]:
     lines.append((say("golf.total"), "", "", score_words(total(standings)) if scored else "–"))
     cells = ["".join(f"<td>{html.escape(cell)}</td>" for cell in line) for line in lines]
     here = list(HOLES).index(played.hole)
-    rows = "".join(
-        f"<tr{' class=qv-here' if at == here else ''}>{line}</tr>" for at, line in enumerate(cells)
-    )
-    names = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-    st.html(f'<div class="qv-steps qv-table qv-golf"><table><tr>{names}</tr>{rows}</table></div>')
+    rows = (f"<tr{' class=qv-here' if at == here else ''}>{line}</tr>" for at, line in enumerate(cells))
+    st.html(f'<div class="qv-steps qv-table qv-golf">{table_html(head, rows)}</div>')
     st.caption(say("golf.share"))
     return standings
 

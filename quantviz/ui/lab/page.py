@@ -31,6 +31,7 @@ from quantviz.ui.components.clipboard import copy_button, picture_button, show_c
 from quantviz.ui.components.phone_tables import number_column, numbers_written
 from quantviz.ui.components.small_parts import (
     show_button,
+    show_folded,
     show_page_errors,
     show_plot,
     show_python,
@@ -79,18 +80,10 @@ _MOST_LISTED = 10_000
 # ---- histograms, scales -------------------------------------------------------------------------
 
 
-def show_histograms(study: Study, state: LabState) -> None:
-    """Show x over the grid, and the error in steps, once opened: two more charts make a change of the scheme
-    take a third longer in the browser, and a large tensor takes one more pass for them.
-    """
-    opened = st.expander(say("below.histograms"), expanded=False, key="histograms", on_change="rerun")
-    if not opened.open:
-        return
-    with opened:
-        _show_histograms(study, state)
-
-
 def _show_histograms(study: Study, state: LabState) -> None:
+    """Show x over the grid, and the error in steps: two more charts make a change of the scheme take a third
+    longer in the browser, and a large tensor takes one more pass for them.
+    """
     from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_figure
 
     seen = "" if scope_of(state) == "tensor" else state.view.index_of(study.shape)
@@ -119,85 +112,73 @@ def _histograms(study: Study, state: LabState) -> HistogramData:
     return histogram_data(study.result, mask)
 
 
-def show_scales(study: Study, state: LabState) -> None:
+def _show_scales(study: Study, state: LabState) -> None:
     """Scale and zero point of each block."""
-    count = study.layout.block_count
-    opened = st.expander(
-        say("below.scales", count=count), expanded=1 < count <= _FEW_BLOCKS, key="scales", on_change="rerun"
-    )
-    if not opened.open:
-        return
-    with opened:
-        columns = {name: values[:_MOST_LISTED] for name, values in study.scales(_MOST_LISTED).items()}
-        # The place in the tensor is clearer than that in the grid of blocks, an axis each.
-        axes = range(len(study.layout.grid_shape))
-        grid = zip(*(columns.pop(f"axis_{axis}") for axis in axes), strict=True)
-        places = [block_words(study.layout, study.shape, state.view, block) for block in grid]
-        table = {"block": columns.pop("block"), "place": places, **columns}
-        forms = dict.fromkeys(("block", *columns), "%.6g")
-        st.dataframe(
-            numbers_written(table, forms),
-            key="scales_table",
-            hide_index=True,
-            row_height=29,
-            column_config={
-                "place": st.column_config.TextColumn(say("places.columns.index")),
-                **{
-                    name: number_column(say(f"export.column.{name}"), form, len(places))
-                    for name, form in forms.items()
-                },
+    columns = {name: values[:_MOST_LISTED] for name, values in study.scales(_MOST_LISTED).items()}
+    # The place in the tensor is clearer than that in the grid of blocks, an axis each.
+    axes = range(len(study.layout.grid_shape))
+    grid = zip(*(columns.pop(f"axis_{axis}") for axis in axes), strict=True)
+    places = [block_words(study.layout, study.shape, state.view, block) for block in grid]
+    table = {"block": columns.pop("block"), "place": places, **columns}
+    forms = dict.fromkeys(("block", *columns), "%.6g")
+    st.dataframe(
+        numbers_written(table, forms),
+        key="scales_table",
+        hide_index=True,
+        row_height=29,
+        column_config={
+            "place": st.column_config.TextColumn(say("places.columns.index")),
+            **{
+                name: number_column(say(f"export.column.{name}"), form, len(places))
+                for name, form in forms.items()
             },
-            alt=say("below.scales_alt"),
-        )
-        if count > _MOST_LISTED:
-            key = "below.scales_cut" if study.result else "below.scales_cut_large"
-            st.caption(say(key, listed=_MOST_LISTED, count=count))
+        },
+        alt=say("below.scales_alt"),
+    )
+    count = study.layout.block_count
+    if count > _MOST_LISTED:
+        key = "below.scales_cut" if study.result else "below.scales_cut_large"
+        st.caption(say(key, listed=_MOST_LISTED, count=count))
 
 
 # ---- metrics ----------------------------------------------------------------------------------------
 
 
-def show_metrics(study: Study, state: LabState) -> None:
-    """Show every metric with its meaning, once opened: some take a pass over a large tensor."""
-    if not all(map(visible, TILE_PARTS)):  # a class guesses the hidden numbers
-        return
-    opened = st.expander(say("metrics.title"), key="metrics", on_change="rerun")
-    if not opened.open:
-        return
-    with opened:
-        from quantviz.evaluation.metric_formulas import METRICS
+def _show_metrics(study: Study, state: LabState) -> None:
+    """Show every metric with its meaning: some take a pass over a large tensor."""
+    from quantviz.evaluation.metric_formulas import METRICS
 
-        found = study.metrics
-        rows = [
-            (say(f"metrics.{name}.name"), found[name], each.unit, say(f"metrics.{name}.help"))
-            for name, each in METRICS.items()
-        ]
-        st.dataframe(
-            {
-                "metric": [name for name, _, _, _ in rows],
-                "value": [number(100 * value if unit == "share" else value, 6) for _, value, unit, _ in rows],
-                "unit": [say(f"metrics.units.{unit or 'none'}") for _, _, unit, _ in rows],
-                "meaning": [meaning for _, _, _, meaning in rows],
-            },
-            key="metrics_table",
-            hide_index=True,
-            row_height=29,
-            height="content",
-            column_config={
-                name: st.column_config.TextColumn(
-                    say(f"metrics.{name}"), alignment="right" if name == "value" else "left"
-                )
-                for name in ("metric", "value", "unit", "meaning")
-            },
-            alt=say("metrics.alt"),
-        )
-        st.download_button(
-            say("metrics.csv"),
-            lambda: metrics_csv(found),
-            file_name(state.source, state.scheme, "metrics.csv"),
-            key="download_metrics",
-            on_click="ignore",
-        )
+    found = study.metrics
+    rows = [
+        (say(f"metrics.{name}.name"), found[name], each.unit, say(f"metrics.{name}.help"))
+        for name, each in METRICS.items()
+    ]
+    st.dataframe(
+        {
+            "metric": [name for name, _, _, _ in rows],
+            "value": [number(100 * value if unit == "share" else value, 6) for _, value, unit, _ in rows],
+            "unit": [say(f"metrics.units.{unit or 'none'}") for _, _, unit, _ in rows],
+            "meaning": [meaning for _, _, _, meaning in rows],
+        },
+        key="metrics_table",
+        hide_index=True,
+        row_height=29,
+        height="content",
+        column_config={
+            name: st.column_config.TextColumn(
+                say(f"metrics.{name}"), alignment="right" if name == "value" else "left"
+            )
+            for name in ("metric", "value", "unit", "meaning")
+        },
+        alt=say("metrics.alt"),
+    )
+    st.download_button(
+        say("metrics.csv"),
+        lambda: metrics_csv(found),
+        file_name(state.source, state.scheme, "metrics.csv"),
+        key="download_metrics",
+        on_click="ignore",
+    )
 
 
 #: Cells up to which there is a .csv: a line each, held in memory while it is made.
@@ -413,10 +394,13 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
     if has_hand(study, state, areas.stage):
         show_answers(study, state)
     if visible("below"):
-        show_worst(study, state)
-        show_histograms(study, state)
-        show_scales(study, state)
-        show_metrics(study, state)
+        count = study.layout.block_count
+        scales = say("below.scales", count=count)
+        show_folded(say("places.worst"), "worst", show_worst, study, state)
+        show_folded(say("below.histograms"), "histograms", _show_histograms, study, state)
+        show_folded(scales, "scales", _show_scales, study, state, expanded=1 < count <= _FEW_BLOCKS)
+        if all(map(visible, TILE_PARTS)):  # a class guesses the hidden numbers
+            show_folded(say("metrics.title"), "metrics", _show_metrics, study, state)
         st.caption(say("lab.purpose"))
         if state.large:
             st.caption(say(f"lab.paths.{_way(study)}", count=study.x.count))

@@ -6,7 +6,6 @@ import dataclasses
 import html
 import math
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,9 +32,22 @@ from quantviz.lab.layer_state import AS_IT_IS
 from quantviz.live.layer_payload import Multiplication
 from quantviz.ui.components.cell import steps_html
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.controls import Control, choose_field, number_control, show_controls, show_undo
+from quantviz.ui.components.controls import (
+    Control,
+    choose_field,
+    number_control,
+    place_controls,
+    show_controls,
+    show_undo,
+)
 from quantviz.ui.components.page_header import show_header
-from quantviz.ui.components.small_parts import problem_instead, show_button, show_page_errors, table_html
+from quantviz.ui.components.small_parts import (
+    problem_instead,
+    show_button,
+    show_folded,
+    show_page_errors,
+    table_html,
+)
 from quantviz.ui.lab.dropped_files import CAPTURE, HEADS, dropped_kind
 from quantviz.ui.layers.attention_state import (
     CHANNEL_KEYS,
@@ -155,18 +167,9 @@ def show_cell(state: AttentionState, view: AttentionView) -> None:
         OWNER.change(cell=(to, column) if axis == 0 else (row, to))
 
     with st.container(key="layers_place", horizontal=True, vertical_alignment="center", gap="small"):
-        axes = zip(("token", "output"), cell.place, (view.shape[0], view.shape[2]), strict=True)
-        controls = (
-            number_control(
-                f"attention_{axis}",
-                say(f"attention_picture.{product}.axes.{axis}"),
-                now,
-                partial(take, at),
-                lowest=0,
-                highest=count - 1,
-            )
-            for at, (axis, now, count) in enumerate(axes)
-        )
+        words = f"attention_picture.{product}.axes"
+        names = {f"attention_{axis}": say(f"{words}.{axis}") for axis in ("token", "output")}
+        controls = place_controls(names, cell.place, (view.shape[0], view.shape[2]), take)
         show_controls("attention_cell", OWNER, *controls, look="qv-beside")
     told = "".join(f"<li>{html.escape(line)}</li>" for line in _lines(cell, product))
     st.html(f'<ol class="qv-steps-told">{told}</ol>')
@@ -178,7 +181,8 @@ def show_cell(state: AttentionState, view: AttentionView) -> None:
         if opened.open:
             listed = _table(cell, product, len(cell.terms))
             opened.html(f'<div class="qv-products" tabindex="0">{listed}</div>')
-        _show_rounding(cell, product)
+        words = say(f"attention.cell.steps_{product}", at=cell.chosen)
+        show_folded(words, "attention_steps", _show_rounding, cell)
 
 
 def _lines(cell: AttentionCell, product: str) -> Iterator[str]:
@@ -222,23 +226,17 @@ def _table(cell: AttentionCell, product: str, most: int) -> str:
     return table_html(heads, rows)
 
 
-def _show_rounding(cell: AttentionCell, product: str) -> None:
-    """Show every step of the rounding of the chosen product's key or value, once that is opened."""
-    opened = st.expander(
-        say(f"attention.cell.steps_{product}", at=cell.chosen), key="attention_steps", on_change="rerun"
-    )
-    if not opened.open:
+def _show_rounding(cell: AttentionCell) -> None:
+    """Show every step of the rounding of the chosen product's key or value."""
+    if cell.rounded is None:
+        st.caption(say("attention.cell.as_it_is"))
         return
-    with opened:
-        if cell.rounded is None:
-            st.caption(say("attention.cell.as_it_is"))
-            return
-        mean, why = cell.rounded
-        if mean:
-            st.caption(say("attention.cell.mean", mean=short_number(mean, 4), rest=short_number(why.x, 4)))
-        if OWNER.state.basis in ("hadamard", "both"):
-            st.caption(say("attention.cell.hadamard"))
-        st.html(steps_html(why))
+    mean, why = cell.rounded
+    if mean:
+        st.caption(say("attention.cell.mean", mean=short_number(mean, 4), rest=short_number(why.x, 4)))
+    if OWNER.state.basis in ("hadamard", "both"):
+        st.caption(say("attention.cell.hadamard"))
+    st.html(steps_html(why))
 
 
 #: A way is offered that leaves at most this share of the KL divergence.

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -14,7 +15,7 @@ from quantviz.lab.layer_moves import moved_layer
 from quantviz.lab.layer_state import LayerPart, LayerState
 from quantviz.live.hand_words import Looks
 from quantviz.live.layer_payload import LayerHand
-from quantviz.ui.components.component import component
+from quantviz.ui.components.component import component, counted
 from quantviz.ui.components.small_parts import show_save_page
 from quantviz.ui.layers.picture import PICTURE, multiplication_of
 from quantviz.ui.layers.state import OWNER
@@ -44,19 +45,21 @@ def show_hand(seen: SeenLayer, state: LayerState, selected: tuple[int, int, int]
         state: The state.
         selected: Token, output and input channel.
     """
-    shape = seen.result.shape
+    _, inputs, outputs = seen.result.shape
 
-    def fits(message: dict[str, Any]) -> bool:
-        channel = message["channel"]
-        return (channel is None or channel < shape[1]) and bool(message.get("output", 0) < shape[2])
+    def move(message: Mapping[str, Any]) -> None:
+        if (message["channel"] or 0) < inputs and message.get("output", 0) < outputs:
+            OWNER.put(moved_layer(OWNER.state, message))
 
+    released, take = counted(_KEY, move)
     hand = _hand_of(seen, state)
     integers = _integers(seen, state) if hand.small else None
+    header, arrays = hand.payload(PICTURE, selected, integers)
     with st.container(key="layers_knobs" if hand.small else "layers_skyline"):
         component("quantviz_layer_hand", _SCRIPT)(
             key=_KEY,
-            data=pack(*hand.payload(PICTURE, selected, integers)),
-            on_release_change=(lambda message: OWNER.put(moved_layer(OWNER.state, message)), fits),
+            data=pack({**header, "released": released}, arrays),
+            on_release_change=take,
         )
     return hand.small
 

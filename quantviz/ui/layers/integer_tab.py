@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -12,7 +12,7 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number, short_number
 from quantviz.lab.layer_state import PAIRS, LayerState
 from quantviz.ui.components.controls import field_control, hold_choice, show_controls
-from quantviz.ui.components.small_parts import show_button, table_html
+from quantviz.ui.components.small_parts import show_button, show_folded, table_html
 from quantviz.ui.layers.state import OWNER, SeenLayer
 from quantviz.ui.layers.words import pair_name
 from quantviz.ui.shell.words import count_text, language, plain, say, say_error, say_note, sentences
@@ -33,6 +33,8 @@ _ROUNDING = 0.501
 
 def show_integer(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the steps of the selected output."""
+    from quantviz.layers.integers_of_layer import operators_after
+
     try:
         layer = seen.integers(state.engine, state.output_format, state.activation)
     except QuantVizError as problem:
@@ -53,7 +55,9 @@ def show_integer(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
     _show_table(_rows(why))
     for note in layer.notes:
         st.caption(say_note(note))
-    _show_operator(seen, layer, cell)
+    if operators := operators_after(layer):
+        words = say("layers.integer.operator")
+        show_folded(words, "layers_operator", _show_operator, seen, layer, cell, operators)
 
 
 def _show_table(rows: Iterable[str]) -> None:
@@ -62,34 +66,29 @@ def _show_table(rows: Iterable[str]) -> None:
     st.html(f'<div class="qv-products qv-integers" tabindex="0">{table}</div>')
 
 
-def _show_operator(seen: SeenLayer, layer: IntegerResult, cell: tuple[int, int]) -> None:
-    """Show the output after an operator that follows the layer, once that is opened."""
+def _show_operator(
+    seen: SeenLayer, layer: IntegerResult, cell: tuple[int, int], operators: Sequence[str]
+) -> None:
+    """Show the output after an operator that follows the layer."""
     from quantviz.layers.integer_explanation import rows_of_steps
-    from quantviz.layers.integers_of_layer import operated_output, operators_after
+    from quantviz.layers.integers_of_layer import operated_output
 
-    operators = operators_after(layer)
-    if not operators:
+    names = {name: say(f"layers.integer.operators.{name}") for name in operators}
+    label = say("layers.integer.then")
+    operator = hold_choice("layers_operator_name", "list", label, names, operators[0], look="qv-inside")
+    try:
+        found = operated_output(seen.result, layer, operator, *cell)
+    except QuantVizError as problem:
+        st.markdown(say_error(problem))
         return
-    opened = st.expander(say("layers.integer.operator"), key="layers_operator", on_change="rerun")
-    if not opened.open:
-        return
-    with opened:
-        names = {name: say(f"layers.integer.operators.{name}") for name in operators}
-        label = say("layers.integer.then")
-        operator = hold_choice("layers_operator_name", "list", label, names, operators[0], look="qv-inside")
-        try:
-            found = operated_output(seen.result, layer, operator, *cell)
-        except QuantVizError as problem:
-            st.markdown(say_error(problem))
-            return
-        scales = (layer.outputs.scale, layer.inputs.scale, found.params.scale)
-        a, b, y = (short_number(float(scale)) for scale in scales)
-        key = "operator_with_input" if operator in ("add", "mul") else "operator_alone"
-        st.caption(say(f"layers.integer.{key}", channel=cell[1], a=a, b=b, y=y))
-        _show_table(
-            _row(row.words, row.code_line, _read(row.inputs), _written(row.output), row.dtype)
-            for row in rows_of_steps(found.steps, language())
-        )
+    scales = (layer.outputs.scale, layer.inputs.scale, found.params.scale)
+    a, b, y = (short_number(float(scale)) for scale in scales)
+    key = "operator_with_input" if operator in ("add", "mul") else "operator_alone"
+    st.caption(say(f"layers.integer.{key}", channel=cell[1], a=a, b=b, y=y))
+    _show_table(
+        _row(row.words, row.code_line, _read(row.inputs), _written(row.output), row.dtype)
+        for row in rows_of_steps(found.steps, language())
+    )
 
 
 def _show_choices(state: LayerState) -> None:

@@ -11,7 +11,7 @@ import streamlit as st
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.schemes.formats import FORMATS
-from quantviz.ui.components.controls import choose_among
+from quantviz.ui.components.controls import hold_choice
 from quantviz.ui.components.dial import show_dial
 from quantviz.ui.layers.scaling_pictures import (
     MOST_CHANNELS,
@@ -50,19 +50,11 @@ def _say(key: str, **words: object) -> None:
 
 def _choose(key: str, session: str, offered: Iterable[int]) -> int:
     """Show a slider over numbers that only this picture looks at, and return the one chosen."""
-    values = list(offered)
-    held = st.session_state.get(session)
-    now = held if held in values else values[0]
-    if len(values) > 1:
-        choose_among(
-            f"{session}_choice",
-            "range",
-            say(f"layers.pictures.{key}"),
-            {value: str(value) for value in values},
-            now,
-            lambda value: st.session_state.update({session: value}),
-        )
-    return now
+    names = {value: str(value) for value in offered}
+    first = next(iter(names))
+    if len(names) < 2:
+        return first
+    return int(hold_choice(session, "range", say(f"layers.pictures.{key}"), names, first))
 
 
 # ---- bias and equalization -------------------------------------------------------------------------------

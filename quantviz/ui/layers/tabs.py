@@ -6,7 +6,6 @@ import html
 import math
 import string
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -19,9 +18,16 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.cell import steps_html
-from quantviz.ui.components.controls import number_control, show_controls, switch
+from quantviz.ui.components.controls import place_controls, show_controls, switch
 from quantviz.ui.components.phone_tables import TableColumn, show_table
-from quantviz.ui.components.small_parts import legend_html, show_button, show_plot, table_html, term
+from quantviz.ui.components.small_parts import (
+    legend_html,
+    show_button,
+    show_folded,
+    show_plot,
+    table_html,
+    term,
+)
 from quantviz.ui.components.tensor_cache import loudness_of
 from quantviz.ui.layers.picture import select
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
@@ -64,27 +70,23 @@ def show_channels(seen: SeenLayer, state: LayerState) -> None:
     show_plot(figure, "layers_channels", say(f"layers.channels.{mirrored}_alt"))
     st.caption(say(f"layers.channels.{mirrored}_help"))
     show_button(say("layers.channels.in_lab"), "layers_in_lab", _open_in_lab, channels)
-    _show_batches(seen)
+    show_folded(say("layers.channels.batches"), "layers_batches", _show_batches, seen)
 
 
 def _show_batches(seen: SeenLayer) -> None:
-    """Show how the one static scale of X grows with the tokens that it is chosen on, once that is opened."""
+    """Show how the one static scale of X grows with the tokens that it is chosen on."""
     from quantviz.figures.range_curve import range_curve
     from quantviz.layers.layer_numbers import ranges_over_tokens
 
-    opened = st.expander(say("layers.channels.batches"), key="layers_batches", on_change="rerun")
-    if not opened.open:
-        return
     found = seen.found("ranges over tokens", ranges_over_tokens)
-    with opened:
-        if found is None:
-            st.caption(say("layers.channels.no_batches"))
-            return
-        count = len(found.scale)
-        st.markdown(say("layers.channels.settled", settled=min(found.settled, count), count=count))
-        alt = say("range_curve.alt", count=count, scale=short_number(float(found.scale[-1])))
-        figure = range_curve(found, height=_CURVE_HEIGHT, language=language(), theme=theme())
-        show_plot(figure, "layers_batches_curve", alt)
+    if found is None:
+        st.caption(say("layers.channels.no_batches"))
+        return
+    count = len(found.scale)
+    st.markdown(say("layers.channels.settled", settled=min(found.settled, count), count=count))
+    alt = say("range_curve.alt", count=count, scale=short_number(float(found.scale[-1])))
+    figure = range_curve(found, height=_CURVE_HEIGHT, language=language(), theme=theme())
+    show_plot(figure, "layers_batches_curve", alt)
 
 
 def _open_in_lab(channels: Channels) -> None:
@@ -260,7 +262,7 @@ def show_cell(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
             listed = _table(products, chosen, shades, _MOST_LISTED)
             opened.html(f'<p class="qv-small">{legend}</p>')
             opened.html(f'<div class="qv-products" tabindex="0">{listed}</div>')
-        _show_steps(seen, cell, chosen)
+        show_folded(say("layers.cell.steps", channel=chosen), "layers_steps", _show_steps, seen, cell, chosen)
 
 
 def _show_place(seen: SeenLayer, cell: tuple[int, int]) -> None:
@@ -273,17 +275,8 @@ def _show_place(seen: SeenLayer, cell: tuple[int, int]) -> None:
     tokens, _, outputs = seen.result.shape
     token, output = cell
     with st.container(key="layers_place", horizontal=True, vertical_alignment="center", gap="small"):
-        controls = (
-            number_control(
-                f"layers_{name}",
-                say(f"layers.cell.{name}"),
-                cell[axis],
-                partial(take, axis),
-                lowest=0,
-                highest=count - 1,
-            )
-            for axis, (name, count) in enumerate((("token", tokens), ("output", outputs)))
-        )
+        names = {f"layers_{name}": say(f"layers.cell.{name}") for name in ("token", "output")}
+        controls = place_controls(names, cell, (tokens, outputs), take)
         show_controls("layers_cell", OWNER, *controls, look="qv-beside")
         cells = seen.result.cells(slice(token, token + 1), slice(output, output + 1))
         y, y_hat, error = (float(each[0, 0]) for each in (cells.y, cells.y_hat, cells.error))
@@ -325,17 +318,13 @@ def _table(products: Products, chosen: int, shades: Mapping[str, str], most: int
 
 
 def _show_steps(seen: SeenLayer, cell: tuple[int, int], channel: int) -> None:
-    """Show every step of the rounding of one weight and one input, once that is opened."""
-    opened = st.expander(say("layers.cell.steps", channel=channel), key="layers_steps", on_change="rerun")
-    if not opened.open:
-        return
+    """Show every step of the rounding of one weight and one input."""
     token, output = cell
     result = seen.result
-    with opened:
-        for side, place in (("weights", (output, channel)), ("inputs", (token, channel))):
-            operand = getattr(result, side)
-            st.markdown(f"**{say(f'layers.cell.steps_{side}', line=place[0], channel=channel)}**")
-            if operand.scheme is None:
-                st.caption(say("layers.cell.not_rounded"))
-            else:
-                st.html(steps_html(operand.explain(place)))
+    for side, place in (("weights", (output, channel)), ("inputs", (token, channel))):
+        operand = getattr(result, side)
+        st.markdown(f"**{say(f'layers.cell.steps_{side}', line=place[0], channel=channel)}**")
+        if operand.scheme is None:
+            st.caption(say("layers.cell.not_rounded"))
+        else:
+            st.html(steps_html(operand.explain(place)))

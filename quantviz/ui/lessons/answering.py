@@ -84,10 +84,12 @@ def _show_room(now: Now) -> None:
 def comes_after_hand(now: Now) -> bool:
     """Return whether the questions appear once something was moved: a drag is made by moving.
 
-    On a phone these stand below the ruler, all others above it.
+    On a phone these stand below the ruler, all others above it. A class is asked at once, as on its wall.
     """
     first = next(iter(now.step.questions), None)
-    return bool(now.step.move and first and not isinstance(first, DragQuestion))
+    if first is None or in_room.round_of(now.place.lesson, now.place.step, first.id) is not None:
+        return False
+    return bool(now.step.move) and not isinstance(first, DragQuestion)
 
 
 def open_question(now: Now, i: int, question: Question) -> None:

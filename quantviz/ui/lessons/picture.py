@@ -46,7 +46,13 @@ from quantviz.ui.lessons.moving import (
     turn_dial,
 )
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.lessons.wall import has_room_for_plot, height_on_wall, part_places, ruler_larger
+from quantviz.ui.lessons.wall import (
+    has_room_for_plot,
+    height_on_wall,
+    panels_width,
+    part_places,
+    ruler_larger,
+)
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import LEAST_DIGIT, LESSON_WIDTH, classroom, enlarge, enlarge_lesson
 from quantviz.ui.shell.words import language, number, plain, say, theme
@@ -281,10 +287,11 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
             st.container(key=_PANELS),
             on_cell=lambda _: _clicked(now, state, pointing),
         )
-    if larger := _larger():
-        lower, bars = height_on_wall(now, _width() / larger, data.shape, len(panels))
+    if larger := _larger(now):
+        usual = panels_width(now)
+        lower, bars = height_on_wall(now, _width(usual) / larger, data.shape, len(panels))
         style = replace(
-            page_style(place.bridge, LESSON_WIDTH),
+            page_style(place.bridge, usual),
             height=larger * lower,
             enlarge=larger,
             least_digit=LEAST_DIGIT,
@@ -347,14 +354,15 @@ def _height_above_ruler(now: Now, width: float, ratio: float, panels: int) -> fl
     return max(min(room - taken, square, most), least)
 
 
-def _larger() -> float | None:
+def _larger(now: Now) -> float | None:
     """Return the factor of enlargement of the picture on a wall; None elsewhere."""
-    return enlarge_lesson(_width())
+    usual = panels_width(now)
+    return enlarge_lesson(_width(usual) / usual)
 
 
-def _width() -> float:
+def _width(usual: float) -> float:
     """Return the width of the panels in pixels, from the browser's last report, on a projector."""
-    return bridge_width(f"{_PANELS}_bridge", LESSON_WIDTH)
+    return bridge_width(f"{_PANELS}_bridge", usual)
 
 
 def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
@@ -486,7 +494,7 @@ def _bits_plot(now: Now, scene: Scene) -> None:
         counted="lessons.plot_bits",
         theme=theme(),
         language=language(),
-        enlarge=_larger() or enlarge(),
+        enlarge=_larger(now) or enlarge(),
     )
     show_plot(figure, "lesson_bits_plot", laid_out=True)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import html
-from functools import partial
-from operator import setitem
 from typing import Any
 
 import streamlit as st
@@ -23,7 +21,7 @@ from quantviz.teaching.lessons.model import (
     OrderQuestion,
     Question,
 )
-from quantviz.ui.components.controls import hold_choice, hold_text, number_control, show_controls
+from quantviz.ui.components.controls import hold_choice, hold_text, place_controls, show_controls
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, number, say, say_error
 
@@ -86,19 +84,15 @@ def ask(question: Question, scenes: Scenes, key: str) -> None:
                 label = say("lessons.your_number_in", unit=question.unit)
             hold_text(key, label, LONGEST, example=say("lessons.number_example"))
         case CellQuestion():
-            rows, cols = scenes[HERE].state.source.shape
             st.caption(say("lessons.click_a_cell"))
-            controls = (
-                number_control(
-                    f"{key}_{axis}",
-                    say(f"cell.{name}"),
-                    st.session_state.get(f"{key}_{axis}"),
-                    partial(setitem, st.session_state, f"{key}_{axis}"),
-                    lowest=0,
-                    highest=count - 1,
-                )
-                for axis, name, count in (("row", "row", rows), ("col", "column", cols))
-            )
+            names = {f"{key}_row": say("cell.row"), f"{key}_col": say("cell.column")}
+            shape = scenes[HERE].state.source.shape
+            fields = tuple(names)
+
+            def take(axis: int, to: int) -> None:
+                st.session_state[fields[axis]] = to
+
+            controls = place_controls(names, map(st.session_state.get, fields), shape, take)
             show_controls("cell_answer", None, *controls)
         case ChoiceQuestion():
             options = dict(enumerate(lettered(texts.values())))

@@ -13,6 +13,7 @@ import streamlit as st
 
 from quantviz.figures.arrangement import arrange
 from quantviz.lab.picture_parts import PANEL_PARTS
+from quantviz.teaching.lessons.formulas import HERE
 from quantviz.teaching.lessons.model import (
     CellQuestion,
     ChoiceQuestion,
@@ -22,13 +23,18 @@ from quantviz.teaching.lessons.model import (
 )
 from quantviz.ui.components.class_wall import running
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.shell.classroom import LEAST_DIGIT, classroom, enlarge_ruler
+from quantviz.ui.shell.classroom import LEAST_DIGIT, LESSON_WIDTH, classroom, enlarge_ruler
 
 #: The parts of a picture, from top to bottom.
 PARTS = ("scheme", "tiles", "panels", "ruler", "plot", "table")
 #: The shares of the two columns, by the number of panels in the first.
 _COLUMNS = {2: (7, 5)}
 _EVEN = (1, 1)
+#: How many times as wide as high panels are that take all the width, in pixels of a projector of 1280×720.
+_FLAT = 8
+_WALL_WIDTH = 1240
+#: The height of tiles and a slider with a class's answers below such panels.
+_BELOW_FLAT = 110
 #: Factor of enlargement of a ruler with the whole width and no curve below it.
 _ALONE = 1.25
 #: The height of the picture of a step that asks nothing, and of one whose answers are bars below its question
@@ -40,8 +46,12 @@ _SECOND_LINE = 20
 _CONTROL = 33
 _TWO_LINES = 57
 _COMMITTED = 8
-#: The height of the figure of a class's answers, beyond that of bars.
-_CLASS = 75
+#: The height that a class that is led leaves besides: no buttons below the answers, and no bars for a number
+#: or a drag.
+_LED = 30
+_BARS_OF_CLASS = 30
+#: The height of the figure of a class's answers.
+_CLASS = 105
 #: The height of two lines below it.
 _SAID = 34
 #: The heights of the parts that may stand with the panels: the switch between them, a line of the table, the
@@ -64,7 +74,7 @@ _CELLS_WITHOUT_DIGITS = 30
 def part_places(now: Now, panels: int) -> Mapping[str, Any]:
     """Return the container of each of `PARTS`: below each other, on a projector in two columns."""
     one = st.container(key="lesson_parts")
-    if not classroom().projector or _is_alone(now):
+    if not classroom().projector or _is_alone(now) or _is_flat(now):
         return dict.fromkeys(PARTS, one)
     left, right = one.columns(_COLUMNS.get(panels, _EVEN), gap="small")
     # Beside panels stands the ruler; beside a ruler alone its numbers, and the sentences on its states.
@@ -88,6 +98,18 @@ def _is_alone(now: Now) -> bool:
     return not now.step.show & set(PANEL_PARTS) and not _shown(now) & {"bits_plot", "table"}
 
 
+def _is_flat(now: Now) -> bool:
+    """Return whether the panels are far wider than high: they stand above all else at the full width."""
+    state = now.scenes[HERE].state
+    rows, cols = state.view.matrix(state.source.shape)
+    return cols >= _FLAT * rows and bool(now.step.show & set(PANEL_PARTS))
+
+
+def panels_width(now: Now) -> int:
+    """Return the pixels of the panels' width on a projector of 1280×720."""
+    return _WALL_WIDTH if _is_flat(now) else LESSON_WIDTH
+
+
 def ruler_larger(now: Now) -> float | None:
     """Return the ruler's enlargement on a projector: more where it has all the room; else None."""
     roomy = _is_alone(now) and "curve" not in now.step.show and _height(now) >= _BELOW_WORDS
@@ -105,6 +127,8 @@ def height_on_wall(now: Now, width: float, shape: tuple[int, int], panels: int) 
         others.append(_LINE * (len(now.step.table.rows) + 2.5))
     elif "bits_plot" in shown:
         others.append(_PLOT)
+    if _is_flat(now):
+        others.append(_BELOW_FLAT)
     room = _height(now) - sum(others)
     digits = _ROW_OF_DIGITS * shape[0]
     least = digits if digits <= _MOST_OF_DIGITS else _CELLS_WITHOUT_DIGITS
@@ -133,12 +157,13 @@ def _height(now: Now) -> float:
     letters = sum(2 if ord(sign) >= _WIDE else 1 for sign in question.ask.say(now.scenes))
     height = _BELOW_QUESTION - _SECOND_LINE * (letters > _LETTERS)
     if there := running():
-        height -= _SAID // 2 * there.few
-        if isinstance(question, ChoiceQuestion | DirectionQuestion) or not there.rows:
+        height += _LED - _SAID // 2 * there.few
+        if isinstance(question, ChoiceQuestion | DirectionQuestion):
             return height
-        if isinstance(question, DragQuestion):
-            return height - (0 if there.on_ruler else _CLASS)
-        return height - _CLASS - _SAID * now.revealed
+        height += _BARS_OF_CLASS
+        if isinstance(question, DragQuestion) and (there.on_ruler or not there.rows):
+            return height - _SAID // 2 * now.revealed
+        return height - _CLASS * bool(there.rows) - _SAID * now.revealed
     if now.revealed:
         return height
     if isinstance(question, OrderQuestion | CellQuestion):

@@ -12,7 +12,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import BREAKPOINTS
 from quantviz.lab.classroom import CLOSED, HIDEABLE, LOCKABLE, Classroom, read_code, read_prompt
-from quantviz.ui.shell.run_facts import fact, keep, kept
+from quantviz.ui.shell.run_facts import fact, forget, keep, kept
 
 #: The link's parameters: the classroom, the question to those who open the link, and the code of their room.
 PARAMETER = "k"
@@ -21,6 +21,7 @@ ROOM = "room"
 _ROOM = "classroom"
 _PROBLEM = "classroom_problem"
 _WITHHELD = "classroom_withheld"
+_LEFT_OUT = "classroom_left_out"
 _LETTERS = "letters_size"
 #: Pixels of the page's letters for which figures are laid out, and the most that they follow.
 _USUAL_LETTERS = 15.0
@@ -75,16 +76,25 @@ def _asked_for() -> Classroom:
 def enter(room: Classroom) -> None:
     """Take another classroom."""
     keep(_ROOM, room)
+    forget(_LEFT_OUT)
     st.session_state.pop(_PROBLEM, None)
 
 
 def visible(part: str) -> bool:
     """Return whether a part of `classroom.HIDEABLE` is shown. Hidden parts are never sent to the browser."""
+    return part not in left_out()
+
+
+def left_out() -> frozenset[str]:
+    """Return the parts that are not shown."""
+    return fact(_LEFT_OUT, _found_left_out)
+
+
+def _found_left_out() -> frozenset[str]:
     room = classroom()
-    left_out = room.hidden | kept(_WITHHELD, frozenset())
-    if embedded() and part in _NOT_EMBEDDED:
-        return False
-    return part not in left_out and not (room.projector and part in _NOT_PROJECTED)
+    in_frame = _NOT_EMBEDDED if embedded() else frozenset()
+    projected = _NOT_PROJECTED if room.projector else frozenset()
+    return room.hidden.union(kept(_WITHHELD, frozenset()), in_frame, projected)
 
 
 def embedded() -> bool:
@@ -95,6 +105,7 @@ def embedded() -> bool:
 def withhold(parts: frozenset[str]) -> None:
     """Leave out some parts, from now on until others are named, besides those of the link."""
     keep(_WITHHELD, parts)
+    forget(_LEFT_OUT)
 
 
 def locked(group: str) -> bool:
@@ -169,6 +180,8 @@ def enlarge_ruler(digit: float = RULER_DIGIT) -> float | None:
     return digit / _DIGIT if classroom().projector else None
 
 
-def enlarge_lesson(width: float = LESSON_WIDTH) -> float | None:
-    """Return the factor of enlargement of a lesson's picture of `width` pixels on a projector, else None."""
-    return LEAST_DIGIT / _DIGIT * max(1.0, width / LESSON_WIDTH) if classroom().projector else None
+def enlarge_lesson(wider: float = 1.0) -> float | None:
+    """Return the factor of enlargement of a lesson's picture on a projector `wider` times as wide as one of
+    1280 pixels, else None.
+    """
+    return LEAST_DIGIT / _DIGIT * max(1.0, wider) if classroom().projector else None

@@ -32,7 +32,12 @@ def fact(key: str, find: Callable[[], T]) -> T:
 
 def kept(key: str, usual: T) -> T:
     """Return the value that the session keeps under `key`; else the usual one."""
-    value: T = fact(key, lambda: st.session_state.get(key, usual))
+    facts = _FACTS.get()
+    if facts is None:
+        facts = {}  # of this question alone
+    if key not in facts:
+        facts[key] = st.session_state.get(key, usual)
+    value: T = facts[key]
     return value
 
 
@@ -42,3 +47,8 @@ def keep(key: str, value: object) -> None:
     facts = _FACTS.get()
     if facts is not None:
         facts[key] = value
+
+
+def forget(key: str) -> None:
+    """Find the run's fact `key` anew when it is asked for."""
+    (_FACTS.get() or {}).pop(key, None)

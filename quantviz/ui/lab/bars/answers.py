@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import streamlit as st
 
@@ -26,12 +26,13 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import current_recipe
 from quantviz.schemes.scheme import NONFINITE, Scheme
 from quantviz.ui.components.controls import Answers, opened_list, show_controls
+from quantviz.ui.components.tensor_cache import kept
 from quantviz.ui.lab.bars.engine_controls import OWN, RULES, with_rule
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.sidebar.nonfinite import NOTE, heeded, note_of
 from quantviz.ui.lab.sidebar.sidebar import BY_HAND, range_lines, range_words
 from quantviz.ui.shell import session
-from quantviz.ui.shell.classroom import locked, visible
+from quantviz.ui.shell.classroom import classroom, left_out, locked, visible
 from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import language
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
 
 _KEY = "answers"
+#: The schemes of the choices of each control, by their forms.
+_Reached: TypeAlias = dict[str, dict[str, Scheme]]
 #: Beginnings of the fields of lists of many schemes, each with a program of its own.
 _LONG = ("format", "recipe", "convention", "calibration", "rule_")
 
@@ -49,10 +52,20 @@ def show_answers(study: Study, state: LabState) -> None:
     now = session.state()
     if (now.source, now.scheme) != (state.source, state.scheme):
         return  # the whole page is about to follow
+    opened, steps = opened_list(_KEY), _steps(state)
+    facts = st.session_state.get(session.FACTS, {})
+    # Whoever goes to and fro between two choices asks for the same ones again.
+    to_undo = tuple(scheme for each in steps.values() for scheme in each.values())
+    room = classroom().locked, left_out(), language()
+    key = ("answers", state, opened, tuple(steps), to_undo, tuple(facts.items()), *room)
+    answers = kept(state.source, key, lambda: _answers(study, state, opened, steps))
+    show_controls(_KEY, None, answers=answers)
+
+
+def _answers(study: Study, state: LabState, opened: str | None, steps: _Reached) -> Answers:
     offered = _offered(state)
-    opened = opened_list(_KEY)
     there = {key: each for key, each in offered.items() if key == opened or not key.startswith(_LONG)}
-    reached = {key: _reached(key, choices, state) for key, choices in there.items()} | _steps(state)
+    reached = {key: _reached(key, choices, state) for key, choices in there.items()} | steps
     schemes = dict.fromkeys(each for choices in reached.values() for each in choices.values())
     at_once = (each for each in schemes if _is_at_once(each, study.shape))
     known, programs = describe_variants(at_once, study.shape, study.x.dtype, language=language())
@@ -70,7 +83,7 @@ def show_answers(study: Study, state: LabState) -> None:
         "numbers": _numbers(state),
         "lines": range_lines(state) if visible("range") else {},
     }
-    answers = Answers(
+    return Answers(
         chart=PANELS_KEY,
         scheme=str(state.scheme),
         fields=tuple(_values_under(state.scheme, state)),
@@ -85,7 +98,6 @@ def show_answers(study: Study, state: LabState) -> None:
         schemes=variants,
         **programs,
     )
-    show_controls(_KEY, None, answers=answers)
 
 
 def _offered(state: LabState) -> dict[str, Collection[Any]]:
@@ -128,7 +140,7 @@ def _scheme_after(key: str, choice: Any, state: LabState) -> Scheme:
     return CONTROLS[key].scheme(state, choice)
 
 
-def _steps(state: LabState) -> dict[str, dict[str, Scheme]]:
+def _steps(state: LabState) -> _Reached:
     """Return the schemes of undo and redo, which have no choices."""
     found = {}
     history = session.OWNER.history()

@@ -201,33 +201,29 @@ def _cell_of(study: Study, what: str, table: dict[str, list[Any]], line: int, vi
 
 def show_worst(study: Study, state: LabState) -> None:
     """Show the worst cells, rows, columns and blocks, each a click away from its derivation."""
-    opened = st.expander(say("places.worst"), key="worst", on_change="rerun")
-    if not opened.open:
-        return
     import pandas as pd
 
-    with opened:
-        what = switch("worst_of", say("places.worst"), {name: _ranked_words(name, state) for name in RANKED})
-        table = ranked(study, what, state.view)
-        shown = {
-            name: _column(name, values, study, state.view)
-            for name, values in table.items()
-            if (what, name) != ("blocks", "index")  # their place in the grid is enough
-        }
-        count = len(table["index"])
-        index = pd.RangeIndex(1, count + 1, name=say("places.rank"))
-        forms = {name: _form(name) for name in shown if _form(name)}
-        st.dataframe(
-            numbers_written(pd.DataFrame(shown, index=index), forms),
-            key=f"worst_{what}",
-            on_select=errors.safely(lambda: _clicked(what)),
-            selection_mode="single-cell",
-            row_height=29,
-            height=min(8, count + 1) * 29 + 12,
-            column_config={name: _column_form(name, count) for name in shown},
-            alt=say("places.worst"),
-        )
-        st.caption(say("places.worst_how"))
+    what = switch("worst_of", say("places.worst"), {name: _ranked_words(name, state) for name in RANKED})
+    table = ranked(study, what, state.view)
+    shown = {
+        name: _column(name, values, study, state.view)
+        for name, values in table.items()
+        if (what, name) != ("blocks", "index")  # their place in the grid is enough
+    }
+    count = len(table["index"])
+    index = pd.RangeIndex(1, count + 1, name=say("places.rank"))
+    forms = {name: _form(name) for name in shown if _form(name)}
+    st.dataframe(
+        numbers_written(pd.DataFrame(shown, index=index), forms),
+        key=f"worst_{what}",
+        on_select=errors.safely(lambda: _clicked(what)),
+        selection_mode="single-cell",
+        row_height=29,
+        height=min(8, count + 1) * 29 + 12,
+        column_config={name: _column_form(name, count) for name in shown},
+        alt=say("places.worst"),
+    )
+    st.caption(say("places.worst_how"))
 
 
 def _form(name: str) -> str:
