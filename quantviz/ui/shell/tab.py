@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,6 +26,8 @@ _FETCH = """{{
   const streamlit = document.querySelector("script[type=module][src]").src;
   for (const address of {addresses}) import(new URL(`../..${{address}}`, streamlit));
 }}"""
+#: A line of a script that is a comment: what comes with each answer leaves them out.
+_COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
 #: The style with which another page was sent (`server.Styled`) goes: each page brings its own.
 _LEAVE = """{{
   const first = document.getElementById("qv-first");
@@ -65,9 +68,9 @@ def run_scripts(page: str) -> None:
         ),
         # An address that leads to no page is anybody's text.
         _LEAVE.format(page=json.dumps(page).replace("<", "\\u003c")),
-        read_script("history"),
+        _COMMENT.sub("", read_script("history")),
         _FETCH.format(addresses=json.dumps([script_address(name) for name in _KEPT])),
-        read_script("sidebar"),
+        _COMMENT.sub("", read_script("sidebar")),
     ):
         st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
 
