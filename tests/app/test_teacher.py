@@ -115,7 +115,13 @@ def test_everything_hidden_leaves_x_and_the_language():
     assert titles(at) == ["x"]
     assert len(numbers(at)) == 0
     assert not at.button
-    assert {*controls(at)} == {"language_choice", "value_scale", "cell_row", "cell_col"}
+    assert {*controls(at)} == {
+        "language_choice",
+        "value_scale",
+        "cell_row",
+        "cell_col",
+        "drop_anywhere_address",
+    }
     # What the whole error comes to is not in the address either.
     assert "h" not in address(at)
 
