@@ -36,7 +36,7 @@ def share_held(process, data):
         for line in Path(f"/proc/{process}/maps").read_text(encoding="utf-8").splitlines():
             span, rights = line.split()[:2]
             first, last = (int(end, 16) for end in span.split("-"))
-            if rights.startswith("r") and "[v" not in line:
+            if rights.startswith("r") and "[v" not in line and ".so" not in line:
                 with suppress(OSError):  # given back since the list was made
                     memory.seek(first)
                     held = memory.read(last - first)
