@@ -36,14 +36,14 @@ _WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 #: The words after and before the letter of queries, keys or values in a layer's name: "q_proj", "wq".
 _PROJECTION = re.compile(r"(?:[._/-](?:proj|projection|lin|linear|dense|matmul))+$", re.IGNORECASE)
 _WEIGHT = re.compile(r"(?<![^\W_])w(?=[qkv]$)", re.IGNORECASE)
-#: A layer that makes queries, keys and values at once, in order; that of cross attention makes two of them.
+#: The name of a layer that makes queries, keys and values together; in cross attention it makes no queries.
 _FUSED = re.compile(
-    r"(?!.*cross)(?P<before>.*?)(?P<word>w?qkv|c_attn|query_key_value)(?:[._/-](?:proj|linear|weight))*",
+    r"(?!.*cross)(?P<before>.*?)(?:w?qkv|c_attn|query_key_value)(?:[._/-](?:proj|linear|weight))*",
     re.IGNORECASE | re.DOTALL,
 )
-#: Its name where the outputs of a head stand together: those of its queries, of its keys, of its values.
-#: Other models, and those whose heads share keys, have blocks one after the other. Source: transformers 5.24,
-#: modeling_bloom.py and modeling_gpt_neox.py; modeling_gpt2.py and modeling_phi3.py.
+#: Layers of this name give q, k and v of each head in turn. Others, and those whose heads share keys, give
+#: all of q, then k, then v. Source: transformers 5.24, modeling_bloom.py and modeling_gpt_neox.py;
+#: modeling_gpt2.py and modeling_phi3.py.
 _BY_HEADS = "query_key_value"
 #: Channels of a head as models have them, the commonest first.
 _WIDTHS = (64, 128, 32, 96, 80, 256, 48, 40, 16, 8)
@@ -113,70 +113,67 @@ def names_of_projections(names: Iterable[str]) -> dict[str, dict[str, str]]:
     return found
 
 
-def layout_of_projections(layers: Layers, name: str) -> str:
-    """Return how the outputs of heads' queries, keys and values stand: "apart" in layers of their own, or in
-    one as "blocks", or by "heads".
+@dataclass(frozen=True)
+class Projections:
+    """The layers that make queries, keys and values."""
+
+    #: Their names, by "q", "k" and "v".
+    names: Mapping[str, str]
+    #: "apart", or of one layer "blocks", all of q, then k, then v; or "heads", those of each head in turn.
+    layout: str
+    #: The number of outputs of each part.
+    outputs: Mapping[str, int]
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Return the channels that a head may have, likeliest first: a capture does not say how many heads
+        its queries and keys have.
+        """
+        most = math.gcd(*self.outputs.values())
+        return tuple(width for width in dict.fromkeys((*_WIDTHS, most)) if most and most % width == 0)
+
+
+def projections_of(layers: Layers, name: str) -> Projections:
+    """Return the layers whose names begin with `name`.
+
+    Of one layer for all three, the queries are taken to be as wide as its inputs.
 
     Raises:
-        QuantVizError: There are no such layers.
+        QuantVizError: There are no such layers, or one for all three is too narrow.
     """
     found = names_of_projections(layers.names)
     if name not in found:
         raise QuantVizError("attention.no_heads", name=name, names=", ".join(found or layers.names[:8]))
-    parts = found[name]
-    if parts["q"] != parts["k"]:
-        return "apart"
-    _, inputs, outputs = layers[parts["q"]].shape
+    names = found[name]
+    if names["q"] != names["k"]:
+        return Projections(names, "apart", {part: layers[each].shape[2] for part, each in names.items()})
+    fused = names["q"]
+    _, inputs, outputs = layers[fused].shape
     if outputs < inputs + 2:
-        raise QuantVizError("attention.no_heads", name=name, names=f"{parts['q']}: {outputs} × {inputs}")
-    return "heads" if _BY_HEADS in parts["q"].casefold() and outputs == 3 * inputs else "blocks"
+        raise QuantVizError("attention.no_heads", name=name, names=f"{fused}: {outputs} × {inputs}")
+    layout = "heads" if _BY_HEADS in fused.casefold() and outputs == 3 * inputs else "blocks"
+    keys = (outputs - inputs) // 2
+    return Projections(names, layout, {"q": outputs - 2 * keys, "k": keys, "v": keys})
 
 
-def _widths(layers: Layers, name: str) -> dict[str, int]:
-    """Return the outputs that are queries, keys and values: queries of one layer for all are as wide as X."""
-    parts = names_of_projections(layers.names)[name]
-    shapes = {part: layers[each].shape for part, each in parts.items()}
-    if layout_of_projections(layers, name) == "apart":
-        return {part: shape[2] for part, shape in shapes.items()}
-    _, inputs, outputs = shapes["q"]
-    each = (outputs - inputs) // 2
-    return {"q": outputs - 2 * each, "k": each, "v": each}
-
-
-def head_widths(layers: Layers, name: str) -> tuple[int, ...]:
-    """Return the channels that a head may have, likeliest first: a capture does not say how many heads its
-    queries and keys have.
-
-    Raises:
-        QuantVizError: There are no such layers.
-    """
-    outputs = math.gcd(*_widths(layers, name).values())
-    return tuple(width for width in dict.fromkeys((*_WIDTHS, outputs)) if outputs and outputs % width == 0)
-
-
-def heads_of_layers(layers: Layers, name: str, width: int, most: int) -> Heads:
+def heads_of_layers(layers: Layers, made: Projections, width: int, most: int) -> Heads:
     """Return the heads that captured layers make of their inputs: XWᵀ and the bias of the tokens that were
     kept, in their order, before any positions.
 
     Args:
         layers: The layers.
-        name: What stands before the names of those that make queries, keys and values.
+        made: Those that make queries, keys and values.
         width: The channels of a head.
         most: The most scores of all heads: only the first tokens are taken where there are more.
-
-    Raises:
-        QuantVizError: There are no such layers.
     """
-    layout, widths = layout_of_projections(layers, name), _widths(layers, name)
-    parts = names_of_projections(layers.names)[name]
-    tokens = max(math.isqrt(most * width // widths["q"]), 1)
-    outputs = {each: _outputs(layers[each], tokens, width) for each in dict.fromkeys(parts.values())}
-    if layout == "apart":
-        return Heads(**{part: outputs[each] for part, each in parts.items()})
+    tokens = max(math.isqrt(most * width // made.outputs["q"]), 1)
+    outputs = {each: _outputs(layers[each], tokens, width) for each in dict.fromkeys(made.names.values())}
+    if made.layout == "apart":
+        return Heads(**{part: outputs[each] for part, each in made.names.items()})
     (fused,) = outputs.values()
-    if layout == "heads":
+    if made.layout == "heads":
         return Heads(fused[0::3], fused[1::3], fused[2::3])
-    return Heads(*torch.split(fused, [each // width for each in widths.values()]))
+    return Heads(*torch.split(fused, [each // width for each in made.outputs.values()]))
 
 
 def _outputs(layer: Captured, tokens: int, width: int) -> torch.Tensor:

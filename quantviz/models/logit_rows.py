@@ -39,6 +39,22 @@ class LogitDifference:
 NO_LOGITS = LogitDifference()
 
 
+class WithLogits:
+    """A result that has the difference of its logits: the two numbers that most ask for."""
+
+    logits: LogitDifference
+
+    @property
+    def kl(self) -> float:
+        """Return the mean over rows of the KL divergence from the reference's, in bits."""
+        return self.logits.kl
+
+    @property
+    def same_top(self) -> float:
+        """Return the share of rows whose largest logit is the same."""
+        return self.logits.same_top
+
+
 class LogitRows:
     """Rows of logits beside the reference's, collected a part at a time; rows with NaN are left out.
 

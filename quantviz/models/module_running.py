@@ -29,7 +29,7 @@ from quantviz.layers.methods.chain import NEAREST, as_chain
 from quantviz.layers.operands import input_operand, weight_operand
 from quantviz.models.capturing import tensors_in
 from quantviz.models.character_model import CHARACTER, SEED_TEXT
-from quantviz.models.logit_rows import LogitDifference, LogitRows
+from quantviz.models.logit_rows import LogitDifference, LogitRows, WithLogits
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, as_schemes, check_names
 from quantviz.models.quantizing import QuantizedLinear, mean_bits, products, rounded_by
 from quantviz.models.running import LayerNumbers, RunResult, relative_error, run_built_in
@@ -44,7 +44,7 @@ Loss = Callable[[Any, Any], Any]
 @checked_fields
 @public_class
 @dataclass(frozen=True, eq=False)
-class ModuleRun:
+class ModuleRun(WithLogits):
     """A torch model under schemes beside itself without, on the same batches."""
 
     schemes: ModelSchemes
@@ -64,16 +64,6 @@ class ModuleRun:
 
     def __post_init__(self) -> None:
         check_fields(self)
-
-    @property
-    def kl(self) -> float:
-        """Return the mean KL divergence of a row of the outputs, in bits."""
-        return self.logits.kl
-
-    @property
-    def same_top(self) -> float:
-        """Return the share of rows of the outputs with the same first choice."""
-        return self.logits.same_top
 
     def __repr__(self) -> str:
         loss = "" if self.loss is None else f"loss {self.original_loss:.4g} → {self.loss:.4g}, "

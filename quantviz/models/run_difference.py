@@ -11,7 +11,7 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import metrics_of
 from quantviz.evaluation.moments import Moments, number_of
-from quantviz.models.logit_rows import NO_LOGITS, LogitDifference, LogitRows
+from quantviz.models.logit_rows import NO_LOGITS, LogitDifference, LogitRows, WithLogits
 from quantviz.pickling import Picklable
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files import Catalog
@@ -27,7 +27,7 @@ STATUSES = ("compared", "not_finite", "shape", "missing", "fused", "extra", "not
 
 
 @dataclass(frozen=True)
-class TensorDifference(Picklable):
+class TensorDifference(WithLogits, Picklable):
     """A tensor of one run beside the reference's of the same name. A number that is not known is NaN."""
 
     name: str
@@ -57,16 +57,6 @@ class TensorDifference(Picklable):
     @property
     def name_in_run(self) -> str:
         return self.beside or self.name
-
-    @property
-    def kl(self) -> float:
-        """Return the mean over rows of the KL divergence from the reference's, in bits."""
-        return self.logits.kl
-
-    @property
-    def same_top(self) -> float:
-        """Return the share of rows whose largest logit is the same."""
-        return self.logits.same_top
 
     @property
     def is_compared(self) -> bool:

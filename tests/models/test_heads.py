@@ -7,7 +7,7 @@ import torch
 
 import quantviz as qv
 from quantviz.layers.captures import Captured, Layers
-from quantviz.models.heads import head_widths, heads_of_layers, layout_of_projections, names_of_projections
+from quantviz.models.heads import heads_of_layers, names_of_projections, projections_of
 
 TOKENS, INPUTS, WIDTH = 7, 32, 8
 
@@ -35,9 +35,10 @@ def test_one_layer_makes_queries_keys_and_values(name, outputs, layout):
     layers, y = a_fused_layer(name, outputs)
     (before,) = names_of_projections(layers.names)
     assert before == name.rpartition(".")[0]
-    assert layout_of_projections(layers, before) == layout
-    assert WIDTH in head_widths(layers, before)
-    heads = heads_of_layers(layers, before, WIDTH, 10**6)
+    made = projections_of(layers, before)
+    assert made.layout == layout
+    assert WIDTH in made.widths
+    heads = heads_of_layers(layers, made, WIDTH, 10**6)
     if layout == "heads":
         q, k, v = y.view(TOKENS, -1, 3, WIDTH).permute(2, 1, 0, 3)
     else:
@@ -53,7 +54,7 @@ def test_one_layer_makes_queries_keys_and_values(name, outputs, layout):
 def test_a_layer_that_is_too_narrow_for_keys_is_refused():
     layers, _ = a_fused_layer("attn.qkv", INPUTS)
     with pytest.raises(qv.QuantVizError, match=r"attn\.qkv: 32 × 32"):
-        head_widths(layers, "attn")
+        projections_of(layers, "attn")
     assert not names_of_projections(("h.0.crossattention.c_attn", "mixer.in_proj", "mlp.c_fc"))
 
 
@@ -95,7 +96,7 @@ def test_models_part_their_layer_likewise(model):
     tokens = torch.arange(1, 1 + TOKENS)[None]
     layers = qv.collect(network, [{"input_ids": tokens}])
     (before,) = names_of_projections(layers.names)
-    heads = heads_of_layers(layers, before, 8, 10**6)
+    heads = heads_of_layers(layers, projections_of(layers, before), 8, 10**6)
     with torch.inference_mode():
         (kept,) = network(tokens, use_cache=True).past_key_values.layers
     torch.testing.assert_close(heads.v, kept.values[0])

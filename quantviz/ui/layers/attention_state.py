@@ -46,7 +46,7 @@ class OpenedHeads:
     name: str = ""
     #: The channels that a head may have, of captured layers, with those taken first.
     widths: tuple[int, ...] = ()
-    #: How their outputs stand; see `layout_of_projections`.
+    #: How their outputs stand; see `Projections.layout`.
     layout: str = "apart"
 
     @property
@@ -91,20 +91,16 @@ def opened_heads(state: AttentionState) -> OpenedHeads:
 def _made_by_layers(catalog: Catalog, key: str, state: AttentionState) -> OpenedHeads:
     """Return the heads that captured layers make of their inputs."""
     from quantviz.layers.captures import captured_in
-    from quantviz.models.heads import (
-        head_widths,
-        heads_of_layers,
-        layout_of_projections,
-        names_of_projections,
-    )
+    from quantviz.models.heads import heads_of_layers, names_of_projections, projections_of
 
     layers = captured_in(catalog)
     found = names_of_projections(layers.names)
     name = state.name or next(iter(found), "")
-    layout, widths = layout_of_projections(layers, name), head_widths(layers, name)
+    made = projections_of(layers, name)
+    widths = made.widths
     width = state.width if state.width in widths else widths[0]
-    heads = heads_of_layers(layers, name, width, ATTENTION_SCORES)
-    return OpenedHeads(heads, f"{key} {name} {width}", tuple(found), name, (width, *widths), layout)
+    heads = heads_of_layers(layers, made, width, ATTENTION_SCORES)
+    return OpenedHeads(heads, f"{key} {name} {width}", tuple(found), name, (width, *widths), made.layout)
 
 
 def _in_file(catalog: Catalog, key: str, state: AttentionState) -> OpenedHeads:
