@@ -4,7 +4,7 @@
 import { SHARED, tuckAway, lasting } from "./page/component.js";
 import { endKeysMoves } from "./page/keys_move.js";
 import { answeringHand, hearAnswers, touched } from "./controls/answers.js";
-import { giveUp, hear, isAhead, isOnlyOf, tell } from "./controls/outbox.js";
+import { giveUp, hear, isAhead, isOnlyOf, makeAgain, tell } from "./controls/outbox.js";
 import { KINDS, partsOf } from "./controls/kinds.js";
 
 // Milliseconds between two looks at a server, and looks at one at rest after which it has refused a choice.
@@ -44,6 +44,9 @@ class Bar {
       tuckAway(this.root.parentNode, true);
     }
     if (!isAhead()) this.draw();
+    makeAgain((owner, field) =>
+      [...SHARED.bars].find((bar) => bar.data?.owner === owner && bar.made.has(field)),
+    );
   }
 
   draw() {

@@ -4,6 +4,7 @@ name.
 
 import ast
 import contextlib
+import dataclasses
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import streamlit
+from streamlit import config
 from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from streamlit.runtime.app_session import AppSession
@@ -21,6 +23,7 @@ from streamlit.runtime.scriptrunner_utils.script_requests import (
     ScriptRequests,
     ScriptRequestType,
 )
+from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
 from streamlit.runtime.session_manager import SessionManager
 from streamlit.runtime.state import SafeSessionState
 from streamlit.runtime.state.common import WidgetMetadata
@@ -129,6 +132,33 @@ def test_the_address_before_is_written_again_over_the_one_on_its_way(monkeypatch
     assert sent == [{"bits": "4"}]
     at.run()
     assert len(sent) == 1
+
+
+def test_a_large_message_that_the_browser_may_have_dropped_is_sent_again(monkeypatch):
+    """Quick hands, an answer late: a run that ended meanwhile dropped one that the next answer only named,
+    and the page stood still.
+    """
+    assert "cached_message_hashes" in {each.name for each in dataclasses.fields(ScriptRunContext)}
+    kept = config.get_option("global.maxCachedMessageAge")
+    messages = streamlit_private._Messages()
+    context = SimpleNamespace()
+    monkeypatch.setattr(streamlit_private, "get_script_run_ctx", lambda **_: context)
+
+    def is_only_named(message, *told):
+        context.cached_message_hashes = frozenset(told)
+        streamlit_private._begin_run(messages)
+        return message in context.cached_message_hashes
+
+    assert not is_only_named("panels", "panels"), "nobody has sent it in this session"
+    assert is_only_named("panels", "panels")
+    assert not is_only_named("panels"), "the browser does not have it"
+    for _ in range(kept - 2):
+        is_only_named("others")
+    assert is_only_named("panels", "panels")
+    for _ in range(kept - 1):
+        is_only_named("others")
+    assert not is_only_named("panels", "panels"), "it goes with the run before"
+    assert is_only_named("panels", "panels")
 
 
 def test_messages_that_wait_are_taken_one_by_one_in_their_order(streamlits_own, monkeypatch):

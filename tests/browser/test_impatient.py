@@ -22,42 +22,61 @@ ANSWER_LATE = f"""{{
 }}"""
 #: Milliseconds between two presses at most.
 GAP = 120
-#: Of each page: its address, its rows of choices with words that are pressed, and whether each choice there
-#: is a step that undo takes back.
+#: Of each page: its address, its rows and lists with the choices that are pressed, whether each choice there
+#: is a step that undo takes back, and whether its address has them.
 PAGES = {
-    "lab": ("lab", {"bits": ("3", "4", "5", "6"), "mode": ("symmetric", "asymmetric")}, True),
+    "lab": ("lab", {"bits": ("3", "4", "5", "6"), "mode": ("symmetric", "asymmetric")}, True, True),
     "golf": (
         "golf?hole=bell",
         {"bits": ("3", "4", "5", "6"), "mode": ("symmetric", "asymmetric")},
         True,
+        False,
     ),
-    "bugs": (
-        "bugs?bug=int8_difference_wraps",
-        {"gallery_case_int8_difference_wraps": ("Notebook 3×3", "Zero point 0", "Random")},
-        True,
-    ),
-    "formats": ("formats", {"ties": ("tie to even", "tie up", "tie down")}, True),
-    "looks of formats": ("formats", {"view": ("linear", "log", "near x")}, False),
+    "bugs": ("bugs?bug=int8_difference_wraps", {"case": ("notebook", "zero_point_0", "random")}, True, True),
+    "formats": ("formats", {"ties": ("even", "up", "down")}, True, True),
+    "looks of formats": ("formats", {"view": ("linear", "symlog", "near")}, False, True),
     "tabs of the lab": (
         "lab",
-        {"stage_tab": ("Cell", "Range", "Blame"), "scenario": ("A picture", "One loud column")},
+        {"stage_tab": ("cell", "range", "blame"), "scenario": ("picture", "loud_column")},
+        False,
         False,
     ),
     "layers": (
         "layers?l=builtin(name=loud_input)",
-        {"layers_values": ("error", "values", "rounded"), "layers_tab_choice": ("Cell", "Channels")},
+        {"layers_pair": ("w8a32", "w8a8_static", "w8a8_dynamic")},
+        True,
+        True,
+    ),
+    "looks of layers": (
+        "layers?l=builtin(name=loud_input)",
+        {"layers_values": ("x", "error", "codes"), "layers_tab_choice": ("cell", "channels")},
         False,
+        True,
+    ),
+    "attention": (
+        "attention",
+        {"keys": ("int8_per_row", "int4_per_row"), "basis": ("none", "center", "hadamard")},
+        True,
+        True,
+    ),
+    "adder": (
+        "checkpoints?f=model:adder",
+        {"models_shared": ("row", "tensor"), "models_order": ("drawn", "carries")},
+        False,
+        True,
     ),
 }
+#: What a hand does last.
+LAST = ("nothing", "language", "reload", "back")
 #: A row of choices and its buttons.
 CHOSEN = """(keys) => keys.map((key) => [key, document.querySelector(
-    `[data-field=${key}] :is(label, option):is(:has(:checked), :checked)`)?.innerText.trim()])"""
+    `[data-field=${key}] :is(select, :checked)`)?.value])"""
 PLACES = """(keys) => keys.flatMap((key) => [...document.querySelectorAll(
         `[data-field=${key}] :is(label:has(input), button)`)]
     .filter((each) => each.offsetParent)
     .map((each) => {
         const { left, top, width, height } = each.getBoundingClientRect();
-        return [key, key === "undo" ? key : each.innerText.trim(), [left + width / 2, top + height / 2]];
+        return [key, each.querySelector("input")?.value ?? key, [left + width / 2, top + height / 2]];
     }))"""
 UNDOES = """document.querySelector("[data-field=undo] button:enabled") !== null"""
 
@@ -68,10 +87,10 @@ class Model:
     def __init__(self, now, undoes):
         self.now, self._before, self.undoes = now, [], undoes
 
-    def choose(self, key, words):
-        if self.now[key] != words:
+    def choose(self, key, form):
+        if self.now[key] != form:
             self._before.append(dict(self.now))
-            self.now[key] = words
+            self.now[key] = form
 
     def can_undo(self):
         return self.undoes and bool(self._before)
@@ -80,27 +99,36 @@ class Model:
         self.now = self._before.pop()
 
 
-def opened(page, address, rows, undoes):
-    """A page at rest: where its choices are, and what it has to show."""
-    page.goto("about:blank")
-    page.goto(address)
+def at_rest(page, rows, undoes):
+    """Where the choices of a page are, and what it has to show."""
     for key in rows:
         page.wait_for_selector(f"[data-field={key}] :is(select, :checked)")
     wait_idle(page)
-    places = {(key, words): middle for key, words, middle in page.evaluate(PLACES, [*rows, "undo"])}
+    places = {(key, form): middle for key, form, middle in page.evaluate(PLACES, [*rows, "undo"])}
     return places, Model(dict(page.evaluate(CHOSEN, [*rows])), undoes)
+
+
+def end(page, last):
+    match last:
+        case "language":
+            page.locator("[data-field=language_choice] label:has(input:not(:checked))").click()
+        case "reload":
+            page.reload(wait_until="commit")
+        case "back":
+            page.goto("about:blank")
+            page.go_back(wait_until="commit")
 
 
 @pytest.mark.parametrize("pointer", ["mouse", "finger"])
 @pytest.mark.parametrize("name", PAGES)
 def test_no_choice_of_quick_hands_is_lost(url, new_page, name, pointer):
-    path, rows, undoes = PAGES[name]
-    address = f"{url}/{path}{'&' if '?' in path else '?'}lang=en"
+    path, rows, undoes, linked = PAGES[name]
     chance = random.Random(f"{name} {pointer}")
     page = new_page(1366, 768, touch=pointer == "finger")
     page.add_init_script(ANSWER_LATE)
     press = page.touchscreen.tap if pointer == "finger" else page.mouse.click
-    places, model = opened(page, address, rows, undoes)
+    page.goto(f"{url}/{path}{'&' if '?' in path else '?'}lang=en")
+    places, model = at_rest(page, rows, undoes)
     wrong = []
     for _ in range(TRIES):
         done = []
@@ -114,14 +142,17 @@ def test_no_choice_of_quick_hands_is_lost(url, new_page, name, pointer):
             if pressed in places:
                 press(*places[pressed])
             else:
-                page.select_option(f"[data-field={pressed[0]}] select", label=pressed[1])
+                page.select_option(f"[data-field={pressed[0]}] select", pressed[1])
             done.append(pressed[1])
             page.wait_for_timeout(chance.uniform(0, GAP))
+        last = chance.choice(LAST if linked else LAST[:2])
+        end(page, last)
         wait_idle(page)
         page.wait_for_timeout(1500 * LATE)
-        wait_idle(page)
-        shown = dict(page.evaluate(CHOSEN, [*rows]))
-        if shown != model.now:
-            wrong.append((done, model.now, shown))
-            places, model = opened(page, address, rows, undoes)
+        wanted = model
+        places, shown = at_rest(page, rows, undoes)
+        if shown.now != wanted.now:
+            wrong.append((*done, last, wanted.now, shown.now))
+        if last != "nothing" or shown.now != wanted.now:
+            model = shown
     assert not wrong, f"{len(wrong)} of {TRIES}: {wrong}"

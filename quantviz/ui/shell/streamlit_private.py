@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -167,6 +167,42 @@ class _Messages:
     waiting: collections.deque[WidgetStates] = dataclasses.field(default_factory=collections.deque)
     #: Held while they are taken. Each of Streamlit's threads has a lock of its own.
     lock: threading.RLock = dataclasses.field(default_factory=threading.RLock)
+    #: Runs that have begun, and the last run that had each large message of the server, by its hash.
+    runs: int = 0
+    sent: dict[str, int] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _LargeMessages:
+    """The large messages that the browser surely still has when this run's answer comes.
+
+    It says which ones it has when it asks for a run. Streamlit would not send these again, although the
+    browser drops old ones at the end of each run that is still on its way: it would stand still.
+    """
+
+    told: Collection[str]
+    messages: _Messages
+    #: Runs for which the browser keeps one.
+    kept: int
+
+    def __contains__(self, message: str) -> bool:
+        last = self.messages.sent.get(message)
+        self.messages.sent[message] = now = self.messages.runs
+        return last is not None and now - last < self.kept and message in self.told
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.told)
+
+
+def _begin_run(messages: _Messages) -> None:
+    """Have this run send large messages again that the browser may drop before they come."""
+    context: Any = get_script_run_ctx(suppress_warning=True)
+    if context is None:
+        return
+    kept: int = st.get_option("global.maxCachedMessageAge")
+    messages.runs += 1
+    messages.sent = {each: run for each, run in messages.sent.items() if messages.runs - run < kept}
+    context.cached_message_hashes = _LargeMessages(tuple(context.cached_message_hashes), messages, kept)
 
 
 def _messages_of(session: SessionState) -> _Messages:
@@ -198,6 +234,7 @@ def take_messages_whole() -> bool:
 
     def whole(state: SafeSessionState, fresh: WidgetStates | None, *args: Any, **kwargs: Any) -> None:
         messages = _messages_of(state._state)
+        _begin_run(messages)
         with messages.lock, uninterrupted():
             while len(messages.waiting) > 1:
                 usual(state, messages.waiting.popleft())
