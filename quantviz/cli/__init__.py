@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import sys
-import tomllib
 import traceback
 from collections.abc import Mapping
 from importlib import import_module
@@ -123,15 +122,10 @@ def quantviz() -> None:
 
 
 def _tell_version(context: click.Context) -> None:
-    """Print the version of the installed package, or of the clone, and end."""
-    from importlib import metadata
+    """Print the version, and end."""
+    import quantviz
 
-    try:
-        version = metadata.version("quantviz")
-    except metadata.PackageNotFoundError:
-        project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
-        version = project["project"]["version"]
-    click.echo(f"quantviz {version}")
+    click.echo(f"quantviz {quantviz.__version__}")
     context.exit()
 
 

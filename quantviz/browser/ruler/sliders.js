@@ -3,6 +3,9 @@
 import { paintDisc } from "../page/canvas.js";
 import { DISC } from "../page/slider.js";
 
+// Pixels between two of them.
+const BETWEEN = 16;
+
 // Bits and group size: a name, a track with a stop for each choice, and the choice.
 export function paintSliders(ruling) {
   const { context, colors, bands } = ruling;
@@ -30,11 +33,11 @@ function slidersOf(ruling) {
   const { axis, picture, words, bands } = ruling;
   const names = ["bits", "group"].filter((name) => picture.handles[name]);
   const all = axis.right + axis.left - 20;
-  const width = Math.min(all / names.length, 300);
+  const width = Math.min((all - BETWEEN * (names.length - 1)) / names.length, 300);
   ruling.fontOf(600);
   return names.map((name, k) => {
     const handle = picture.handles[name];
-    const left = 10 + k * (width + 16);
+    const left = 10 + k * (width + BETWEEN);
     const from = left + ruling.widthOf(words[name]) + 16;
     const longest = Math.max(...handle.labels.map((label) => ruling.widthOf(label)));
     const to = left + width - longest - (bands.narrow ? 30 : 16);
