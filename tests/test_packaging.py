@@ -57,6 +57,7 @@ def test_the_version_is_the_same_everywhere_and_has_its_changes():
     citation = (ROOT / ".github" / "CITATION.cff").read_text(encoding="utf-8")
     assert re.findall(r"^## (\S+)", changes, re.M)[0] == PROJECT["version"]
     assert re.findall(r"^version: (\S+)", citation, re.M) == [PROJECT["version"]]
+    assert qv.__version__ == PROJECT["version"]
 
 
 def test_an_old_name_warns_until_its_last_version(monkeypatch):
