@@ -43,14 +43,15 @@ from quantviz.ui.lab.bars.scheme_bar import show_scheme
 from quantviz.ui.lab.bars.title_line import show_title, tensor_name
 from quantviz.ui.lab.learning import learn, terms_of
 from quantviz.ui.lab.numbers.tiles import show_numbers, tiles
-from quantviz.ui.lab.picture.navigation import block_words, show_worst
 from quantviz.ui.lab.picture.tensor_panels import (
     PANELS_KEY,
+    block_words,
     error_end,
     height_to_come,
     show_error_choices,
     show_tensor_panels,
     show_value_choices,
+    show_worst,
     whole_panels,
 )
 from quantviz.ui.lab.sidebar.nonfinite import found_in, show_choice, show_note

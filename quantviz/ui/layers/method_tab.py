@@ -18,19 +18,20 @@ from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.ui.components.controls import choice_control, field_control, show_controls
 from quantviz.ui.components.phone_tables import TableColumn, show_table
-from quantviz.ui.components.small_parts import show_button, show_refused
-from quantviz.ui.components.stepped_work import SteppedWork
+from quantviz.ui.components.small_parts import SteppedWork, show_button, show_refused
 from quantviz.ui.layers.scaling_pictures import show_awq, show_low_rank, show_rotation, show_smoothquant
-from quantviz.ui.layers.search_pictures import show_course, show_rounding, show_sweep
 from quantviz.ui.layers.smaller_pictures import (
     show_bias,
     show_clips,
     show_codebook,
+    show_course,
     show_double,
     show_ends,
     show_equalization,
     show_grid,
     show_outliers,
+    show_rounding,
+    show_sweep,
 )
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
 from quantviz.ui.layers.words import compared, decibels, percent, show_sentence

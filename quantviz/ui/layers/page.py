@@ -39,13 +39,11 @@ from quantviz.ui.components.controls import (
 )
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.small_parts import problem_instead, show_page_errors
-from quantviz.ui.layers.hand import offer_page, show_hand
-from quantviz.ui.layers.integer_tab import show_integer
 from quantviz.ui.layers.method_tab import show_method, show_method_choice
 from quantviz.ui.layers.own_layer import MORE, refuse_large, show_own_layer
-from quantviz.ui.layers.picture import settled, show_picture
+from quantviz.ui.layers.picture import offer_page, settled, show_hand, show_picture
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
-from quantviz.ui.layers.tabs import show_cell, show_channels, show_compare
+from quantviz.ui.layers.tabs import show_cell, show_channels, show_compare, show_integer
 from quantviz.ui.layers.words import pair_names, scheme_name, show_finding, show_numbers, show_remedy
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.imports import warm_up

@@ -1,27 +1,34 @@
-"""The picture of the multiplication, tied to the page: what it shows, its zoom, and the clicked cell."""
+"""The picture of the multiplication and its loud channels, tied to the page: its zoom, the clicked cell."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.browser.packing import pack
+from quantviz.errors import QuantVizError
+from quantviz.lab.layer_moves import moved_layer
 from quantviz.lab.layer_state import SHOWN, LayerPart, LayerState
 from quantviz.live.hand_words import Looks
-from quantviz.live.layer_payload import Multiplication
-from quantviz.ui.components.component import component
+from quantviz.live.layer_payload import LayerHand, Multiplication
+from quantviz.ui.components.component import component, counted
 from quantviz.ui.components.controls import choose_field
-from quantviz.ui.components.small_parts import show_button, term
+from quantviz.ui.components.small_parts import show_button, show_save_page, term
 from quantviz.ui.layers.state import OWNER
+from quantviz.ui.shell.classroom import is_open
 from quantviz.ui.shell.page_owner import PageOwner
-from quantviz.ui.shell.words import language, say, theme
+from quantviz.ui.shell.words import language, say, shape_text, theme
 
 if TYPE_CHECKING:
     from quantviz.figures.multiplication import ColourEnds
+    from quantviz.layers.integer_result import IntegerResult
     from quantviz.layers.layer_picture import LayerPicture
+    from quantviz.live.layer_page import LayerPage
     from quantviz.ui.layers.state import SeenLayer
+
 
 #: The key of the chart.
 PICTURE = "layers_picture"
@@ -179,3 +186,73 @@ def select(token: int, output: int) -> None:
         lines.tokens[0] <= token < lines.tokens[1] and lines.outputs[0] <= output < lines.outputs[1]
     )
     OWNER.change(cell=(token, output), **({} if inside else {"lines": None}))
+
+
+_HAND = "layers_hand"
+_HAND_SCRIPT = "layer_hand_component"
+
+
+def _hand_of(seen: SeenLayer, state: LayerState) -> LayerHand:
+    """Return the layer as a hand moves it."""
+    return LayerHand(seen.result, seen.channels, state, lambda: seen.unchanged, Looks(language(), theme()))
+
+
+def show_hand(seen: SeenLayer, state: LayerState, selected: tuple[int, int, int]) -> bool:
+    """Show how loud each input channel is, with the ceiling that the one scale of X reaches; of a small layer
+    the size of an input channel and a weight can be moved too. Return whether they can.
+
+    Args:
+        seen: The layer under the schemes of the state.
+        state: The state.
+        selected: Token, output and input channel.
+    """
+    _, inputs, outputs = seen.result.shape
+
+    def move(message: Mapping[str, Any]) -> None:
+        if (message["channel"] or 0) < inputs and message.get("output", 0) < outputs:
+            OWNER.put(moved_layer(OWNER.state, message))
+
+    released, take = counted(_HAND, move)
+    hand = _hand_of(seen, state)
+    integers = _integers(seen, state) if hand.small else None
+    header, arrays = hand.payload(PICTURE, selected, integers)
+    with st.container(key="layers_knobs" if hand.small else "layers_skyline"):
+        component("quantviz_layer_hand", _HAND_SCRIPT)(
+            key=_HAND,
+            data=pack({**header, "released": released}, arrays),
+            on_release_change=take,
+        )
+    return hand.small
+
+
+def _integers(seen: SeenLayer, state: LayerState) -> IntegerResult | None:
+    """Return the layer in integers; None where the tab is not open, or the schemes have no such layer."""
+    if state.open_tab != "integer":
+        return None
+    try:
+        layer = seen.integers(state.engine, state.output_format, state.activation)
+    except QuantVizError:
+        return None
+    # The server alone has each token's own multiplier.
+    return None if layer.inputs.scale.dim() else layer
+
+
+def offer_page(seen: SeenLayer, state: LayerState) -> None:
+    """Show a button that saves the layer as a page."""
+    if is_open():
+        page = page_of(seen, state)
+        show_save_page(page.html, page.problem, "layer.html", "layer_to_page", say("layers.hand.page_help"))
+
+
+def page_of(seen: SeenLayer, state: LayerState) -> LayerPage:
+    """Return the whole layer under the state's schemes, with its selected output, as a page."""
+    from quantviz.live.layer_page import LayerPage
+
+    cell = state.cell or seen.worst
+    channel = int(seen.products(cell).channels[0]) if state.channel is None else state.channel
+    hand = _hand_of(seen, state)
+    whole = seen.picture(LayerPart.whole(seen.result.shape), state.shown)
+    selected = (*cell, channel)
+    picture = multiplication_of(seen, state, whole, selected, hand=hand.small)
+    title = f"{state.source.title(language())} · {shape_text(seen.result.shape)}"
+    return LayerPage(hand, picture, title, selected)

@@ -27,7 +27,7 @@ from quantviz.schemes.recipes import current_recipe
 from quantviz.schemes.scheme import NONFINITE, Scheme
 from quantviz.ui.components.controls import Answers, opened_list, show_controls
 from quantviz.ui.components.tensor_cache import kept
-from quantviz.ui.lab.bars.engine_controls import OWN, RULES, with_rule
+from quantviz.ui.lab.bars.scheme_bar import OWN, RULES, with_rule
 from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
 from quantviz.ui.lab.sidebar.nonfinite import NOTE, heeded, note_of
 from quantviz.ui.lab.sidebar.sidebar import BY_HAND, range_lines, range_words

@@ -29,10 +29,10 @@ from quantviz.ui.components.scheme_words import convention_option, part_words
 from quantviz.ui.components.small_parts import offer, show_button, show_save_page
 from quantviz.ui.components.tensor_cache import heavy_fact, study_of
 from quantviz.ui.lab.compare.compared_engines import seen
-from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import (
     BRIDGE_KEY,
     PANELS_KEY,
+    block_words,
     error_end,
     linked_place,
     panels_of,
