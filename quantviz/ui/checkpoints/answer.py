@@ -1,4 +1,4 @@
-"""Results of a scan: the sentence, the map, the distribution, and the table of tensors, which leads to the Lab."""
+"""Results of a scan: the sentence, the map, the distribution, and the table, whose rows lead to the Lab."""
 
 from __future__ import annotations
 

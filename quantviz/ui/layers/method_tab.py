@@ -16,6 +16,8 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
+from quantviz.layers.methods.chain import offered_chains
+from quantviz.layers.methods.packages import PACKAGE_METHODS, of_chain
 from quantviz.ui.components.controls import choice_control, field_control, show_controls
 from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.small_parts import SteppedWork, show_button, show_refused
@@ -88,9 +90,6 @@ def show_method(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> No
 
 def show_method_choice(state: LayerState) -> None:
     """Show the choice of a method, also of a layer on which the present one cannot work."""
-    from quantviz.layers.methods.chain import offered_chains
-    from quantviz.layers.methods.packages import PACKAGE_METHODS, of_chain
-
     offered = dict.fromkeys((*offered_chains(), state.method))
     chains = {"": NEAREST} | {each.name: each.chain for each in PACKAGE_METHODS}
     method = field_control(
@@ -154,8 +153,6 @@ def _lesson(seen: SeenLayer, state: LayerState) -> str:
 
 def _show_ranking(state: LayerState) -> None:
     """Show the methods that were measured as a table, and the button that measures all."""
-    from quantviz.layers.methods.chain import offered_chains
-
     key = f"{state.source.key} {state.pair} {state.seed}"
     ranking = cast("SteppedWork | None", st.session_state.get(_RANKED))
     if ranking is None or ranking.of != key:

@@ -8,16 +8,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import streamlit as st
+import torch
 
 from quantviz.browser.packing import pack
 from quantviz.errors import QuantVizError
+from quantviz.figures.method_plots import ErrorBars, GridEnds, Histogram, Likeness
 from quantviz.figures.numbers import WRITING, short_number
+from quantviz.figures.rounding_plots import every_figure, learning_figure
 from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import NEAREST, LayerState
+from quantviz.layers.methods.column_sweep import SweepTrace
+from quantviz.layers.methods.contract import CourseTrace
+from quantviz.layers.methods.every_rounding import WEIGHTS, every_rounding, most_telling
+from quantviz.layers.methods.learned_rounding import LearningTrace
+from quantviz.layers.methods.rotation import REACH, shares_of_bins
 from quantviz.schemes.formats import FORMATS
 from quantviz.text import templates
 from quantviz.ui.components.component import component
@@ -37,13 +45,6 @@ from quantviz.ui.layers.state import SeenLayer, seen_layer
 from quantviz.ui.layers.words import percent, share_of, show_sentence, show_terms
 from quantviz.ui.shell.words import language, plain, say, say_error, theme
 
-if TYPE_CHECKING:
-    import torch
-
-    from quantviz.layers.methods.column_sweep import SweepTrace
-    from quantviz.layers.methods.learned_rounding import LearningTrace
-
-
 _SCRIPT = "sweep_component"
 #: Outputs whose weights are shown: more would be lines of less than three pixels.
 _MOST_OUTPUTS = 28
@@ -56,8 +57,6 @@ _WHOLE = 32767
 
 def show_sweep(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the sweep, with the selected output's weights first."""
-    import torch
-
     trace = seen.result.trace["gptq"]
     study = seen.result.weights.study
     assert study is not None
@@ -107,8 +106,6 @@ def show_sweep(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> Non
 
 def _show_likeness(trace: SweepTrace) -> None:
     """Show the cosines of the loudest input channels, by which one makes up for the error of another."""
-    from quantviz.figures.method_plots import Likeness
-
     loud = trace.hessian.diagonal()
     order = loud.argsort(descending=True, stable=True)[:_MOST_CHANNELS]
     order = order[loud[order] > 0]
@@ -140,9 +137,6 @@ _TALL = 190
 
 def show_rounding(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show what a learned rounding did, and every rounding of eight weights of the selected output."""
-    from quantviz.figures.rounding_plots import learning_figure
-    from quantviz.layers.methods.learned_rounding import LearningTrace
-
     trace = next(trace for trace in seen.result.trace.values() if isinstance(trace, LearningTrace))
     show_sentence(_words(trace))
     _show_every(seen, cell[1])
@@ -152,9 +146,6 @@ def show_rounding(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
 
 def show_course(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the output error at each look of a search, and the look that was kept."""
-    from quantviz.figures.rounding_plots import learning_figure
-    from quantviz.layers.methods.contract import CourseTrace
-
     traces = seen.result.trace.items()
     method, trace = next((name, trace) for name, trace in traces if isinstance(trace, CourseTrace))
     axis = _AXES.get(method, "step")
@@ -185,9 +176,6 @@ def _words(trace: LearningTrace) -> str:
 
 def _show_every(seen: SeenLayer, output: int) -> None:
     """Show the roundings of eight weights, and the slider that takes others."""
-    from quantviz.figures.rounding_plots import every_figure
-    from quantviz.layers.methods.every_rounding import WEIGHTS, every_rounding, most_telling
-
     inputs = seen.result.shape[1]
     if inputs < WEIGHTS or seen.result.method.bases:
         return
@@ -257,9 +245,6 @@ def _choose(key: str, session: str, offered: Iterable[int]) -> int:
 
 def show_bias(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show each output's error before and after its mean is taken off, and the errors of one output."""
-    from quantviz.figures.method_plots import ErrorBars, Histogram
-    from quantviz.layers.methods.rotation import REACH, shares_of_bins
-
     trace = seen.result.trace["bias_correction"]
     order = trace.removed.argsort(descending=True, stable=True)[:MOST_CHANNELS]
     _say("bias.found", share=share_of(trace.share))
@@ -307,8 +292,6 @@ def show_equalization(seen: SeenLayer, state: LayerState, cell: tuple[int, int])
 
 def show_outliers(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the threshold as a slider, and the channels' maxima with those lit that stay in half precision."""
-    from quantviz.figures.method_plots import ErrorBars
-
     trace = seen.result.trace["llm_int8"]
     order = trace.x_max.argsort(descending=True, stable=True)[:MOST_CHANNELS]
     kept = int(trace.kept.sum())
@@ -339,8 +322,6 @@ def show_outliers(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
 
 def show_double(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the scales that share one as a slider, and how far each scale moves when it is stored."""
-    from quantviz.figures.method_plots import ErrorBars
-
     trace = seen.result.trace["double_quantization"]
     before, after = trace.before.abs().double(), trace.after.abs().double()
     change = (after - before).abs() / before.where(before > 0, math.inf)
@@ -370,8 +351,6 @@ def show_double(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> No
 
 def show_ends(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show a block whose largest value becomes 4, beside NVFP4's own, where it becomes 6."""
-    from quantviz.figures.method_plots import GridEnds
-
     four = seen.result.trace["four_over_six"].four
     studies = (seen_layer(state, method=NEAREST).result.weights.study, seen.result.weights.study)
     results = [study.result for study in studies if study is not None and study.result is not None]
@@ -410,9 +389,6 @@ def show_ends(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
 
 def show_grid(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the weights over their scale, a Gaussian, and the values of the grid."""
-    from quantviz.figures.method_plots import Histogram
-    from quantviz.layers.methods.rotation import REACH
-
     trace = seen.result.trace["higgs"]
     reason = "near" if trace.weights < 1.2 * trace.gaussian else "far"
     if "rotation" in seen.result.trace and seen.result.trace["rotation"].block > 1:
@@ -429,9 +405,6 @@ def show_grid(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
 
 def show_codebook(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the weights over their scales, and the values of the codebook that fits them."""
-    from quantviz.figures.method_plots import Histogram
-    from quantviz.layers.methods.rotation import REACH
-
     trace = seen.result.trace["kmeans"]
     _say(
         "kmeans.found",
@@ -447,8 +420,6 @@ def show_codebook(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
 
 def show_clips(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show how many blocks are clipped at each share of their largest weight, and the error of all at it."""
-    from quantviz.figures.method_plots import ErrorBars
-
     trace = seen.result.trace["awq_clip"]
     blocks = trace.chosen.numel()
     counts = [int((trace.chosen == share).sum()) for share in trace.shares]

@@ -5,20 +5,44 @@ from __future__ import annotations
 import html
 import math
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.figures.layer_plots import (
+    MIRRORED,
+    PARTS,
+    PairPoint,
+    channels_figure,
+    pairs_figure,
+    part_colours,
+)
 from quantviz.figures.numbers import short_number
+from quantviz.figures.range_curve import range_curve
 from quantviz.lab.layer_sources import LayerWeight
-from quantviz.lab.layer_state import MOST_PAIRS, PAIRS, LayerState, SchemePair, pairs_compared
+from quantviz.lab.layer_state import MOST_PAIRS, NEAREST, PAIRS, LayerState, SchemePair, pairs_compared
 from quantviz.lab.state import LabState
+from quantviz.layers.causes import Channels, Products, note_on_culprit
+from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES
+from quantviz.layers.integer_explanation import IntegerExplanation, rows_of_steps
+from quantviz.layers.integer_result import IntegerResult
+from quantviz.layers.integers_of_layer import OUTPUT_FORMATS, activated, operated_output, operators_after
+from quantviz.layers.layer_numbers import ranges_over_tokens
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.cell import steps_html
-from quantviz.ui.components.controls import field_control, hold_choice, place_controls, show_controls, switch
+from quantviz.ui.components.controls import (
+    choose_among,
+    field_control,
+    hold_choice,
+    place_controls,
+    show_controls,
+    switch,
+)
 from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.small_parts import (
     legend_html,
@@ -29,9 +53,26 @@ from quantviz.ui.components.small_parts import (
     term,
 )
 from quantviz.ui.components.tensor_cache import loudness_of
-from quantviz.ui.layers.picture import select
+from quantviz.ui.layers.method_tab import show_method, show_method_choice
+from quantviz.ui.layers.picture import (
+    both_bits,
+    offer_page,
+    select,
+    settled,
+    show_finding,
+    show_hand,
+    show_numbers,
+    show_picture,
+    show_remedy,
+)
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
-from quantviz.ui.layers.words import both_bits, decibels, pair_name, share_of, show_sentence, stacked_bar
+from quantviz.ui.layers.words import (
+    decibels,
+    pair_name,
+    share_of,
+    show_sentence,
+    stacked_bar,
+)
 from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.words import (
@@ -46,14 +87,6 @@ from quantviz.ui.shell.words import (
     theme,
 )
 
-if TYPE_CHECKING:
-    from quantviz.figures.layer_plots import PairPoint
-    from quantviz.layers.causes import Channels, Products
-    from quantviz.layers.integer_explanation import IntegerExplanation
-    from quantviz.layers.integer_result import IntegerResult
-    from quantviz.ui.layers.state import SeenLayer
-
-
 #: The pair that the button applies where the chosen schemes have no integer layer.
 _FITTING = "w8a8_static"
 #: Products that are written out; of more, those of largest magnitude.
@@ -66,8 +99,6 @@ _ROUNDING = 0.501
 
 def show_integer(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the steps of the selected output."""
-    from quantviz.layers.integers_of_layer import operators_after
-
     try:
         layer = seen.integers(state.engine, state.output_format, state.activation)
     except QuantVizError as problem:
@@ -103,9 +134,6 @@ def _show_operator(
     seen: SeenLayer, layer: IntegerResult, cell: tuple[int, int], operators: Sequence[str]
 ) -> None:
     """Show the output after an operator that follows the layer."""
-    from quantviz.layers.integer_explanation import rows_of_steps
-    from quantviz.layers.integers_of_layer import operated_output
-
     names = {name: say(f"layers.integer.operators.{name}") for name in operators}
     label = say("layers.integer.then")
     operator = hold_choice("layers_operator_name", "list", label, names, operators[0], look="qv-inside")
@@ -126,9 +154,6 @@ def _show_operator(
 
 def _show_choices(state: LayerState) -> None:
     """Show the engine, the format of the outputs' codes, and the activation."""
-    from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES
-    from quantviz.layers.integers_of_layer import OUTPUT_FORMATS
-
     choices = {
         "engine": {name: say(f"integer_engines.{name}.name") for name in INTEGER_ENGINES},
         "output_format": {name: name for name in OUTPUT_FORMATS},
@@ -146,8 +171,6 @@ def _show_choices(state: LayerState) -> None:
 
 def _answer(seen: SeenLayer, why: IntegerExplanation, state: LayerState, cell: tuple[int, int]) -> str:
     """Return the sentence on the output's code, and on what moved it most."""
-    from quantviz.layers.integers_of_layer import activated
-
     token, output = cell
     y_hat = seen.result.cells(slice(token, token + 1), slice(output, output + 1)).y_hat
     wanted = float(activated(y_hat, state.activation))
@@ -167,8 +190,6 @@ def _answer(seen: SeenLayer, why: IntegerExplanation, state: LayerState, cell: t
 
 def _about_formats(seen: SeenLayer, layer: IntegerResult) -> str:
     """Return the sentences on an engine whose pairs saturate: its uint8 inputs, and pairs that all fit."""
-    from quantviz.layers.integer_engines import INTEGER_ENGINES
-
     if INTEGER_ENGINES[layer.engine].pairs == "exact":
         return ""
     fit = "" if bool(layer.saturated_pairs.any()) else say("layers.integer.pairs_fit")
@@ -235,8 +256,6 @@ _MOST_NAMED = 4
 
 def show_channels(seen: SeenLayer, state: LayerState) -> None:
     """Show the channels as mirrored bars."""
-    from quantviz.figures.layer_plots import MIRRORED, channels_figure
-
     with st.container(key="layers_channels_look", horizontal=True, gap="small"):
         views = {name: say(f"layers.channels.{name}") for name in MIRRORED}
         mirrored = switch("layers_mirrored", say("layers.channels.view"), views)
@@ -260,9 +279,6 @@ def show_channels(seen: SeenLayer, state: LayerState) -> None:
 
 def _show_batches(seen: SeenLayer) -> None:
     """Show how the one static scale of X grows with the tokens that it is chosen on."""
-    from quantviz.figures.range_curve import range_curve
-    from quantviz.layers.layer_numbers import ranges_over_tokens
-
     found = seen.found("ranges over tokens", ranges_over_tokens)
     if found is None:
         st.caption(say("layers.channels.no_batches"))
@@ -331,8 +347,6 @@ _FAR = 3.0
 
 def show_compare(state: LayerState) -> None:
     """Show the pairs as a table, and as dots beside the diagonal."""
-    from quantviz.figures.layer_plots import PairPoint, pairs_figure
-
     pairs = []
     found = []
     for pair in pairs_compared(state):
@@ -425,9 +439,6 @@ _MOST_LISTED = 512
 
 def show_cell(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the selected output."""
-    from quantviz.figures.layer_plots import PARTS, part_colours
-    from quantviz.layers.causes import note_on_culprit
-
     products = seen.products(cell)
     _show_place(seen, cell)
     error = float(products.contributions.sum())
@@ -513,3 +524,81 @@ def _show_steps(seen: SeenLayer, cell: tuple[int, int], channel: int) -> None:
             st.caption(say("layers.cell.not_rounded"))
         else:
             st.html(steps_html(operand.explain(place)))
+
+
+# ---- the page below its choices ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class TabContent:
+    """All that a tab may show: the state, and its layer under its schemes."""
+
+    state: LayerState
+    seen: SeenLayer
+    #: The selected output.
+    cell: tuple[int, int]
+
+
+#: The tabs of the stage by their ids, in their order, each with the function that shows it.
+TABS: Mapping[str, Callable[[TabContent], None]] = MappingProxyType(
+    {
+        "cell": lambda scene: show_cell(scene.seen, scene.state, scene.cell),
+        "channels": lambda scene: show_channels(scene.seen, scene.state),
+        "integer": lambda scene: show_integer(scene.seen, scene.state, scene.cell),
+        "method": lambda scene: show_method(scene.seen, scene.state, scene.cell),
+        "compare": lambda scene: show_compare(scene.state),
+    }
+)
+
+
+def _seen(state: LayerState) -> SeenLayer:
+    """Return the layer of the state; where its method cannot work, show the choice of another one."""
+    try:
+        return seen_layer(state)
+    except QuantVizError:
+        if state.method != NEAREST:
+            show_method_choice(state)
+        raise
+
+
+def show_layer(state: LayerState, look: str, finding: Any, actions: Any) -> None:
+    """Show the layer of the state, with its finding, which has a `look`, and its page in their places."""
+    seen = _seen(state)
+    state = settled(seen, state)
+    OWNER.amend(state)
+    with finding:
+        show_finding(seen, look)
+    with actions:
+        offer_page(seen, state)
+    cell = state.cell or seen.worst
+    channel = int(seen.products(cell).channels[0]) if state.channel is None else state.channel
+    with st.container(key="layers_scene"):
+        with st.container(key="layers_left", gap="xsmall"):
+            hand = show_hand(seen, state, (*cell, channel))
+            # With knobs, the picture leaves them room.
+            with st.container(key="layers_view_hand" if hand else "layers_view", gap="xsmall"):
+                show_picture(seen, state, (*cell, channel if hand else state.channel), hand=hand)
+        with st.container(key="layers_right", gap="xsmall"):
+            with st.container(key="layers_numbers", gap="xsmall"):
+                show_numbers(seen)
+                show_remedy(seen, state)
+            _show_stage(TabContent(state, seen, cell))
+            for note in seen.notes:
+                st.caption(say_note(note))
+
+
+def _show_stage(scene: TabContent) -> None:
+    """Show the tabs and the open one."""
+    with st.container(key="layers_stage", gap="xsmall"):
+        with st.container(key="layers_tabs"):
+            tab = choose_among(
+                "layers_tab_choice",
+                "row",
+                say("layers.tabs"),
+                {name: say(f"layers.tab.{name}") for name in TABS},
+                scene.state.open_tab,
+                lambda tab: OWNER.change(tab=tab),
+                look="qv-unnamed qv-tabs",
+            )
+        with st.container(key=f"layers_tab_{tab}", gap="xsmall"):
+            TABS[tab](scene)
