@@ -38,8 +38,8 @@ from quantviz.ui.components.small_parts import (
     legend_html,
     problem_instead,
     show_button,
+    show_figure,
     show_folded,
-    show_plot,
 )
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.long_work import read_file
@@ -249,14 +249,13 @@ def _show_frontier(frontier: Frontier, allocation: Allocation) -> None:
     chosen = FrontierPoint(
         None, allocation.bits, allocation.bits_per_weight, allocation.cost, allocation.sqnr_db
     )
-    figure = allocation_plot_figure(frontier, chosen, language=language(), theme=theme())
-    show_plot(figure, "checkpoints_frontier", say("checkpoints.allocate.frontier_alt"))
+    alt = say("checkpoints.allocate.frontier_alt")
+    show_figure(allocation_plot_figure, "checkpoints_frontier", alt, frontier, chosen)
 
 
 def _show_choice(model: ScannedModel, allocation: Allocation) -> None:
     data = model_map(model, model.recipes[0], choice=allocation.choice)
-    figure = model_map_figure(data, language=language(), theme=theme())
-    show_plot(figure, "checkpoints_choice", say("checkpoints.allocate.choice_alt"))
+    show_figure(model_map_figure, "checkpoints_choice", say("checkpoints.allocate.choice_alt"), data)
     legend = [(recipe_words(name, language()), colour) for name, colour in winners(data, theme())]
     if any(square.status == "kept" for square in data.squares):
         legend.append((say("checkpoints.allocate.kept"), kept_colour(theme())))

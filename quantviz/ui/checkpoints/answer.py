@@ -45,7 +45,7 @@ from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.components.component import chosen
 from quantviz.ui.components.controls import finder, hold_choice, hold_text
 from quantviz.ui.components.phone_tables import PERCENT, number_column, numbers_written
-from quantviz.ui.components.small_parts import legend_html, show_button, show_plot, show_python
+from quantviz.ui.components.small_parts import legend_html, show_button, show_figure, show_python
 from quantviz.ui.lab.from_map import open_place
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
@@ -337,8 +337,8 @@ def show_details(state: CheckpointsState, seen: ScanView, *, verdict: bool) -> N
         left, right = opened.columns([4, 8], gap="medium")
         with left:
             st.markdown(f"## {say('checkpoints.distribution')}")
-            figure = distribution_figure(model, recipe, language=language(), theme=theme())
-            show_plot(figure, "checkpoints_distribution", say("checkpoints.distribution_alt"))
+            alt = say("checkpoints.distribution_alt")
+            show_figure(distribution_figure, "checkpoints_distribution", alt, model, recipe)
         with right:
             show_table(state, model, recipe)
     if verdict:
@@ -413,18 +413,20 @@ def _reason(reason: ErrorCause) -> str:
 def _show_map(drawn: _DrawnMap, place: str, scale: Scale) -> None:
     data = drawn.data
     with st.container(key=f"checkpoints_map_{place}", gap=None):
-        show_plot(
-            model_map_figure(data, language=language(), theme=theme(), scale=scale, worst=drawn.worst),
+        show_figure(
+            model_map_figure,
             f"checkpoints_map_{place}",
             say("checkpoints.map_alt", colour=say(f"checkpoints.colours.{data.colour}")),
+            data,
             take=partial(_square_clicked, drawn),
-            fits=lambda number: number in range(len(data.squares)),
+            among=data.squares,
             afresh=True,
+            scale=scale,
+            worst=drawn.worst,
         )
 
 
-def _square_clicked(drawn: _DrawnMap, number_of: float) -> None:
-    square: Square = drawn.data.squares[int(number_of)]
+def _square_clicked(drawn: _DrawnMap, square: Square) -> None:
     if square.opens:
         OWNER.change(layer=square.opens)
     else:

@@ -19,8 +19,8 @@ from quantviz.ui.checkpoints.reading import is_results, name_of, offered_now, pa
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
 from quantviz.ui.components.controls import choose_field
 from quantviz.ui.components.phone_tables import number_column, numbers_written
-from quantviz.ui.components.small_parts import show_button, show_plot
-from quantviz.ui.shell.words import language, plain, say, say_error, theme
+from quantviz.ui.components.small_parts import show_button, show_figure
+from quantviz.ui.shell.words import language, plain, say, say_error
 
 if TYPE_CHECKING:
     import pandas
@@ -137,8 +137,7 @@ def _show_answer(answer: AuditAnswer) -> None:
     show_verdict(answer.messages[language()], is_sound=answer.is_sound)
     model = audited_model(answer.rows[language()])
     data = model_map(model, AUDIT, AUDIT)
-    figure = model_map_figure(data, language=language(), theme=theme())
-    show_plot(figure, "checkpoints_audit_map", say("checkpoints.audit.map_alt"))
+    show_figure(model_map_figure, "checkpoints_audit_map", say("checkpoints.audit.map_alt"), data)
     st.caption(say("checkpoints.audit.map_about"))
     rows = answer.rows[language()]
     sqnr = say("checkpoints.audit.columns.sqnr_db")

@@ -413,8 +413,8 @@ def _show_maps(chosen: str, rows: list[dict[str, Any]], pair: SchemePair) -> Non
                 figure,
                 f"checkpoints_capture_{name}",
                 say("layers_map.alt", what=say(f"layers_map.{name}")),
-                take=lambda at: _open(chosen, rows[int(at)]["layer"], pair),
-                fits=lambda number: number in range(len(rows)),
+                take=lambda row: _open(chosen, row["layer"], pair),
+                among=rows,
                 afresh=True,
             )
     st.caption(plain(say("layers_map.about")))

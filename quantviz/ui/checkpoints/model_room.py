@@ -54,9 +54,9 @@ from quantviz.ui.components.small_parts import (
     legend_html,
     problem_instead,
     show_button,
+    show_figure,
     show_folded,
     show_page_errors,
-    show_plot,
     table_html,
     term,
 )
@@ -66,7 +66,6 @@ from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.words import language, method_name, plain, say, sentences, theme
 
 if TYPE_CHECKING:
-    from quantviz.figures.payload import UncheckedFigure
     from quantviz.models.attention import AttentionView
     from quantviz.models.layer_effects import LayerEffect
     from quantviz.models.mixed_precision import Mix
@@ -114,33 +113,17 @@ def show_attention(chosen: str, state: ModelState) -> None:
             key = "models.loud" if loud else "models.not_loud"
             words = say(key, most=short_number(float(values.max())), channels=", ".join(map(str, loud)))
             st.html(f'<p class="qv-small"><b>{say(f"models.{part}")}</b> {words}</p>')
-            figure = matrix_figure(
-                values,
-                ("channel", "token"),
-                height=_MATRIX_HEIGHT,
-                parts=view.heads,
-                language=language(),
-                theme=theme(),
-            )
-            show_plot(
-                figure,
-                f"models_{part}",
-                say("models.part_alt", part=say(f"models.{part}"), count=len(values), words=words),
-            )
+            alt = say("models.part_alt", part=say(f"models.{part}"), count=len(values), words=words)
+            draw = partial(matrix_figure, height=_MATRIX_HEIGHT, parts=view.heads)
+            show_figure(draw, f"models_{part}", alt, values, ("channel", "token"))
     for column, part in zip(pictures[2:], ("before", "after"), strict=True):
         with column:
             moved = short_number(100 * view.moved()[state.head], 2)
             words = say(f"models.attention_{part}", head=state.head, share=moved)
             st.html(f'<p class="qv-small">{words}</p>')
-            figure = matrix_figure(
-                getattr(view, part)[state.head].numpy(),
-                ("seen", "token"),
-                height=_MATRIX_HEIGHT,
-                most=1.0,
-                language=language(),
-                theme=theme(),
-            )
-            show_plot(figure, f"models_attention_{part}", words)
+            values = getattr(view, part)[state.head].numpy()
+            draw = partial(matrix_figure, height=_MATRIX_HEIGHT, most=1.0)
+            show_figure(draw, f"models_attention_{part}", words, values, ("seen", "token"))
 
 
 def state_of_head(model: str, state: ModelState) -> AttentionState:
@@ -179,8 +162,7 @@ def show_mix(chosen: str, state: ModelState) -> None:
         with column:
             words = say("models.mix_of", choice=say(f"models.mix.{name}"), kl=short_number(mix.kl))
             st.html(f'<p class="qv-small">{words}</p>')
-            figure = bits_figure(mix.bits, language=language(), theme=theme())
-            show_plot(figure, f"models_mix_{name}", words)
+            show_figure(bits_figure, f"models_mix_{name}", words, mix.bits)
     st.caption(plain(say("models.mix_about")))
 
 
@@ -349,13 +331,12 @@ def show_predictors(model: str, state: ModelState) -> None:
     }
     choose_field(MODEL_OWNER, "predictor", "row", say("models.which_predicts"), names, look="qv-beside")
 
-    def take(at: float) -> None:
-        own = states[int(at)]
+    def take(own: ModelState) -> None:
         fields = ("bits", "shared", "method", "inputs", "cache")
         st.session_state[_TAKEN] = True
         MODEL_OWNER.change(only="", **{name: getattr(own, name) for name in fields})
 
-    _show_dots(rows, cards, state, _SCATTER, take=take, fits=lambda number: number in range(len(rows)))
+    _show_dots(rows, cards, state, _SCATTER, take=take, among=states)
     if st.session_state.pop(_TAKEN, False):
         st.rerun()  # A dot was clicked: the whole page follows.
     st.caption(
@@ -366,17 +347,14 @@ def show_predictors(model: str, state: ModelState) -> None:
 def _show_dots(
     rows: list[SchemeNumbers], cards: list[str], state: ModelState, key: str, **clicks: Any
 ) -> None:
-    """Show a dot for each scheme, with its card and its kind's colour; `clicks` go to `show_plot`."""
+    """Show a dot for each scheme, with its card and its kind's colour; `clicks` go to `show_figure`."""
     from quantviz.figures.model_run_plots import coloured, schemes_figure
 
     kinds = {kind: kind_words(kind) for kind in dict.fromkeys(each.kind for each in rows)}
     st.html(f'<p class="qv-small qv-legend">{legend_html(coloured(kinds.values(), theme()))}</p>')
-    figure = schemes_figure(
-        rows, state.predictor, cards, kinds, height=_DOTS_HEIGHT, language=language(), theme=theme()
-    )
-    show_plot(
-        figure, key, say("models.schemes_alt", number=say(f"models.predictors.{state.predictor}")), **clicks
-    )
+    alt = say("models.schemes_alt", number=say(f"models.predictors.{state.predictor}"))
+    of = rows, state.predictor, cards, kinds
+    show_figure(schemes_figure, key, alt, *of, height=_DOTS_HEIGHT, **clicks)
 
 
 def _orders(rows: list[SchemeNumbers], words: dict[str, str]) -> str:
@@ -422,25 +400,26 @@ def show_layers(model: str, state: ModelState) -> None:
     effects = effects_of(model, state)
     found = predictions(effects)
     colours = _colours(model)
+
+    def open_layer(effect: LayerEffect) -> None:
+        turn_to(_LAYERS, state_of_layer(model, effect.name, OWNER.state.model).written())
+
     with st.container(key="models_layers"):
         left, right = st.columns([5, 7], gap="medium")
     with left:
         names = {name: say(f"models.colours.{name}") for name in colours}
         choose_field(MODEL_OWNER, "colour", "list", say("models.colour"), names, look="qv-unnamed")
-        figure = effects_figure(effects, state.colour, language=language(), theme=theme())
         words = say("models.map_alt", colour=say(f"models.colours.{state.colour}"))
-        _show_clickable(figure, _MAP, words, model, effects)
+        show_figure(effects_figure, _MAP, words, effects, state.colour, take=open_layer, among=effects)
         st.caption(plain(sentences(say(f"models.colours_about.{state.colour}"), say("models.map_opens"))))
     with right:
         st.markdown(plain(_sentence(found)))
         _show_legend(coloured(kinds_of(effects).values(), theme()))
         for column, cheap in zip(st.columns(2, gap="small"), CHEAP, strict=True):
             with column:
-                figure = predictions_figure(
-                    effects, cheap, height=_HEIGHT, language=language(), theme=theme()
-                )
                 words = say("models.predicts_alt", number=say(f"models.colours.{cheap}"))
-                _show_clickable(figure, f"models_predicts_{cheap}", words, model, effects)
+                key, draw = f"models_predicts_{cheap}", partial(predictions_figure, height=_HEIGHT)
+                show_figure(draw, key, words, effects, cheap, take=open_layer, among=effects)
     show_folded(say("models.table"), "models_table", _show_table, model, state, effects)
 
 
@@ -462,18 +441,6 @@ def _show_table(model: str, state: ModelState, effects: Sequence[LayerEffect]) -
         numbers = "".join(f"<td>{written(getattr(effect, each), each)}</td>" for each in colours)
         rows.append(f'<tr><th><a href="layers?{place}" target="_self">{name}</a></th>{numbers}</tr>')
     st.html(f'<div class="qv-mixes">{table_html(heads, rows)}</div>')
-
-
-def _show_clickable(
-    figure: UncheckedFigure, key: str, alt: str, model: str, effects: Sequence[LayerEffect]
-) -> None:
-    """Show a plot in which a click on the mark of an effect opens its layer."""
-
-    def open_clicked(at: float) -> None:
-        found = state_of_layer(model, effects[int(at)].name, OWNER.state.model)
-        turn_to(_LAYERS, found.written())
-
-    show_plot(figure, key, alt, take=open_clicked, fits=lambda number: number in range(len(effects)))
 
 
 def state_of_layer(model: str, name: str, state: ModelState) -> LayerState:
@@ -500,8 +467,7 @@ def show_depth(chosen: str, state: ModelState) -> None:
         words = say("models.jump", place=place, factor=short_number(jump[1], 2))
     st.markdown(plain(words))
     _show_legend(coloured(runs, theme()))
-    figure = depth_figure(runs, height=_HEIGHT, language=language(), theme=theme())
-    show_plot(figure, "models_depth", say("models.depth_alt"))
+    show_figure(depth_figure, "models_depth", say("models.depth_alt"), runs, height=_HEIGHT)
     st.caption(plain(say("models.tries")))
 
 

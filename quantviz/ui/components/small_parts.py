@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import html
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from quantviz.errors import QuantVizError
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import enlarge, locked
-from quantviz.ui.shell.words import plain, say, say_error, sentences
+from quantviz.ui.shell.words import language, plain, say, say_error, sentences, theme
 
 if TYPE_CHECKING:
     from quantviz.figures.payload import UncheckedFigure
@@ -105,6 +105,7 @@ def show_plot(
     laid_out: bool = False,
     take: Callable[[Any], None] | None = None,
     fits: Callable[[Any], bool] = bool,
+    among: Sequence[Any] = (),
     afresh: bool = False,
 ) -> None:
     """Show a plot beside others, described by `alt`, in letters of the session's size.
@@ -117,6 +118,7 @@ def show_plot(
         laid_out: Whether its letters have their size already.
         take: Gets the data of the mark that is clicked.
         fits: Tells whether data of a mark is of this page: what a browser says is checked.
+        among: The things of the marks, whose data is their number here: `take` gets the clicked one.
         afresh: Whether the plot starts afresh after a click, or a second one would take it back.
     """
     from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
@@ -126,15 +128,30 @@ def show_plot(
     chart = f"{key}_{st.session_state.get(clicks, 0)}" if afresh else key
 
     def clicked() -> None:
-        mark = clicked_mark(chart, fits)
+        mark = clicked_mark(chart, range(len(among)).__contains__ if among else fits)
         if take and mark is not None:
             st.session_state[clicks] = st.session_state.get(clicks, 0) + 1
-            take(mark)
+            take(among[int(mark)] if among else mark)
 
     look: dict[str, Any] = {}
     if take:
         look = {"on_select": errors.safely(clicked), "selection_mode": "points"}
     st.plotly_chart(figure, key=chart, theme=None, config=dict(config or SMALL_PLOT_CONFIG), alt=alt, **look)
+
+
+def show_figure(
+    draw: Callable[..., UncheckedFigure],
+    key: str,
+    alt: str,
+    *data: Any,
+    take: Callable[[Any], None] | None = None,
+    among: Sequence[Any] = (),
+    afresh: bool = False,
+    **looks: Any,
+) -> None:
+    """Show the plot that `draw` makes of `data` in the session's language and theme; see `show_plot`."""
+    figure = draw(*data, language=language(), theme=theme(), **looks)
+    show_plot(figure, key, alt, take=take, among=among, afresh=afresh)
 
 
 def table_html(heads: Iterable[str], rows: Iterable[str]) -> str:

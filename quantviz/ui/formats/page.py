@@ -20,6 +20,7 @@ from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.small_parts import (
     error_beside,
     show_error_beside,
+    show_figure,
     show_page_errors,
     show_plot,
     table_html,
@@ -526,8 +527,8 @@ def show_gaps(state: FormatsState) -> None:
     grids = [brought_to_one(each) if unit_of(state, each) != 1 else each for each in state.formats]
     with st.container(key="formats_gaps", gap="xsmall"):
         st.markdown(f"## {say('formats.page.gaps_title')}", help=say("formats.page.gaps_help"))
-        figure = gap_figure(gap_data(*grids, x=state.x), language=language(), theme=theme())
-        show_plot(figure, "formats_gaps_chart", say("formats.page.gaps_alt"))
+        data = gap_data(*grids, x=state.x)
+        show_figure(gap_figure, "formats_gaps_chart", say("formats.page.gaps_alt"), data)
 
 
 #: The line's widths in pixels that it is laid out for; the browser chooses the one that fits.

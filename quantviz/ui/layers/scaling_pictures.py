@@ -29,10 +29,10 @@ from quantviz.layers.methods.rotation import (
 from quantviz.layers.work import channels_kept_apart, errors_of_channels, traces_of_turns
 from quantviz.ui.components.controls import choose_among, switch
 from quantviz.ui.components.dial import Plot, show_dial
-from quantviz.ui.components.small_parts import show_button, show_plot
+from quantviz.ui.components.small_parts import show_button, show_figure
 from quantviz.ui.layers.state import OWNER, SeenLayer, errors_of_chains, seen_layer
 from quantviz.ui.layers.words import compared, percent, show_sentence, show_terms
-from quantviz.ui.shell.words import language, say, theme
+from quantviz.ui.shell.words import say
 
 #: How many times as far as in the middle of the values bars may reach inside of the picture.
 _BEYOND = 3
@@ -502,8 +502,7 @@ def _show_bargain(seen: SeenLayer, nearest: SeenLayer) -> None:
 
 def show_series(shown: Shown, key: str, alt: str, height: int = HEIGHT) -> None:
     """Show a series of a method, described by `alt`."""
-    figure = method_figure(shown, height=height, language=language(), theme=theme())
-    show_plot(figure, f"layers_{key}", alt)
+    show_figure(method_figure, f"layers_{key}", alt, shown, height=height)
 
 
 def _loudest_group(seen: SeenLayer, nearest: SeenLayer) -> tuple[slice, int]:

@@ -31,7 +31,7 @@ from quantviz.text import templates
 from quantviz.ui.components.component import component
 from quantviz.ui.components.controls import choose_among, hold_choice
 from quantviz.ui.components.dial import show_dial
-from quantviz.ui.components.small_parts import show_plot
+from quantviz.ui.components.small_parts import show_figure
 from quantviz.ui.layers.scaling_pictures import (
     MOST_CHANNELS,
     chain_field,
@@ -140,8 +140,8 @@ def show_rounding(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
     trace = next(trace for trace in seen.result.trace.values() if isinstance(trace, LearningTrace))
     show_sentence(_words(trace))
     _show_every(seen, cell[1])
-    figure = learning_figure(trace, height=_HEIGHT, language=language(), theme=theme())
-    show_plot(figure, "layers_learning", say("layers.pictures.rounding.alt"))
+    alt = say("layers.pictures.rounding.alt")
+    show_figure(learning_figure, "layers_learning", alt, trace, height=_HEIGHT)
 
 
 def show_course(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
@@ -158,8 +158,8 @@ def show_course(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> No
             after=percent(float(trace.errors[trace.best])),
         )
     )
-    figure = learning_figure(trace, height=_HEIGHT, axis=axis, language=language(), theme=theme())
-    show_plot(figure, "layers_course", say("layers.pictures.course.alt"))
+    alt = say("layers.pictures.course.alt")
+    show_figure(learning_figure, "layers_course", alt, trace, height=_HEIGHT, axis=axis)
 
 
 def _words(trace: LearningTrace) -> str:
@@ -208,8 +208,7 @@ def _show_every(seen: SeenLayer, output: int) -> None:
             )
         )
     )
-    figure = every_figure(every, height=_TALL, language=language(), theme=theme())
-    show_plot(figure, "layers_every", say("layers.pictures.rounding.every_alt"))
+    show_figure(every_figure, "layers_every", say("layers.pictures.rounding.every_alt"), every, height=_TALL)
 
 
 #: The output and the block that are looked at, by their places among those that gain most; and how many of

@@ -7,6 +7,7 @@ import math
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -47,8 +48,8 @@ from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.small_parts import (
     legend_html,
     show_button,
+    show_figure,
     show_folded,
-    show_plot,
     table_html,
     term,
 )
@@ -263,15 +264,9 @@ def show_channels(seen: SeenLayer, state: LayerState) -> None:
         order = switch("layers_order", say("layers.channels.order"), orders)
     channels = seen.channels
     st.markdown(_loud_words(channels) if mirrored == "size" else _cost_words(channels))
-    figure = channels_figure(
-        channels,
-        mirrored,
-        ranked=order == "ranked",
-        height=_HEIGHT,
-        language=language(),
-        theme=theme(),
-    )
-    show_plot(figure, "layers_channels", say(f"layers.channels.{mirrored}_alt"))
+    alt = say(f"layers.channels.{mirrored}_alt")
+    draw = partial(channels_figure, ranked=order == "ranked", height=_HEIGHT)
+    show_figure(draw, "layers_channels", alt, channels, mirrored)
     st.caption(say(f"layers.channels.{mirrored}_help"))
     show_button(say("layers.channels.in_lab"), "layers_in_lab", _open_in_lab, channels)
     show_folded(say("layers.channels.batches"), "layers_batches", _show_batches, seen)
@@ -286,8 +281,7 @@ def _show_batches(seen: SeenLayer) -> None:
     count = len(found.scale)
     st.markdown(say("layers.channels.settled", settled=min(found.settled, count), count=count))
     alt = say("range_curve.alt", count=count, scale=short_number(float(found.scale[-1])))
-    figure = range_curve(found, height=_CURVE_HEIGHT, language=language(), theme=theme())
-    show_plot(figure, "layers_batches_curve", alt)
+    show_figure(range_curve, "layers_batches_curve", alt, found, height=_CURVE_HEIGHT)
 
 
 def _open_in_lab(channels: Channels) -> None:
@@ -361,13 +355,15 @@ def show_compare(state: LayerState) -> None:
     ]
     show_sentence(_lesson(points))
     _show_buttons(state)
-    figure = pairs_figure(points, 0, height=_DOTS_HEIGHT, language=language(), theme=theme())
-    show_plot(
-        figure,
+    show_figure(
+        pairs_figure,
         _DOTS,
         say("layers.compare.alt"),
-        take=lambda at: OWNER.change(pair=pairs[int(at)]),
-        fits=lambda at: at in range(len(pairs)),
+        points,
+        0,
+        take=lambda pair: OWNER.change(pair=pair),
+        among=pairs,
+        height=_DOTS_HEIGHT,
     )
     _show_table(points, found, pairs)
 
