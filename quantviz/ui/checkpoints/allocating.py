@@ -36,6 +36,7 @@ from quantviz.ui.components.component import written
 from quantviz.ui.components.controls import Control, choose_field, show_controls
 from quantviz.ui.components.small_parts import (
     legend_html,
+    offer_file,
     problem_instead,
     show_button,
     show_figure,
@@ -315,18 +316,10 @@ def _show_exports(allocation: Allocation) -> None:
     with st.container(key="checkpoints_exports", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(say("checkpoints.allocate.export"), width="content")
         for form in EXPORTS:
+            content = problem = ""
             try:
                 content = export_allocation(allocation, form)
-                problem = ""
             except QuantVizError as error:
-                content = ""
                 problem = say_error(error)
-            st.download_button(
-                say(f"checkpoints.allocate.exports.{form}"),
-                content,
-                f"allocation-{form}.{_ENDINGS[form]}",
-                key=f"checkpoints_export_{form}",
-                on_click="ignore",
-                disabled=bool(problem),
-                help=problem or None,
-            )
+            words, file = f"checkpoints.allocate.exports.{form}", f"allocation-{form}.{_ENDINGS[form]}"
+            offer_file(words, content, file, f"checkpoints_export_{form}", problem=problem)

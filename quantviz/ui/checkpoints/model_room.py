@@ -52,6 +52,7 @@ from quantviz.ui.checkpoints.state import MODEL_OWNER, OWNER, CheckpointsState
 from quantviz.ui.components.controls import choose_field, field_control, show_controls
 from quantviz.ui.components.small_parts import (
     legend_html,
+    number_html,
     problem_instead,
     show_button,
     show_figure,
@@ -578,28 +579,21 @@ def _show_numbers(model: str, found: Ran, state: ModelState) -> None:
         words = say(key, bits=weights.number_format.bits, changed=changed)
         sentence = f'<p class="qv-finding">{html.escape(words)}</p>'
     numbers = [
-        _number(
-            "loss",
+        number_html(
+            "models.numbers.loss",
             short_number(found.loss),
             say("models.numbers.of_original", loss=short_number(found.original_loss)),
             characters=sizes_of(model).characters,
             guess=short_number(math.log2(sizes_of(model).characters)),
         ),
-        _number("kl", short_number(found.kl), say("models.numbers.of_kl")),
-        _number("bits", short_number(found.bits)),
+        number_html("models.numbers.kl", short_number(found.kl), say("models.numbers.of_kl")),
+        number_html("models.numbers.bits", short_number(found.bits)),
     ]
     with st.container(key="models_answer", horizontal=True, gap="small", vertical_alignment="center"):
         st.html(sentence, width="content")
         st.html(f'<div class="qv-model-numbers">{"".join(numbers)}</div>', width="content")
         if is_worse and state.method == NEAREST:
             show_button(say("models.save"), "models_save", lambda: MODEL_OWNER.change(method="gptq"))
-
-
-def _number(name: str, value: str, line: str = "", **told: object) -> str:
-    about = say(f"models.numbers.{name}_help", **told)
-    words = term(say(f"models.numbers.{name}"), about, key=f"model_{name}")
-    small = f" <small>{html.escape(line)}</small>" if line else ""
-    return f'<span class="qv-number">{words} <b>{html.escape(value)}</b>{small}</span>'
 
 
 def _show_texts(found: Texts) -> None:

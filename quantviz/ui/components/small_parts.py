@@ -23,21 +23,32 @@ from quantviz.ui.shell.words import language, plain, say, say_error, sentences, 
 
 if TYPE_CHECKING:
     from quantviz.figures.payload import UncheckedFigure
+    from quantviz.live.layer_page import LayerPage
+    from quantviz.live.standalone import LivePage, LivePages
 
 
-def show_save_page(
-    make: Callable[[], str], problem: QuantVizError | None, file: str, key: str, help: str
+def offer_file(
+    words: str,
+    make: str | bytes | Callable[[], str | bytes],
+    file: str,
+    key: str,
+    *,
+    problem: str = "",
+    help: str | None = None,
 ) -> None:
-    """Show a button that saves a page as a `file`, made when it is pressed, or says the `problem`."""
+    """Show a button, under the words of a key, that saves a `file`, or says the `problem` with it. Where
+    `make` is a function, nobody waits for a file that nobody wants.
+    """
+    shut = bool(problem)
     st.download_button(
-        say("below.page"),
-        make,
-        file,
-        key=key,
-        on_click="ignore",
-        disabled=problem is not None,
-        help=help if problem is None else say_error(problem),
+        say(words), make, file, key=key, on_click="ignore", disabled=shut, help=problem or help
     )
+
+
+def show_save_page(page: LivePage | LivePages | LayerPage, file: str, key: str, about: str) -> None:
+    """Show a button that saves a `page` as a file; `about` is the key of the words on it."""
+    problem = say_error(page.problem) if page.problem else ""
+    offer_file("below.page", page.html, file, key, problem=problem, help=say(about))
 
 
 def error_beside(field: str) -> QuantVizError | None:
@@ -152,6 +163,14 @@ def show_figure(
     """Show the plot that `draw` makes of `data` in the session's language and theme; see `show_plot`."""
     figure = draw(*data, language=language(), theme=theme(), **looks)
     show_plot(figure, key, alt, take=take, among=among, afresh=afresh)
+
+
+def number_html(key: str, value: str, line: str = "", **told: object) -> str:
+    """Return a number as HTML, named and explained by the words under a key, with a small line below it."""
+    page, name = key.partition(".")[0], key.rpartition(".")[2]
+    words = term(say(key), say(f"{key}_help", **told), key=f"{page}_{name}")
+    small = f" <small>{html.escape(line)}</small>" if line else ""
+    return f'<span class="qv-number" data-qv-layer="{name}">{words} <b>{html.escape(value)}</b>{small}</span>'
 
 
 def table_html(heads: Iterable[str], rows: Iterable[str]) -> str:

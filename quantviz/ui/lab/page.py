@@ -30,6 +30,7 @@ from quantviz.ui.components.classroom_signs import show_prompt
 from quantviz.ui.components.clipboard import copy_button, picture_button, show_copy_link
 from quantviz.ui.components.phone_tables import number_column, numbers_written
 from quantviz.ui.components.small_parts import (
+    offer_file,
     show_button,
     show_folded,
     show_page_errors,
@@ -173,13 +174,8 @@ def _show_metrics(study: Study, state: LabState) -> None:
         },
         alt=say("metrics.alt"),
     )
-    st.download_button(
-        say("metrics.csv"),
-        lambda: metrics_csv(found),
-        file_name(state.source, state.scheme, "metrics.csv"),
-        key="download_metrics",
-        on_click="ignore",
-    )
+    file = file_name(state.source, state.scheme, "metrics.csv")
+    offer_file("metrics.csv", lambda: metrics_csv(found), file, "download_metrics")
 
 
 #: Cells up to which there is a .csv: a line each, held in memory while it is made.
@@ -221,35 +217,25 @@ def _data(study: Study, state: LabState) -> None:
         ("npz", partial(as_npz, within=within), MOST_PART),
         ("csv", partial(as_csv, within=within), _MOST_CSV),
     ):
-        too_many = count > most
-        about = say("below.of_the_slice") if result is None else None
-        if too_many:
-            about = say("below.too_many", most=most)
-        st.download_button(
-            say(f"below.{ending}"),
+        offer_file(
+            f"below.{ending}",
             lambda write=write: write(exported()),  # type: ignore[misc]
             file_name(state.source, state.scheme, ending),
-            key=f"download_{ending}",
-            on_click="ignore",
-            disabled=too_many,
-            help=about,
+            f"download_{ending}",
+            problem=say("below.too_many", most=most) if count > most else "",
+            help=say("below.of_the_slice") if result is None else None,
         )
     title = f"{state.source.title(language())} · {shape_text(study.shape)}"
     # They show everything: also what a teacher has hidden.
     if all(map(visible, HIDEABLE)) and result is not None:
-        st.download_button(
-            say("below.notebook"),
-            partial(notebook_text, state, title, language=language()),
-            file_name(state.source, state.scheme, "ipynb"),
-            key="download_ipynb",
-            on_click="ignore",
-        )
+        make = partial(notebook_text, state, title, language=language())
+        offer_file("below.notebook", make, file_name(state.source, state.scheme, "ipynb"), "download_ipynb")
     if is_open():
         # The page is made when it is asked for, when the session's own cache is not at hand.
         own = study if study.result is None or study.of_file else Study.of_result(study.result)
         page = LivePage(own, title, state.cell, Looks(language(), theme()))
         file = file_name(state.source, state.scheme, "html")
-        show_save_page(page.html, page.problem, file, "download_html", say("below.page_help"))
+        show_save_page(page, file, "download_html", "below.page_help")
 
 
 def _pictures(state: LabState, study: Study, chart: str, whole: Callable[[], PanelsData]) -> None:

@@ -44,6 +44,7 @@ from quantviz.ui.components.controls import (
 )
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.small_parts import (
+    number_html,
     problem_instead,
     show_button,
     show_folded,
@@ -54,7 +55,7 @@ from quantviz.ui.components.tensor_cache import catalog_of
 from quantviz.ui.lab.dropped_files import CAPTURE, HEADS, dropped_files, dropped_kind
 from quantviz.ui.layers.picture import show_multiplication
 from quantviz.ui.layers.state import MOST_PIXELS, kept_fact
-from quantviz.ui.layers.words import number_html, percent, scheme_name
+from quantviz.ui.layers.words import percent, scheme_name
 from quantviz.ui.shell.bounds import ATTENTION_SCORES, HEAVY_PRODUCTS
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.long_work import heavily, read_file

@@ -27,9 +27,9 @@ from quantviz.live.layer_payload import LayerHand, Multiplication
 from quantviz.schemes.calibration import ManualRange
 from quantviz.ui.components.component import component, counted
 from quantviz.ui.components.controls import choose_field
-from quantviz.ui.components.small_parts import show_button, show_save_page, term
+from quantviz.ui.components.small_parts import number_html, show_button, show_save_page, term
 from quantviz.ui.layers.state import OWNER, SeenLayer
-from quantviz.ui.layers.words import decibels, number_html, percent, scheme_name, share_of, stacked_bar
+from quantviz.ui.layers.words import decibels, percent, scheme_name, share_of, stacked_bar
 from quantviz.ui.shell.classroom import is_open
 from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.words import language, method_name, say, sentences, shape_text, theme, unbroken
@@ -240,8 +240,7 @@ def _integers(seen: SeenLayer, state: LayerState) -> IntegerResult | None:
 def offer_page(seen: SeenLayer, state: LayerState) -> None:
     """Show a button that saves the layer as a page."""
     if is_open():
-        page = page_of(seen, state)
-        show_save_page(page.html, page.problem, "layer.html", "layer_to_page", say("layers.hand.page_help"))
+        show_save_page(page_of(seen, state), "layer.html", "layer_to_page", "layers.hand.page_help")
 
 
 def page_of(seen: SeenLayer, state: LayerState) -> LayerPage:

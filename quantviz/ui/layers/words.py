@@ -82,14 +82,6 @@ def pair_names() -> dict[str, str]:
     return {name: say(f"layers.pairs.{name}") for name in PAIRS}
 
 
-def number_html(key: str, value: str, line: str = "") -> str:
-    """Return a number as HTML, named and explained by the words under a key, with a small line below it."""
-    name = key.rpartition(".")[2]
-    words = term(say(key), say(f"{key}_help"), key=f"layer_{name}")
-    small = f" <small>{html.escape(line)}</small>" if line else ""
-    return f'<span class="qv-number" data-qv-layer="{name}">{words} <b>{html.escape(value)}</b>{small}</span>'
-
-
 def stacked_bar(values: Sequence[float], colours: Sequence[str], low: float, high: float) -> str:
     """Return the CSS of a bar from `low` to `high` that stacks values from 0 on, negative ones to the left.
 

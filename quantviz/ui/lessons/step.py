@@ -175,8 +175,7 @@ def _is_right(now: Now, question: DragQuestion, answer: Any) -> bool:
 def offer_page(now: Now) -> None:
     """Show a button that saves a step as a page; its picture is a tensor's, no dial's."""
     file = f"{now.place.lesson}_{now.place.step + 1}.html"
-    page = page_of(now)
-    show_save_page(page.html, page.problem, file, "lesson_to_page", say("lessons.page_help"))
+    show_save_page(page_of(now), file, "lesson_to_page", "lessons.page_help")
 
 
 def page_of(now: Now) -> LivePage:

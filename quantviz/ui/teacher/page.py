@@ -40,7 +40,13 @@ from quantviz.ui.components.controls import (
 )
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.page_header import show_header
-from quantviz.ui.components.small_parts import error_beside, show_button, show_error_beside, show_page_errors
+from quantviz.ui.components.small_parts import (
+    error_beside,
+    offer_file,
+    show_button,
+    show_error_beside,
+    show_page_errors,
+)
 from quantviz.ui.layers.state import OWNER as LAYERS
 from quantviz.ui.lessons.answering import truth_told
 from quantviz.ui.shell import errors, session
@@ -107,14 +113,8 @@ def show_plan(plan: Plan, app: str) -> None:
         show_error_beside(f"teacher_remove_stop_{at}")
     _show_adding()
     with st.popover(say("teacher.plan.file"), key="teacher_plan_ways"):
-        st.download_button(
-            say("teacher.plan.download"),
-            plan.as_file(),
-            "quantviz_plan.json",
-            "application/json",
-            key="teacher_plan_download",
-            on_click="ignore",
-        )
+        name, key = "quantviz_plan.json", "teacher_plan_download"
+        offer_file("teacher.plan.download", plan.as_file(), name, key)
         st.file_uploader(
             say("teacher.plan.upload"), ["json"], key=_FILE, max_upload_size=1, on_change=errors.safely(_load)
         )

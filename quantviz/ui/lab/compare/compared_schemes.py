@@ -363,7 +363,7 @@ def offer_page(state: LabState, schemes: tuple[Scheme, ...], names: tuple[str, .
         title = say("contest.name", letter=_letter(k), name=names[k])
         pages.append(LivePage(own, title, state.cell, looks))
     page = LivePages(tuple(pages), f"{state.source.title(language())} · {shape_text(state.source.shape)}")
-    show_save_page(page.html, page.problem, "compared.html", "contest_to_page", say("contest.page_help"))
+    show_save_page(page, "compared.html", "contest_to_page", "contest.page_help")
 
 
 def _offer_best(found: SchemeComparison, state: LabState, action: Any) -> None:
