@@ -21,21 +21,17 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.attention_state import DROPPED
 from quantviz.lab.layer_state import (
-    AS_IT_IS,
-    INPUTS,
     NEAREST,
     PAIRS,
-    WEIGHTS,
     LayerState,
     SchemePair,
-    name_of_pair,
     read_pair,
 )
 from quantviz.quoting import operand, shell_command
 from quantviz.sources.local import local_version
 from quantviz.text import visible
 from quantviz.ui.checkpoints.state import OWNER, CheckpointsState
-from quantviz.ui.components.controls import choose_among
+from quantviz.ui.components.controls import choose_among, show_controls
 from quantviz.ui.components.phone_tables import TableColumn, numbers_written, show_table
 from quantviz.ui.components.small_parts import SteppedWork, show_button, show_plot, show_refused
 from quantviz.ui.components.tensor_cache import catalog_of
@@ -43,7 +39,7 @@ from quantviz.ui.lab.dropped_files import CAPTURE, DroppedFiles, dropped_files
 from quantviz.ui.layers import state as layers
 from quantviz.ui.layers.own_layer import keep_layer, layer_in_folder, layer_of_upload
 from quantviz.ui.layers.state import kept_fact
-from quantviz.ui.layers.words import pair_names, percent, scheme_name
+from quantviz.ui.layers.words import pair_controls, percent
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.bounds import HEAVY_PRODUCTS, HEAVY_SECONDS
 from quantviz.ui.shell.long_work import heavily, read_file
@@ -302,27 +298,13 @@ def pair_of(state: CheckpointsState) -> SchemePair:
     return read_pair(state.pair) if state.pair else PAIRS["w8a8_static"]
 
 
-def show_pair(state: CheckpointsState) -> None:
+def show_pair() -> None:
     """Show the pairs with a name, and the schemes of each side."""
-    pair = pair_of(state)
-    known = name_of_pair(pair)
-    own = {} if known else {"": say("layers.own_pair")}
-    names = own | pair_names()
-    _choose("pair", names, known or "", lambda name: OWNER.change(pair=str(PAIRS.get(name, pair))))
-    for side, offered in (("weights", WEIGHTS), ("inputs", INPUTS)):
-        now = getattr(pair, side)
-        forms = {form: scheme_name(form, side) for form in (AS_IT_IS, *offered, now)}
-
-        def take(form: str, side: str = side) -> None:
-            OWNER.change(pair=str(pair.with_side(side, form)))
-
-        _choose(side, forms, now, take)
-
-
-def _choose(name: str, names: dict[str, str], now: str, take: Any) -> None:
-    label = say(f"layers.choice.{name}")
-    help_text = say(f"layers.choice.{name}_help")
-    choose_among(f"checkpoints_capture_{name}", "list", label, names, now, take, help=help_text)
+    controls = pair_controls(
+        "checkpoints_capture", lambda: pair_of(OWNER.state), lambda pair: OWNER.change(pair=str(pair))
+    )
+    for each in controls:
+        show_controls(each.field, None, each)
 
 
 # ---- the numbers -------------------------------------------------------------------------------------

@@ -8,26 +8,18 @@ import dataclasses
 import html
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import streamlit as st
 
 from quantviz.lab.layer_sources import parse_layer, write_layer
 from quantviz.lab.layer_state import (
-    AS_IT_IS,
-    INPUTS,
-    PAIRS,
-    WEIGHTS,
     LayerState,
-    SchemePair,
-    name_of_pair,
 )
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.models.model_layer import ModelLayer
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import (
     Control,
-    choice_control,
     number_control,
     show_controls,
     show_undo,
@@ -36,7 +28,7 @@ from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.small_parts import problem_instead, show_page_errors
 from quantviz.ui.layers.own_layer import MORE, refuse_large, show_own_layer
 from quantviz.ui.layers.state import OWNER
-from quantviz.ui.layers.words import pair_names, scheme_name
+from quantviz.ui.layers.words import choice, pair_controls, scheme_name
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
@@ -44,8 +36,7 @@ from quantviz.ui.shell.words import language, say
 
 #: Whether the list of more choices was ever open.
 _OPENED = "layers_more_opened"
-#: The schemes that are offered for each side, and its letter.
-_OFFERED = MappingProxyType({"weights": WEIGHTS, "inputs": INPUTS})
+#: The letter of each side.
 _LETTERS = MappingProxyType({"weights": "W", "inputs": "X"})
 #: Among the layers the one without weights, which has a page of its own.
 _ATTENTION = "attention"
@@ -55,29 +46,20 @@ _MOST_SEED = 999_999_999
 
 def show_choices(state: LayerState) -> None:
     """Show the layer and its schemes."""
-    shape = state.source.shape
     layers = {write_layer(each): each.title(language()) for each in map(BuiltInLayer, BUILT_IN_LAYERS)}
     now = write_layer(state.source)
     layers[_ATTENTION] = say("layers.attention")
     layers.setdefault(now, state.source.title(language()))
-    pairs = {name: words for name, words in pair_names().items() if not PAIRS[name].problem(shape)}
-    known = name_of_pair(state.pair)
-    own = {} if known in pairs else {"": say("layers.own_pair")}
-    controls = [
-        _control("layer", layers, now, _take_layer),
-        _control(
-            "pair",
-            own | pairs,
-            known if known in pairs else "",
-            lambda name: OWNER.change(pair=PAIRS.get(name, state.pair)),
-        ),
-    ]
+    named, *sides = pair_controls(
+        "layers", lambda: OWNER.state.pair, lambda pair: OWNER.change(pair=pair), state.source.shape
+    )
+    controls = [choice("layers", "layer", layers, now, _take_layer), named]
     with st.container(key="layers_choices", horizontal=True, gap="small"):
         show_controls("layers_schemes", OWNER, *controls, look="qv-inside")
         st.html(f'<p class="qv-small">{html.escape(_schemes_words(state))}</p>', width="stretch")
         more = st.popover(say("layers.more"), key=MORE, help=say("layers.more_help"), on_change="rerun")
         with more:
-            show_controls("layers_sides", OWNER, *(_side_control(state, side) for side in _OFFERED))
+            show_controls("layers_sides", OWNER, *sides)
             # Once opened they stay, and with them an upload and a typed value.
             if more.open or st.session_state.get(_OPENED):
                 st.session_state[_OPENED] = True
@@ -98,24 +80,6 @@ def _schemes_words(state: LayerState) -> str:
     if scheme is not None and state.pair.static and scheme.layout(state.source.shape[:2]).block_count == 1:
         names.append(say("layers.static_word"))
     return " · ".join(names)
-
-
-def _side_control(state: LayerState, side: str) -> Control:
-    """Return the choice of a side's scheme: those that fit, and the present one, which a link may have."""
-    present = getattr(state.pair, side)
-    plain = SchemePair(AS_IT_IS, AS_IT_IS)
-    fits = (form for form in _OFFERED[side] if not plain.with_side(side, form).problem(state.source.shape))
-    names = {form: scheme_name(form, side) for form in (AS_IT_IS, *fits, present)}
-    return _control(
-        side, names, present, lambda form: OWNER.change(pair=OWNER.state.pair.with_side(side, form))
-    )
-
-
-def _control(name: str, names: dict[str, str], now: str, take: Any) -> Control:
-    about = say(f"layers.choice.{name}_help")
-    return choice_control(
-        f"layers_{name}", "list", say(f"layers.choice.{name}"), names, now, take, help=about
-    )
 
 
 def _show_more(state: LayerState) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -21,8 +21,10 @@ from quantviz.lab.layer_state import (
     name_of_pair,
 )
 from quantviz.schemes.calibration import ManualRange
+from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import ALL_RECIPES, as_scheme
 from quantviz.text import text
+from quantviz.ui.components.controls import Control, choice_control
 from quantviz.ui.components.small_parts import term
 from quantviz.ui.shell.words import language, plain, say, share, unbroken
 
@@ -77,9 +79,41 @@ def pair_name(pair: SchemePair) -> str:
     return f"{scheme_name(pair.weights, 'weights')} · {scheme_name(pair.inputs, 'inputs')}{dynamic}"
 
 
-def pair_names() -> dict[str, str]:
-    """Return the names of the pairs that have one, by their ids."""
-    return {name: say(f"layers.pairs.{name}") for name in PAIRS}
+def choice(page: str, name: str, names: Mapping[str, str], now: str, take: Callable[[str], None]) -> Control:
+    """Return the list of a choice about a layer on a page, with its help."""
+    words = f"layers.choice.{name}"
+    about = say(f"{words}_help")
+    return choice_control(f"{page}_{name}", "list", say(words), names, now, take, help=about)
+
+
+def pair_controls(
+    page: str, now: Callable[[], SchemePair], take: Callable[[SchemePair], None], shape: Shape | None = None
+) -> Iterator[Control]:
+    """Yield the choices of the pairs that have a name, and of each side's scheme, on a page: those that fit a
+    layer of `shape`, if given, and the present ones, which a link may have. `now` returns the present pair.
+    """
+
+    def fits(other: SchemePair) -> bool:
+        return shape is None or not other.problem(shape)
+
+    pair = now()
+    known = name_of_pair(pair)
+    named = {name: say(f"layers.pairs.{name}") for name, each in PAIRS.items() if fits(each)}
+    own = {} if known in named else {"": say("layers.own_pair")}
+    shown = known if known in named else ""
+    yield choice(page, "pair", own | named, shown or "", lambda name: take(PAIRS.get(name, now())))
+    plain = SchemePair(AS_IT_IS, AS_IT_IS)
+    for side, offered in (("weights", WEIGHTS), ("inputs", INPUTS)):
+        present = getattr(pair, side)
+        forms = (AS_IT_IS, *(form for form in offered if fits(plain.with_side(side, form))), present)
+        names = {form: scheme_name(form, side) for form in forms}
+        yield choice(page, side, names, present, partial(_take_side, now, take, side))
+
+
+def _take_side(
+    now: Callable[[], SchemePair], take: Callable[[SchemePair], None], side: str, form: str
+) -> None:
+    take(now().with_side(side, form))
 
 
 def stacked_bar(values: Sequence[float], colours: Sequence[str], low: float, high: float) -> str:
