@@ -6,7 +6,6 @@ import hashlib
 import html
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
@@ -65,22 +64,12 @@ _NAME = 184
 _PIN = 130
 
 
-@dataclass(frozen=True, eq=False)
-class AllocationArguments:
-    """The arguments of `allocate` that the page offers."""
-
-    pinned: Mapping[str, str]
-    excluded: tuple[str, ...]
-    fused: str | tuple[()]
-    #: α by tensor, and the name of the file that it is from.
-    sensitivities: Mapping[str, float] | None
-    file: str
-
-
 def show_spending(
     state: CheckpointsState, model: ScannedModel, table: TypedTable, *, joins: bool
-) -> AllocationArguments:
-    """Show and return the constraints. An engine that `joins` q, k and v leaves no choice."""
+) -> tuple[dict[str, Any], str]:
+    """Show the constraints, and return them as arguments of `choices_of`, with the name of the file of α. An
+    engine that `joins` q, k and v leaves no choice.
+    """
     weights = [tensor.name for tensor in model.weights]
     names = set(weights)
     pins = {name: recipe for name, recipe in state.pins if name in names}
@@ -105,13 +94,13 @@ def show_spending(
             sensitivities = _sensitivities(uploaded, table)
     # Biases and norms stay as they are stored, as engines keep them.
     others = [tensor.name for tensor in model.tensors if tensor.name not in names]
-    return AllocationArguments(
-        {name: recipe for name, recipe in pins.items() if recipe != KEPT},
-        (*others, *(name for name, recipe in pins.items() if recipe == KEPT)),
-        "engine" if state.fused or joins else (),
-        sensitivities,
-        visible(uploaded.name) if uploaded is not None and sensitivities is not None else "",
-    )
+    given = {
+        "pinned": {name: recipe for name, recipe in pins.items() if recipe != KEPT},
+        "excluded": (*others, *(name for name, recipe in pins.items() if recipe == KEPT)),
+        "fused": "engine" if state.fused or joins else (),
+        "sensitivities": sensitivities,
+    }
+    return given, visible(uploaded.name) if uploaded is not None and sensitivities is not None else ""
 
 
 def _show_pins(
@@ -198,16 +187,9 @@ def _show(state: CheckpointsState, model: ScannedModel, profile: Profile | None)
     from quantviz.checkpoints.allocation.frontier import frontier_of
 
     table = TypedTable(COLUMNS, tuple(row for tensor in model.tensors for row in tensor.rows.values()))
-    spending = show_spending(state, model, table, joins=profile is None or profile.joins)
+    given, file = show_spending(state, model, table, joins=profile is None or profile.joins)
     files_of = profile.id if profile and profile.files else None
-    choices = choices_of(
-        table,
-        pinned=spending.pinned,
-        fused=spending.fused,
-        excluded=spending.excluded,
-        sensitivities=spending.sensitivities,
-        files_of=files_of,
-    )
+    choices = choices_of(table, **given, files_of=files_of)
     frontier = frontier_of(choices)
     bits_per_weight = _show_budget(state, frontier)
     if bits_per_weight is None:
@@ -222,8 +204,8 @@ def _show(state: CheckpointsState, model: ScannedModel, profile: Profile | None)
     with right:
         _show_choice(model, allocation)
     alpha = say("checkpoints.allocate.alpha_one")
-    if spending.file:
-        alpha = say("checkpoints.allocate.alpha_of", file=spending.file)
+    if file:
+        alpha = say("checkpoints.allocate.alpha_of", file=file)
     st.caption(plain(say("checkpoints.allocate.model", alpha=alpha)))
     _show_exports(allocation)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import html
 import math
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -54,7 +53,7 @@ from quantviz.ui.components.small_parts import (
     term,
 )
 from quantviz.ui.components.tensor_cache import loudness_of
-from quantviz.ui.layers.method_tab import show_method, show_method_choice
+from quantviz.ui.layers.method_tab import Picture, show_method, show_method_choice
 from quantviz.ui.layers.picture import (
     both_bits,
     offer_page,
@@ -255,7 +254,7 @@ _CURVE_HEIGHT = 200
 _MOST_NAMED = 4
 
 
-def show_channels(seen: SeenLayer, state: LayerState) -> None:
+def show_channels(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the channels as mirrored bars."""
     with st.container(key="layers_channels_look", horizontal=True, gap="small"):
         views = {name: say(f"layers.channels.{name}") for name in MIRRORED}
@@ -339,7 +338,7 @@ _WIDTH = 570
 _FAR = 3.0
 
 
-def show_compare(state: LayerState) -> None:
+def show_compare(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the pairs as a table, and as dots beside the diagonal."""
     pairs = []
     found = []
@@ -525,24 +524,14 @@ def _show_steps(seen: SeenLayer, cell: tuple[int, int], channel: int) -> None:
 # ---- the page below its choices ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class TabContent:
-    """All that a tab may show: the state, and its layer under its schemes."""
-
-    state: LayerState
-    seen: SeenLayer
-    #: The selected output.
-    cell: tuple[int, int]
-
-
 #: The tabs of the stage by their ids, in their order, each with the function that shows it.
-TABS: Mapping[str, Callable[[TabContent], None]] = MappingProxyType(
+TABS: Mapping[str, Picture] = MappingProxyType(
     {
-        "cell": lambda scene: show_cell(scene.seen, scene.state, scene.cell),
-        "channels": lambda scene: show_channels(scene.seen, scene.state),
-        "integer": lambda scene: show_integer(scene.seen, scene.state, scene.cell),
-        "method": lambda scene: show_method(scene.seen, scene.state, scene.cell),
-        "compare": lambda scene: show_compare(scene.state),
+        "cell": show_cell,
+        "channels": show_channels,
+        "integer": show_integer,
+        "method": show_method,
+        "compare": show_compare,
     }
 )
 
@@ -578,12 +567,12 @@ def show_layer(state: LayerState, look: str, finding: Any, actions: Any) -> None
             with st.container(key="layers_numbers", gap="xsmall"):
                 show_numbers(seen)
                 show_remedy(seen, state)
-            _show_stage(TabContent(state, seen, cell))
+            _show_stage(seen, state, cell)
             for note in seen.notes:
                 st.caption(say_note(note))
 
 
-def _show_stage(scene: TabContent) -> None:
+def _show_stage(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the tabs and the open one."""
     with st.container(key="layers_stage", gap="xsmall"):
         with st.container(key="layers_tabs"):
@@ -592,9 +581,9 @@ def _show_stage(scene: TabContent) -> None:
                 "row",
                 say("layers.tabs"),
                 {name: say(f"layers.tab.{name}") for name in TABS},
-                scene.state.open_tab,
+                state.open_tab,
                 lambda tab: OWNER.change(tab=tab),
                 look="qv-unnamed qv-tabs",
             )
         with st.container(key=f"layers_tab_{tab}", gap="xsmall"):
-            TABS[tab](scene)
+            TABS[tab](seen, state, cell)
