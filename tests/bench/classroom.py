@@ -324,7 +324,8 @@ class Answers:
         took = judged(1000 * self.p95, 1000 * p95, 0), judged(1000 * self.worst, 1000 * slowest, 0)
         wrong = self.dropped + self.errors
         row(name, len(self.seconds), *took, judged(mib, MEMORY, 1), judged(len(wrong), 0, 0))
-        print(*sorted(set(wrong))[:5], sep="\n")
+        for each in sorted(set(wrong))[:5]:
+            print(each)
 
 
 async def once(people: Sequence[tuple[float, Session]], act: Callable[[Session], Awaitable[None]]) -> Answers:
