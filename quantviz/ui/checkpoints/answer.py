@@ -419,7 +419,7 @@ def _show_map(drawn: _DrawnMap, place: str, scale: Scale) -> None:
             say("checkpoints.map_alt", colour=say(f"checkpoints.colours.{data.colour}")),
             data,
             take=partial(_square_clicked, drawn),
-            among=data.squares,
+            marks=data.squares,
             afresh=True,
             scale=scale,
             worst=drawn.worst,

@@ -396,7 +396,7 @@ def _show_maps(chosen: str, rows: list[dict[str, Any]], pair: SchemePair) -> Non
                 f"checkpoints_capture_{name}",
                 say("layers_map.alt", what=say(f"layers_map.{name}")),
                 take=lambda row: _open(chosen, row["layer"], pair),
-                among=rows,
+                marks=rows,
                 afresh=True,
             )
     st.caption(plain(say("layers_map.about")))

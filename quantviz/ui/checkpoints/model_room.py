@@ -337,7 +337,7 @@ def show_predictors(model: str, state: ModelState) -> None:
         st.session_state[_TAKEN] = True
         MODEL_OWNER.change(only="", **{name: getattr(own, name) for name in fields})
 
-    _show_dots(rows, cards, state, _SCATTER, take=take, among=states)
+    _show_dots(rows, cards, state, _SCATTER, take=take, marks=states)
     if st.session_state.pop(_TAKEN, False):
         st.rerun()  # A dot was clicked: the whole page follows.
     st.caption(
@@ -411,7 +411,7 @@ def show_layers(model: str, state: ModelState) -> None:
         names = {name: say(f"models.colours.{name}") for name in colours}
         choose_field(MODEL_OWNER, "colour", "list", say("models.colour"), names, look="qv-unnamed")
         words = say("models.map_alt", colour=say(f"models.colours.{state.colour}"))
-        show_figure(effects_figure, _MAP, words, effects, state.colour, take=open_layer, among=effects)
+        show_figure(effects_figure, _MAP, words, effects, state.colour, take=open_layer, marks=effects)
         st.caption(plain(sentences(say(f"models.colours_about.{state.colour}"), say("models.map_opens"))))
     with right:
         st.markdown(plain(_sentence(found)))
@@ -420,7 +420,7 @@ def show_layers(model: str, state: ModelState) -> None:
             with column:
                 words = say("models.predicts_alt", number=say(f"models.colours.{cheap}"))
                 key, draw = f"models_predicts_{cheap}", partial(predictions_figure, height=_HEIGHT)
-                show_figure(draw, key, words, effects, cheap, take=open_layer, among=effects)
+                show_figure(draw, key, words, effects, cheap, take=open_layer, marks=effects)
     show_folded(say("models.table"), "models_table", _show_table, model, state, effects)
 
 

@@ -115,8 +115,7 @@ def show_plot(
     config: Mapping[str, Any] | None = None,
     laid_out: bool = False,
     take: Callable[[Any], None] | None = None,
-    fits: Callable[[Any], bool] = bool,
-    among: Sequence[Any] = (),
+    marks: Sequence[Any] | Callable[[Any], bool] = (),
     afresh: bool = False,
 ) -> None:
     """Show a plot beside others, described by `alt`, in letters of the session's size.
@@ -128,8 +127,8 @@ def show_plot(
         config: Plotly's settings, by default those of a small plot.
         laid_out: Whether its letters have their size already.
         take: Gets the data of the mark that is clicked.
-        fits: Tells whether data of a mark is of this page: what a browser says is checked.
-        among: The things of the marks, whose data is their number here: `take` gets the clicked one.
+        marks: The things of the marks, whose data is their number here: `take` gets the clicked one. Or
+            tells whether data is of this page, which `take` gets then: what a browser says is checked.
         afresh: Whether the plot starts afresh after a click, or a second one would take it back.
     """
     from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
@@ -139,10 +138,10 @@ def show_plot(
     chart = f"{key}_{st.session_state.get(clicks, 0)}" if afresh else key
 
     def clicked() -> None:
-        mark = clicked_mark(chart, range(len(among)).__contains__ if among else fits)
+        mark = clicked_mark(chart, marks if callable(marks) else range(len(marks)).__contains__)
         if take and mark is not None:
             st.session_state[clicks] = st.session_state.get(clicks, 0) + 1
-            take(among[int(mark)] if among else mark)
+            take(mark if callable(marks) else marks[int(mark)])
 
     look: dict[str, Any] = {}
     if take:
@@ -156,13 +155,13 @@ def show_figure(
     alt: str,
     *data: Any,
     take: Callable[[Any], None] | None = None,
-    among: Sequence[Any] = (),
+    marks: Sequence[Any] = (),
     afresh: bool = False,
     **looks: Any,
 ) -> None:
     """Show the plot that `draw` makes of `data` in the session's language and theme; see `show_plot`."""
     figure = draw(*data, language=language(), theme=theme(), **looks)
-    show_plot(figure, key, alt, take=take, among=among, afresh=afresh)
+    show_plot(figure, key, alt, take=take, marks=marks, afresh=afresh)
 
 
 def number_html(key: str, value: str, line: str = "", **told: object) -> str:

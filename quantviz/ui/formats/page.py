@@ -455,7 +455,7 @@ def show_line(state: FormatsState) -> None:
             say("formats.page.line_alt", words=" ".join(words).replace("**", "")),
             laid_out=True,
             take=lambda value: OWNER.change(x=value, code=None),
-            fits=lambda value: isinstance(value, float),
+            marks=lambda value: isinstance(value, float),
             afresh=True,
         )
         st.html(f'<p class="qv-small">{" ".join(as_html(each) for each in words)}</p>')

@@ -361,7 +361,7 @@ def show_compare(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> N
         points,
         0,
         take=lambda pair: OWNER.change(pair=pair),
-        among=pairs,
+        marks=pairs,
         height=_DOTS_HEIGHT,
     )
     _show_table(points, found, pairs)

@@ -87,7 +87,7 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
         say("recipes.plot_alt"),
         config=RECIPE_PLOT_CONFIG,
         take=None if fixed else lambda form: session.change(scheme=Scheme.parse(form)),
-        fits=lambda form: isinstance(form, str) and form != "",
+        marks=lambda form: isinstance(form, str) and form != "",
     )
     told = [] if fixed else [say("recipes.plot_how")]
     st.html(_legend(known))
