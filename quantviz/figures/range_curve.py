@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from quantviz.figures.numbers import short_number
 from quantviz.figures.payload import UncheckedFigure
-from quantviz.figures.small_plots import axis_title, bare_layout, note, scatter
+from quantviz.figures.small_plots import axis_title, bare_layout, note, scatter, shape
 from quantviz.figures.theme import THEMES, translucent
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -39,17 +39,8 @@ def range_curve(
     layout["yaxis"] |= {"title": axis_title(text("range_curve.scale", language)), "rangemode": "tozero"}
     if found.settled <= len(found.scale):
         at = found.settled
-        layout["shapes"] = [
-            {
-                "type": "line",
-                "x0": at,
-                "x1": at,
-                "y0": 0,
-                "y1": 1,
-                "yref": "paper",
-                "line": {"color": colours.muted, "dash": "dot", "width": 1},
-            }
-        ]
+        line = {"color": colours.muted, "dash": "dot", "width": 1}
+        layout["shapes"] = [shape("line", (at, at), (0, 1), line, yref="paper")]
         settled = text("range_curve.settled", language, count=at)
         side = "bottom left" if 2 * at <= len(found.scale) else "bottom right"
         layout["annotations"] = [note(settled, at, 1.0, colours.muted, side, xref="x")]
