@@ -1,6 +1,6 @@
 // One panel of the board: a table whose cells are coloured and printed by their values.
 
-import { colourCells, inkFor } from "../hand/colours.js";
+import { colourCells, inkFor } from "../panels/colours.js";
 import { numberText } from "../panels/numbers.js";
 import { fitting } from "../panels/printed_values.js";
 

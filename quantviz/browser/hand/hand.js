@@ -12,6 +12,7 @@ import {
   quantizeTensor,
   unpacked,
 } from "../arithmetic/quantizing.js";
+import { kept } from "../page/kept.js";
 import { NumberDrag } from "../page/number_drag.js";
 import { subjectOf } from "../panels/layout.js";
 import { Ruler } from "../ruler/ruler.js";
@@ -271,11 +272,10 @@ export class Hand {
 
   // The arithmetic and the blocks of a variant, made when it is first asked for.
   partsOf(number) {
-    if (!this.made.has(number)) {
+    return kept(this.made, number, () => {
       const { program, layout } = this.data.variants[number];
-      this.made.set(number, makeQuantizer(this.programs[program], layout));
-    }
-    return this.made.get(number);
+      return makeQuantizer(this.programs[program], layout);
+    });
   }
 
   quantized(choice, calibration, x) {

@@ -5,7 +5,8 @@ import { drawChildren, element, setAttribute } from "../page/elements.js";
 import { pixelAt } from "./cells.js";
 import { cellBox, cellSize, inSight, windowOf } from "./geometry.js";
 import { panelsOf, sightOf } from "./layout.js";
-import { inkOn, printsIn } from "./printed_values.js";
+import { inkOn } from "./colours.js";
+import { printsIn } from "./printed_values.js";
 
 export function drawOverlay(bridge) {
   if (!bridge.overlay || !bridge.gd) return;
