@@ -42,7 +42,7 @@ class Board {
     this.marked = data.cell[0] * cols + data.cell[1];
     // While something is held it must stay.
     if (!same || !this.grids) this.build();
-    else this.refill();
+    this.fill();
     this.show();
     if (!same && focused) this.root.querySelector(focused === "INPUT" ? "input" : "table")?.focus();
   }
@@ -67,7 +67,7 @@ class Board {
     this.heard = root.querySelector(".qv-heard");
     this.grids = [];
     const one = grid.appendChild(document.createElement("figure"));
-    this.addGrid(one, "x", data.titles.x, data.x);
+    this.addGrid(one, "x", data.titles.x);
     one.classList.add("qv-one");
     one.append(this.bar("x"));
     this.heads = rows.map((row) => this.addRow(grid, row));
@@ -91,22 +91,21 @@ class Board {
       <span class="qv-ends"></span>`;
     head.querySelector("b").textContent = row.title;
     if (row.told.length) grid.append(head);
-    const values = { q: row.q, x_hat: row.x_hat, error: errors(this.data.x, row.x_hat) };
     for (const name of MADE) {
       const figure = grid.appendChild(document.createElement("figure"));
       figure.dataset.row = row.name;
-      this.addGrid(figure, name, `${row.title} ${this.data.titles[name]}`.trim(), values[name], row.name);
+      this.addGrid(figure, name, `${row.title} ${this.data.titles[name]}`.trim(), row.name);
     }
     return head;
   }
 
-  addGrid(figure, name, label, values, row = null) {
-    const grid = new Grid(figure, name, label, values, this.data);
+  addGrid(figure, name, label, row = null) {
+    const grid = new Grid(figure, name, label, this.data);
     this.grids.push(Object.assign(grid, { row }));
   }
 
-  // Take new numbers for the same tables.
-  refill() {
+  // Take numbers for the tables; `values` are those of all frames, one frame after the other.
+  fill() {
     const { data } = this;
     for (const grid of this.grids) {
       grid.data = data;

@@ -10,10 +10,9 @@ const LARGEST_TYPE = 13;
 const WIDE = 0.84;
 
 export class Grid {
-  // `values` are those of all frames, one frame after the other.
-  constructor(figure, name, label, values, data) {
+  constructor(figure, name, label, data) {
     const [rows, cols] = data.shape;
-    Object.assign(this, { name, values, data, count: rows * cols });
+    Object.assign(this, { name, data, count: rows * cols });
     const numbers = Array.from({ length: cols }, (_, col) => `<th scope="col">${col}</th>`).join("");
     const line = (row) => `<tr><th scope="row">${row}</th>${"<td></td>".repeat(cols)}</tr>`;
     figure.className = "qv-panel";

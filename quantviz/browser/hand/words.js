@@ -3,6 +3,7 @@
 // strings.
 
 import { bitsOf, digitsFor, plainNumber, roundedTo } from "../panels/numbers.js";
+import { medianOf } from "../panels/styles.js";
 import { filled } from "../ruler/figures.js";
 import { percentage } from "./figures_line.js";
 
@@ -231,8 +232,9 @@ function grouped(count) {
 function medianLine(found, template, axes, shape, sqnr, number) {
   let worst = null;
   for (const { axis, one } of axes) {
-    const median = medianOf(sqnrOfLines(found, shape, axis, sqnr));
-    if (median !== null && (!worst || median < worst.median)) worst = { one, median };
+    const lines = sqnrOfLines(found, shape, axis, sqnr);
+    const median = lines.length && medianOf(Float64Array.from(lines).toSorted());
+    if (lines.length && (!worst || median < worst.median)) worst = { one, median };
   }
   return worst ? filled(template, { one: worst.one, median: number(worst.median) }) : "";
 }
@@ -251,14 +253,6 @@ function sqnrOfLines({ x, error, counted }, shape, axis, sqnr) {
   return there
     .map((line) => sqnr({ cells: 1, x2: x2[line], e2: e2[line] }))
     .filter((db) => !Number.isNaN(db));
-}
-
-// The median; null of nothing.
-function medianOf(values) {
-  const ordered = Float64Array.from(values).toSorted();
-  const middle = ordered.length >> 1;
-  if (!ordered.length) return null;
-  return ordered.length % 2 ? ordered[middle] : (ordered[middle - 1] + ordered[middle]) / 2;
 }
 
 // What share of a number counts as no change: the server adds up in another order.

@@ -1,6 +1,7 @@
 // A picture on a canvas: its numbers as greys or as colours of an error, with a frame around one of them.
 
 import { sharpen } from "../page/canvas.js";
+import { View } from "./view.js";
 
 const GREYS = Uint32Array.from({ length: 256 }, (_, grey) => (0xff000000 | (grey * 0x010101)) >>> 0);
 
@@ -12,18 +13,17 @@ export function shadesOf(bytes) {
   });
 }
 
-export class PictureView {
-  constructor(canvas) {
-    this.canvas = canvas;
-    this.context = canvas.getContext("2d");
+export class PictureView extends View {
+  constructor(canvas, writing) {
+    super(canvas, writing);
     [this.cells, this.sharp] = [document.createElement("canvas"), document.createElement("canvas")];
   }
 
   // Take the canvas' size on the page; false while it has none.
   fit(rows, cols) {
     const { canvas } = this;
-    if (!canvas.clientWidth || !canvas.clientHeight) return false;
-    const ratio = sharpen(canvas, canvas.clientWidth, canvas.clientHeight);
+    if (!super.fit()) return false;
+    const ratio = sharpen(canvas, this.width, this.height);
     const { width: across, height: down } = canvas;
     // The picture covers its frame; what does not fit is left out on both sides.
     const scale = Math.max(across / cols, down / rows);

@@ -3,18 +3,13 @@
 import { significant } from "../panels/numbers.js";
 import { emptied, paintLine } from "../page/canvas.js";
 import { DIGITS } from "./results.js";
+import { View } from "./view.js";
 
-export class RowView {
-  constructor(canvas, writing) {
-    this.canvas = canvas;
-    this.writing = writing;
-    this.context = canvas.getContext("2d");
-  }
-
+export class RowView extends View {
   fit(rows, cols) {
-    const { clientWidth: width, clientHeight: height } = this.canvas;
-    Object.assign(this, { width, height, count: rows * cols, step: (width - 20) / (rows * cols) });
-    return Boolean(width && height);
+    const isThere = super.fit();
+    Object.assign(this, { count: rows * cols, step: (this.width - 20) / (rows * cols) });
+    return isThere;
   }
 
   // Draw bars of `values`, and outlines of `others` behind them. `end` is the height of half the picture;

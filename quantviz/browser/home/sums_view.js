@@ -2,6 +2,7 @@
 
 import { emptied } from "../page/canvas.js";
 import { filled } from "../ruler/figures.js";
+import { View } from "./view.js";
 
 const FIELD_SIDE = 10;
 // Pixels from which a cell has room for its sum too.
@@ -35,18 +36,7 @@ function truthOf([left, right]) {
   return String(left + right).padStart(4, "0");
 }
 
-export class SumsView {
-  constructor(canvas) {
-    this.canvas = canvas;
-    this.context = canvas.getContext("2d");
-  }
-
-  fit() {
-    const { clientWidth: width, clientHeight: height } = this.canvas;
-    Object.assign(this, { width, height });
-    return Boolean(width && height);
-  }
-
+export class SumsView extends View {
   // Draw sums as [left, right, answer] each: the wrong ones on red, their wrong digits underlined.
   paint(sums, colors) {
     const { canvas, context, width, height } = this;

@@ -45,3 +45,16 @@ export function paintLine(context, places, color, width) {
   for (const [x, y] of places) context.lineTo(x, y);
   context.stroke();
 }
+
+// A triangle at each of `places`, which have an `x`, from its foot to its tip; `halfOf` is half its width.
+export function paintTeeth(context, places, halfOf, [foot, tip], color) {
+  context.fillStyle = color;
+  context.beginPath();
+  for (const place of places) {
+    const half = halfOf(place);
+    context.moveTo(place.x - half, foot);
+    context.lineTo(place.x, tip);
+    context.lineTo(place.x + half, foot);
+  }
+  context.fill();
+}

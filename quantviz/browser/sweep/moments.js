@@ -11,32 +11,17 @@ export function factorRow(known, column) {
   return row;
 }
 
-// The weights when so many columns are rounded: W less the pushes of these columns. `known.weights` and
-// `known.pushed` are rows × columns.
-export function weightsAt(known, done) {
+// Move weights from one moment to another: forwards, or afresh where the other lies before. When so many columns
+// are rounded they are W less the pushes of these; `known.weights` and `known.pushed` are rows × columns.
+export function moved(known, from, done) {
   const { rows, columns, weights, pushed } = known;
-  const now = Float64Array.from(weights);
-  for (let column = 0; column < done; column++) {
+  const start = from && done >= from.done ? from : { done: 0, values: Float64Array.from(weights) };
+  const { values } = start;
+  for (let column = start.done; column < done; column++) {
     const row = factorRow(known, column);
     for (let i = 0; i < rows; i++) {
       const push = pushed[i * columns + column];
       if (push === 0) continue;
-      const start = i * columns;
-      for (let k = column; k < columns; k++) now[start + k] -= push * row[k];
-    }
-  }
-  return now;
-}
-
-// Moves weights from one moment to another, forwards, or afresh where the other lies before.
-export function moved(known, from, done) {
-  if (!from || done < from.done) return { done, values: weightsAt(known, done) };
-  const { rows, columns, pushed } = known;
-  const { values } = from;
-  for (let column = from.done; column < done; column++) {
-    const row = factorRow(known, column);
-    for (let i = 0; i < rows; i++) {
-      const push = pushed[i * columns + column];
       for (let k = column; k < columns; k++) values[i * columns + k] -= push * row[k];
     }
   }
