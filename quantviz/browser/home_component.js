@@ -7,11 +7,9 @@ import { Motion, isStill, placeOf, sweepOf } from "./page/motion.js";
 import { significant } from "./panels/numbers.js";
 import { filled } from "./ruler/figures.js";
 import { JOURNEY, JourneyPainter, phaseOf } from "./home/journey.js";
-import { PictureView, shadesOf } from "./home/picture_view.js";
+import { PictureView, RowView, SumsToy, SumsView, paintSums, saySums, shadesOf } from "./home/views.js";
 import { DIGITS, Toy } from "./home/results.js";
-import { RowView } from "./home/row_view.js";
 import { playRules } from "./home/rules.js";
-import { SumsToy, SumsView, paintSums, saySums } from "./home/sums_view.js";
 import { lasting } from "./page/component.js";
 
 // Milliseconds of rest after which the touched number goes its way again.

@@ -112,7 +112,7 @@ def one_sided(ramp: Ramp) -> Ramp:
 
 
 def ramp_between(ramp: Ramp, lo: float, hi: float) -> Ramp:
-    """Return the part of a two-sided ramp for values from `lo` to `hi`: the half of their sign, if they have one.
+    """Return the colours of a two-sided ramp for values from `lo` to `hi`: of one sign its half.
 
     >>> ramp_between(("#000000", "#111111", "#222222"), -1.0, 0.0)
     ('#000000', '#111111')

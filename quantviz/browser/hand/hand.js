@@ -27,8 +27,7 @@ import { edgeScales, labelsOfErrors, roomOf, titleOf } from "./panel_words.js";
 import { Payers } from "./payers.js";
 import { combOf, domainAround, histogramOf, placesOf, rangeOf } from "./ruler_picture.js";
 import { reasonOf, Status } from "./status.js";
-import { writeTexts } from "./texts.js";
-import { dimWaiting, showTurnedStage, whenSentenceIsThere } from "./words.js";
+import { dimWaiting, showTurnedStage, whenSentenceIsThere, writeTexts } from "./texts.js";
 
 // The metrics that the line of numbers shows, and those in its second lines.
 const METRICS = ["mse", "sqnr_db", "zeroed_share", "clipped_share", "rmse", "rmse_steps", "clipping_mse"];

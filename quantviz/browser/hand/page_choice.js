@@ -7,7 +7,7 @@ import { kept } from "../page/kept.js";
 import { pixelAt } from "../panels/cells.js";
 import { unchanged } from "./choice.js";
 import { showOnControls } from "./control_looks.js";
-import { writePlace } from "./words.js";
+import { writePlace } from "./texts.js";
 
 // The most cells that are quantized once beforehand, which has the browser compile what it takes.
 const MOST_TRIED = 4096;

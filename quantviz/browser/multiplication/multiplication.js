@@ -4,7 +4,8 @@
 import { SHARED, tuckAway } from "../page/component.js";
 import { plainNumber, span } from "../panels/numbers.js";
 import { PageChart } from "../panels/page_chart.js";
-import { AXES, fitNumbers, partsOf, partAt, pixelOf } from "./parts.js";
+import { stretchOf } from "../panels/cells.js";
+import { AXES, fitNumbers, partsOf, partAt } from "./parts.js";
 import { drawLights, newOverlay } from "./lights.js";
 
 // Milliseconds that a mark waits for the server's answer.
@@ -219,7 +220,7 @@ function heldRows({ edges, held }) {
   return Array.from(held)
     .filter((token) => token >= first && token < last)
     .map((token) => {
-      const pixel = pixelOf(edges[0], token);
+      const pixel = stretchOf(edges[0], token);
       const tall = edges[0][pixel + 1] - edges[0][pixel];
       const from = pixel + (token - edges[0][pixel]) / tall;
       return [from, from + 1 / tall];

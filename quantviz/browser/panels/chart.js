@@ -5,10 +5,8 @@ import { element } from "../page/elements.js";
 import { drawn, subjectOf } from "./layout.js";
 import { drawOverlay } from "./overlay.js";
 import { leaveCell, onPointerMove } from "./hover.js";
-import { afterZoom, restoreZoom } from "./zoom.js";
-import { onTouchMove, onTouchStart, onWheel } from "./gestures.js";
-import { extentOf, onMouseDown, onPointerDown, takeEarlyClick } from "./clicks.js";
-import { onArrowKey } from "./keyboard.js";
+import { afterZoom, onTouchMove, onTouchStart, onWheel, restoreZoom } from "./zoom.js";
+import { extentOf, onArrowKey, onMouseDown, onPointerDown, takeEarlyClick } from "./clicks.js";
 import { onModebarClick } from "./saved_picture.js";
 import { showSwitch } from "./panel_switch.js";
 

@@ -32,10 +32,10 @@ def show_ruler(
 ) -> None:
     """Show a ruler; `on_moved` gets the handle and place of a drag.
 
-    `label` is the picture in a sentence, for people who cannot see it. Where it is `movable` the selected value
-    can be dragged. `larger` is how many times larger it is where a lesson shows it on a projector: all its digits have
-    one size there. `words` are this ruler's own, in place of those of every ruler. `votes` are
-    a class's, by default those of the page.
+    `label` is the picture in a sentence, for people who cannot see it. Where it is `movable` the selected
+    value can be dragged. `larger` is how many times larger it is where a lesson shows it on a projector: all
+    its digits have one size there. `words` are this ruler's own, in place of those of every ruler. `votes`
+    are a class's, by default those of the page.
     """
     larger = larger or enlarge_ruler()
     settings = {
