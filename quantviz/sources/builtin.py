@@ -7,7 +7,7 @@ A built-in tensor is added here: one entry in `BUILTINS` and its words under
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -16,15 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.base import Source
-from quantviz.sources.landscape import SHAPE as LANDSCAPE_SHAPE
-from quantviz.sources.landscape import landscape
 from quantviz.text import text
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import torch
-
-#: Side of the picture and of the slice of a real weight.
-_SIDE = 64
 
 
 @dataclass(frozen=True)
@@ -34,10 +31,22 @@ class BuiltinTensor:
     shape: Shape
     #: The values as nested tuples, for tensors that are literals.
     literal: Any = None
-    #: Makes the tensor, for those that are not.
-    make: Callable[[], torch.Tensor] | None = None
+    #: The file of `data/` with the values of any other; its suffix is their dtype as numpy spells it.
+    file: str = ""
+    #: The number that those are divided by.
+    unit: int = 1
     #: Whether it is a picture, and shown in grey.
     picture: bool = False
+
+    @property
+    def values(self) -> npt.NDArray[np.float32]:
+        """Return the values, without torch."""
+        import numpy as np
+
+        if not self.file:
+            return np.array(self.literal, np.float32)
+        path = Path(__file__).parent / "data" / self.file
+        return (np.fromfile(path, path.suffix[1:]) / self.unit).astype(np.float32).reshape(self.shape)
 
 
 def _of(literal: Any) -> BuiltinTensor:
@@ -108,54 +117,6 @@ _OUTLIER_ROW = (
 _COURSE_VECTOR = (5.47, 3.08, -7.59, 0.0, -1.95, -4.57, 10.8)
 
 
-# ---- computed -----------------------------------------------------------------------------------
-
-
-def _picture() -> torch.Tensor:
-    """Return a shaded ball over a table before a soft wall, grey levels k/255 in [0, 1].
-
-    Large smooth gradients show banding; the grain of the table dithers it away.
-    """
-    import torch
-
-    place = (torch.arange(_SIDE, dtype=torch.float64) + 0.5) / _SIDE
-    down, across = torch.meshgrid(place, place, indexing="ij")
-    wall = 0.30 + 0.55 * (1 - down) * (0.55 + 0.45 * across)
-    grain = 0.02 * torch.sin(37 * across + 9 * torch.sin(5 * down)) + 0.015 * torch.sin(
-        61 * down + 23 * across
-    )
-    table = 0.38 + 0.35 * down + grain
-    shadow = 0.55 * torch.exp(-(((across - 0.60) / 0.26) ** 2) - ((down - 0.80) / 0.055) ** 2)
-    scene = torch.where(down < 0.66, wall, table * (1 - shadow))
-
-    right = (across - 0.47) / 0.28
-    below = (down - 0.50) / 0.28
-    flat = right**2 + below**2
-    towards = (1 - flat).clamp(min=0).sqrt()
-    # Light falls from the upper left, a little from the front; the table lights the ball's lower edge.
-    lit = (-0.50 * right - 0.58 * below + 0.64 * towards).clamp(min=0)
-    ball = 0.10 + 0.72 * lit + 0.55 * lit**24 + 0.10 * (below * (1 - towards)).clamp(min=0)
-    # The rim is blended over two pixels.
-    cover = ((1 - flat.sqrt()) * 0.28 * _SIDE / 1.5 + 0.5).clamp(0, 1)
-    grey = (scene * (1 - cover) + ball * cover).clamp(0, 1)
-    return (torch.round(grey * 255) / 255).to(torch.float32)
-
-
-def _landscape() -> torch.Tensor:
-    """Return a lake at sunset, grey levels from 0 to 255."""
-    import torch
-
-    return torch.from_numpy(landscape()).to(torch.float32)
-
-
-def _real_weight() -> torch.Tensor:
-    """Return the stored slice of a real weight; `data/README.md` has its origin."""
-    import torch
-
-    raw = (Path(__file__).parent / "data" / "real_weight.f32").read_bytes()
-    return torch.frombuffer(bytearray(raw), dtype=torch.float32).reshape(_SIDE, _SIDE)
-
-
 BUILTINS: Mapping[str, BuiltinTensor] = MappingProxyType(
     {
         "loud_column": _of(_LOUD_COLUMN),
@@ -166,9 +127,9 @@ BUILTINS: Mapping[str, BuiltinTensor] = MappingProxyType(
         "course_4x4_c": _of(_COURSE_4X4_C),
         "course_w8a32": _of(_COURSE_W8A32),
         "course_vector": _of(_COURSE_VECTOR),
-        "picture": BuiltinTensor((_SIDE, _SIDE), make=_picture, picture=True),
-        "real_weight": BuiltinTensor((_SIDE, _SIDE), make=_real_weight),
-        "landscape": BuiltinTensor(LANDSCAPE_SHAPE, make=_landscape, picture=True),
+        "picture": BuiltinTensor((64, 64), file="picture.u1", unit=255, picture=True),
+        "real_weight": BuiltinTensor((64, 64), file="real_weight.f4"),
+        "landscape": BuiltinTensor((128, 192), file="landscape.u1", picture=True),
         "outlier_row": _of(_OUTLIER_ROW),
     }
 )
@@ -196,7 +157,7 @@ class Builtin(Source):
 
     @property
     def literal(self) -> Any:
-        """Return the values as nested tuples, or None for a tensor that is computed or stored."""
+        """Return the values as nested tuples, or None for a tensor that is stored."""
         return self._entry.literal
 
     def problems(self) -> Iterator[QuantVizError]:
@@ -207,10 +168,7 @@ class Builtin(Source):
         """Return the tensor, float32; a fresh one at each call."""
         import torch
 
-        entry = self._entry
-        tensor = entry.make() if entry.make else torch.tensor(entry.literal, dtype=torch.float32)
-        assert tuple(tensor.shape) == entry.shape
-        return tensor
+        return torch.from_numpy(self._entry.values)
 
     def title(self, language: str) -> str:
         return text(f"sources.builtin.{self.name}.name", language)
