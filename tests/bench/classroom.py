@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import math
 import os
 import random
-import statistics
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin, Subprotocol
 
 from tests.bench.room import measure_room, room_report
-from tests.bench.runner import case, main
+from tests.bench.runner import case, head, judged, main, p95, row
 from tests.bench.servers import server_process
 from tests.helpers.controls import header
 
@@ -289,9 +290,6 @@ def controls_of(kind: str, element: Any) -> dict[str, Any]:
     return data
 
 
-# ---- the three ways to come ---------------------------------------------------------------------
-
-
 @dataclasses.dataclass
 class Answers:
     """How long each answer took, in seconds, and what went wrong."""
@@ -311,45 +309,31 @@ class Answers:
         self.seconds.append(time.monotonic() - due)
         return True
 
-    def add(self, more: Answers) -> None:
-        """Take those of another time, too."""
-        self.seconds += more.seconds
-        self.dropped += more.dropped
-        self.errors = more.errors
-
-    def of(self, sessions: Sequence[Session]) -> Answers:
-        """With the errors that the sessions have seen."""
-        self.errors = [error for session in sessions for error in session.errors]
-        return self
-
     @property
     def p95(self) -> float:
         """95 % took at most so long."""
-        return (
-            statistics.quantiles(self.seconds, n=20, method="inclusive")[-1]
-            if len(self.seconds) > 1
-            else float("nan")
-        )
+        return p95(self.seconds) if len(self.seconds) > 1 else self.worst
 
     @property
     def worst(self) -> float:
         """The slowest."""
-        return max(self.seconds, default=float("nan"))
+        return max(self.seconds, default=math.inf)
+
+    def tell(self, name: str, p95: float = math.inf, slowest: float = math.inf, mib: float = 0.0) -> None:
+        """Print a row of the table with its bars, and what went wrong."""
+        took = judged(1000 * self.p95, 1000 * p95, 0), judged(1000 * self.worst, 1000 * slowest, 0)
+        wrong = self.dropped + self.errors
+        row(name, len(self.seconds), *took, judged(mib, MEMORY, 1), judged(len(wrong), 0, 0))
+        for each in sorted(set(wrong))[:5]:
+            print(each)
 
 
-async def cold(sessions: Sequence[Session]) -> Answers:
-    """All open within `COLD_WITHIN`: a quarter in the first second, while the server still imports, the rest
-    evenly.
-    """
+async def once(people: Sequence[tuple[float, Session]], act: Callable[[Session], Awaitable[None]]) -> Answers:
+    """Each does something once, so many seconds from now."""
     answers, start = Answers(), time.monotonic()
-    at_once = len(sessions) // 4
-    due = [start + n / at_once for n in range(at_once)] + [
-        start + COLD_WITHIN * (n + 1) / (len(sessions) - at_once) for n in range(len(sessions) - at_once)
-    ]
-    await asyncio.gather(
-        *(answers.time(when, session.open) for when, session in zip(due, sessions, strict=True))
-    )
-    return answers.of(sessions)
+    await asyncio.gather(*(answers.time(start + when, partial(act, each)) for when, each in people))
+    answers.errors = [error for _, each in people for error in each.errors]
+    return answers
 
 
 async def steady(sessions: Sequence[Session], seconds: float, every: float = EVERY) -> Answers:
@@ -362,19 +346,8 @@ async def steady(sessions: Sequence[Session], seconds: float, every: float = EVE
             due += every * session.random.uniform(2 / 3, 4 / 3)
 
     await asyncio.gather(*map(person, sessions))
-    return answers.of(sessions)
-
-
-async def burst(sessions: Sequence[Session]) -> Answers:
-    """Each changes one thing within `BURST_WITHIN` seconds."""
-    answers, start = Answers(), time.monotonic()
-    await asyncio.gather(
-        *(
-            answers.time(start + session.random.uniform(0, BURST_WITHIN), session.change)
-            for session in sessions
-        )
-    )
-    return answers.of(sessions)
+    answers.errors = [error for session in sessions for error in session.errors]
+    return answers
 
 
 def memory(process: int) -> int:
@@ -391,26 +364,21 @@ def processor(process: int) -> float:
     return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
 
 
-# ---- one variant --------------------------------------------------------------------------------
-
-
-async def measure(
-    places: Sequence[tuple[str, str]], seconds: float
-) -> list[tuple[str, Answers, float | None, str]]:
-    """Cold, steady, burst on two fresh servers: name, answers, MiB a session, what was asked of it."""
-    found: list[tuple[str, Answers, float | None, str]] = []
+async def measure(name: str, seconds: float) -> None:
+    """Cold, burst, steady on two fresh servers."""
 
     def people(address: str, count: int) -> list[Session]:
+        places = VARIANTS[name]
         return [Session(address, *places[n % len(places)], seed=n) for n in range(count)]
 
     with server_process() as (address, _):
-        crowd = people(address, CROWD)
-        found.append(("cold", await cold(crowd), None, "slowest"))
-        found.append(
-            ("burst", await burst([session for session in crowd if session.opened]), None, "slowest")
-        )
+        crowd, early = people(address, CROWD), CROWD // 4
+        due = [n / early if n < early else COLD_WITHIN * (n - early) / (CROWD - early) for n in range(CROWD)]
+        (await once(list(zip(due, crowd, strict=True)), Session.open)).tell(f"{name}, cold", slowest=SLOWEST)
+        opened = [(each.random.uniform(0, BURST_WITHIN), each) for each in crowd if each.opened]
+        (await once(opened, Session.change)).tell(f"{name}, burst", slowest=SLOWEST)
     with server_process() as (address, process):
-        for session in people(address, len(places)):
+        for session in people(address, len(VARIANTS[name])):
             await session.open()  # imports, and what all share
             await session.change()
             await session.close()
@@ -418,16 +386,12 @@ async def measure(
         before, sessions = memory(process), people(address, STEADY)
         for session in sessions:
             await session.open()
-        began = processor(os.getpid())
         answers = await steady(sessions, seconds)
-        share = (processor(os.getpid()) - began) / seconds
-        print(f"      (the driver itself: {share:.0%} of one core)", flush=True)
-        found.append(("steady", answers, (memory(process) - before) / STEADY / 2**20, "p95"))
-    return found
+        answers.tell(f"{name}, steady", p95=P95, mib=(memory(process) - before) / STEADY / 2**20)
 
 
 @case
-def classroom(variant: tuple[str, ...] = ("first", "mix"), seconds: float = 60.0) -> bool:
+def classroom(variant: tuple[str, ...] = ("first", "mix"), seconds: float = 60.0) -> None:
     """A class on one server: thirty people who each change something every three seconds, a cold start, a
     burst.
 
@@ -437,42 +401,13 @@ def classroom(variant: tuple[str, ...] = ("first", "mix"), seconds: float = 60.0
     change was due until all of it has come, and on the Lab must show another picture than before; an
     exception, an error on the page or a lost connection is told.
 
-    - cold: on a server that has just started, 40 sessions open within 30 s; - steady: 30 sessions each change
-    something every 3 s; - burst: 40 sessions change something within 2 s.
+    - cold: on a server that has just started, 40 sessions open within 30 s; a quarter in the first second,
+    while it still imports; - steady: 30 sessions each change something every 3 s; - burst: 40 sessions change
+    something within 2 s.
     """
-    missed = []
+    head("class", "answers", "95 %, ms", "slowest, ms", "MiB a session", "dropped or wrong")
     for name in variant:
-        print(name, flush=True)
-        for phase, answers, mib, bar in asyncio.run(measure(VARIANTS[name], seconds)):
-            print(report(phase, answers, mib), flush=True)
-            missed += [f"{name} {phase}: {reason}" for reason in misses(answers, mib, bar)]
-    print(*(f"missed: {line}" for line in missed), sep="\n")
-    return bool(missed)
-
-
-def report(phase: str, answers: Answers, mib: float | None = None) -> str:
-    """One line of the table, and what went wrong."""
-    middle = statistics.median(answers.seconds) if answers.seconds else float("nan")
-    line = f"  {phase:<7}{len(answers.seconds):>5} answers   p50 {1000 * middle:5.0f} ms"
-    line += f"   p95 {1000 * answers.p95:5.0f} ms   max {1000 * answers.worst:5.0f} ms"
-    line += f"   dropped {len(answers.dropped)}   errors {len(answers.errors)}"
-    line += f"   {mib:.1f} MiB a session" if mib is not None else ""
-    return "\n      ".join([line, *sorted(set(answers.errors + answers.dropped))[:5]])
-
-
-def misses(answers: Answers, mib: float | None, bar: str) -> Iterator[str]:
-    """Which bars were missed."""
-    if answers.dropped or answers.errors or not answers.seconds:
-        yield f"{len(answers.dropped)} dropped, {len(answers.errors)} errors, {len(answers.seconds)} answers"
-    if bar == "p95" and not answers.p95 <= P95:
-        yield f"95 % within {answers.p95:.2f} s, the bar is {P95} s"
-    if bar == "slowest" and not answers.worst <= SLOWEST:
-        yield f"the slowest took {answers.worst:.2f} s, the bar is {SLOWEST} s"
-    if mib is not None and not mib <= MEMORY:
-        yield f"{mib:.1f} MiB a session, the bar is {MEMORY}"
-
-
-# ---- a room -------------------------------------------------------------------------------------
+        asyncio.run(measure(name, seconds))
 
 
 @case
@@ -491,21 +426,17 @@ def room(
     is killed in the third question: with Redis the other one takes over, else it is started again on its
     file, within 5 s.
     """
-    told = Answers()
 
     async def others(address: str) -> None:
         sessions = [Session(address, "lessons", f"l=per_channel&p={1 + n % 5}", n) for n in range(pages)]
         await asyncio.gather(*(session.open() for session in sessions))
         with suppress(asyncio.CancelledError):
             while sessions:
-                told.add(await steady(sessions, 6))
+                (await steady(sessions, 6)).tell("pages")
         for session in sessions:
             await session.close()
 
-    found = asyncio.run(measure_room(devices, seconds, redis, kill, others))
-    if pages:
-        print(report("pages", told))
-    return room_report(found)
+    return room_report(asyncio.run(measure_room(devices, seconds, redis, kill, others)))
 
 
 if __name__ == "__main__":
