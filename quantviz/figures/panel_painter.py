@@ -393,9 +393,10 @@ class PanelPainter:
                 break
         while len(title) > 1 and _BOLD * text_width(title, size) > room:
             title = title.rstrip("…")[:-1] + "…"
-        place = box.left / self.boxes.width, 1 - (box.top - self._points(4)) / self.boxes.height
-        own = {"name": self.data.panels[i], "font": {"size": size, "weight": 600}}
-        return small_plots.note(title, *place, "", "bottom left", **_TEXT, **own)
+        x = box.left / self.boxes.width
+        y = 1 - (box.top - self._points(4)) / self.boxes.height
+        own: dict[str, Any] = {"name": self.data.panels[i], "font": {"size": size, "weight": 600}}
+        return small_plots.note(title, x, y, "", "bottom left", **_TEXT, **own)
 
     def _borders(self) -> list[dict[str, Any]]:
         data = self.data
