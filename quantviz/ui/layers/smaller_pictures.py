@@ -16,9 +16,9 @@ import torch
 
 from quantviz.browser.packing import pack
 from quantviz.errors import QuantVizError
+from quantviz.figures.line_plots import every_figure, learning_figure
 from quantviz.figures.method_plots import ErrorBars, GridEnds, Histogram, Likeness
 from quantviz.figures.numbers import WRITING, short_number
-from quantviz.figures.rounding_plots import every_figure, learning_figure
 from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import NEAREST, LayerState
 from quantviz.layers.methods.column_sweep import SweepTrace

@@ -21,8 +21,8 @@ from quantviz.figures.layer_plots import (
     pairs_figure,
     part_colours,
 )
+from quantviz.figures.line_plots import range_curve
 from quantviz.figures.numbers import short_number
-from quantviz.figures.range_curve import range_curve
 from quantviz.lab.layer_sources import LayerWeight
 from quantviz.lab.layer_state import MOST_PAIRS, NEAREST, PAIRS, LayerState, SchemePair, pairs_compared
 from quantviz.lab.state import LabState
