@@ -13,7 +13,7 @@ from quantviz.ui.shell.classroom import enlarge_ruler
 from quantviz.ui.shell.words import language, theme
 
 if TYPE_CHECKING:
-    from quantviz.figures.ruler_data import Handles, RulerPicture
+    from quantviz.figures.ruler_data import RulerPicture
 
 _COMPONENT = "quantviz_ruler"
 _SCRIPT = "ruler_component"
@@ -24,7 +24,7 @@ def show_ruler(
     *,
     key: str,
     label: str,
-    handles: Handles | None = None,
+    movable: bool = False,
     on_moved: Callable[[Mapping[str, Any]], None] | None = None,
     larger: float | None = None,
     words: Mapping[str, str] | None = None,
@@ -32,10 +32,10 @@ def show_ruler(
 ) -> None:
     """Show a ruler; `on_moved` gets the handle and place of a drag.
 
-    `label` is the picture in a sentence, for people who cannot see it. Without `handles` nothing can be
-    moved. `larger` is how many times larger it is where a lesson shows it on a projector: all its digits have
-    one size there. `words` are this ruler's own, in place of those of every ruler. `votes` are
-    a class's, by default those of the page.
+    `label` is the picture in a sentence, for people who cannot see it. Where it is `movable` the selected
+    value can be dragged. `larger` is how many times larger it is where a lesson shows it on a projector: all
+    its digits have one size there. `words` are this ruler's own, in place of those of every ruler. `votes`
+    are a class's, by default those of the page.
     """
     larger = larger or enlarge_ruler()
     settings = {
@@ -45,7 +45,7 @@ def show_ruler(
         "votes": votes or votes_on_ruler(),
     }
     moved, take = counted(key, on_moved) if on_moved else (0, None)
-    header, arrays = picture.for_script(settings, label, handles, words)
+    header, arrays = picture.for_script(settings, label, movable=movable, words=words)
     component(_COMPONENT, _SCRIPT)(
         key=key, data=pack({**header, "moved": moved}, arrays), on_moved_change=take
     )

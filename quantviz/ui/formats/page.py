@@ -399,7 +399,6 @@ def line_width() -> int:
 def show_format_ruler(state: FormatsState, fmt: NumberFormat, landing: RoundedNumber) -> None:
     """Show the format's values around the number, which can be moved."""
     from quantviz.figures.format_ruler import ruler_of_format
-    from quantviz.figures.ruler_data import Handles
 
     with st.container(key="formats_ruler_box", gap=None):
         title = as_html(f"**{say('formats.page.ruler_title', name=format_name(fmt))}**")
@@ -411,7 +410,7 @@ def show_format_ruler(state: FormatsState, fmt: NumberFormat, landing: RoundedNu
             ruler_of_format(fmt, landing, unit_of(state, fmt)),
             key=_RULER,
             label=landing_words(fmt, landing, state.ties).replace("**", ""),
-            handles=Handles(value=True),
+            movable=True,
             on_moved=_take_number,
             words={"value": say("formats.page.ruler_value")},
         )

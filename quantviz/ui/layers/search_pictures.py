@@ -124,7 +124,7 @@ _TALL = 190
 
 def show_rounding(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show what a learned rounding did, and every rounding of eight weights of the selected output."""
-    from quantviz.figures.rounding_plots import learning_figure
+    from quantviz.figures.line_plots import learning_figure
     from quantviz.layers.methods.learned_rounding import LearningTrace
 
     trace = next(trace for trace in seen.result.trace.values() if isinstance(trace, LearningTrace))
@@ -136,7 +136,7 @@ def show_rounding(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
 
 def show_course(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the output error at each look of a search, and the look that was kept."""
-    from quantviz.figures.rounding_plots import learning_figure
+    from quantviz.figures.line_plots import learning_figure
     from quantviz.layers.methods.contract import CourseTrace
 
     traces = seen.result.trace.items()
@@ -169,7 +169,7 @@ def _words(trace: LearningTrace) -> str:
 
 def _show_every(seen: SeenLayer, output: int) -> None:
     """Show the roundings of eight weights, and the slider that takes others."""
-    from quantviz.figures.rounding_plots import every_figure
+    from quantviz.figures.line_plots import every_figure
     from quantviz.layers.methods.every_rounding import WEIGHTS, every_rounding, most_telling
 
     inputs = seen.result.shape[1]

@@ -75,7 +75,7 @@ def show_channels(seen: SeenLayer, state: LayerState) -> None:
 
 def _show_batches(seen: SeenLayer) -> None:
     """Show how the one static scale of X grows with the tokens that it is chosen on."""
-    from quantviz.figures.range_curve import range_curve
+    from quantviz.figures.line_plots import range_curve
     from quantviz.layers.layer_numbers import ranges_over_tokens
 
     found = seen.found("ranges over tokens", ranges_over_tokens)

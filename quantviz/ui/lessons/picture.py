@@ -484,7 +484,7 @@ def _bits_plot(now: Now, scene: Scene) -> None:
     if "bits_plot" in now.covered:
         st.caption(say("lessons.plot_later"))
         return
-    from quantviz.figures.marked_line import marked_line_figure
+    from quantviz.figures.line_plots import marked_line_figure
 
     if "bits" not in scene.kept:
         scene.kept["bits"] = sqnr_of_bits(scene.state)

@@ -384,7 +384,7 @@ def _table(key: str, columns: Sequence[TableColumn], **look: Any) -> None:
 
 
 def _show_curve(blame: Blame) -> None:
-    from quantviz.figures.marked_line import marked_line_figure
+    from quantviz.figures.line_plots import marked_line_figure
 
     points = [(each.k, each.whole_db) for each in blame.curve]
     chosen = blame.choice.k if blame.choice else None
