@@ -20,6 +20,7 @@ from quantviz.teaching.gallery import BUGS
 from quantviz.teaching.golf import HOLES
 from quantviz.ui.layers.method_tab import PICTURES
 from tests.helpers import ROOT
+from tests.helpers.code import nodes
 
 #: A list is one of a registry's from so many names on, if they are half of it.
 FEWEST = 3
@@ -68,11 +69,11 @@ _OF_JAVASCRIPT = re.compile(r"\[((?:\s*\"[\w.]+\",?)+\s*)\]")
 
 def lists_of(path):
     """The literal lists, tuples, sets and keys of mappings in a file: the texts among their items."""
-    source = path.read_text(encoding="utf-8")
     if path.suffix == ".js":
+        source = path.read_text(encoding="utf-8")
         yield from (re.findall(r'"([\w.]+)"', inside) for inside in _OF_JAVASCRIPT.findall(source))
         return
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(path):
         if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict):
             items = node.keys if isinstance(node, ast.Dict) else node.elts
             yield [
