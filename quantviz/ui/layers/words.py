@@ -6,7 +6,6 @@ import html
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -27,9 +26,6 @@ from quantviz.text import text
 from quantviz.ui.components.controls import Control, choice_control
 from quantviz.ui.components.small_parts import term
 from quantviz.ui.shell.words import language, plain, say, share, unbroken
-
-if TYPE_CHECKING:
-    pass
 
 #: The axis that a recipe's row is of, for each side; a column is an input channel of both.
 _LINES = {"weights": "output", "inputs": "token"}
