@@ -19,6 +19,7 @@ from quantviz.checkpoints.example import EXAMPLE
 from quantviz.checkpoints.model_map import AUDIT, audited_model, model_map
 from quantviz.errors import QuantVizError
 from quantviz.figures.model_map_plot import model_map_figure
+from quantviz.figures.numbers import time_words
 from quantviz.jobs import Cost, Job, runner
 from quantviz.sources.local import FOLDER, folder_offered
 from quantviz.ui.checkpoints.captured import is_capture, show_capture
@@ -280,17 +281,6 @@ def show_failure(state: CheckpointsState) -> None:
         if problem.key == "work.lost":  # then its results say that it was killed
             return
         st.error(plain(say("checkpoints.failed", said=say_error(problem))))
-
-
-def time_words(seconds: float) -> str:
-    """Return a duration as minutes and seconds, or hours, minutes and seconds, rounded up.
-
-    >>> time_words(75.2), time_words(3.2), time_words(7300)
-    ('1:16', '0:04', '2:01:40')
-    """
-    whole = -int(-seconds // 1)
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
 #: Seconds between two looks at a scan that runs.

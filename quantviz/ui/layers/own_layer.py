@@ -164,11 +164,6 @@ GIVEN: Mapping[str, InputControls] = MappingProxyType(
 # ---- a weight ----------------------------------------------------------------------------------------
 
 
-def show_weight_file() -> None:
-    """Show the upload of a file with a weight, and the choice of one of its tensors."""
-    _show_file(_WEIGHT_FILE)
-
-
 def weight_in_file() -> tuple[Source, Uploads]:
     """Return the chosen weight of an uploaded file as outputs × inputs, and its values.
 
@@ -341,7 +336,7 @@ def show_own_layer() -> None:
         _show_open(lambda: _take(*captured_layer()))
         return
     if weight == _FILE:
-        show_weight_file()
+        _show_file(_WEIGHT_FILE)
     inputs = {name: say(f"layers.own.drawn.{name}") for name in _INPUTS}
     inputs |= {name: say(f"layers.own.given.{name}") for name in GIVEN}
     chosen = switch("layers_own_inputs", say("layers.own.inputs"), inputs, look="")

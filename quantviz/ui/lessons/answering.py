@@ -58,12 +58,6 @@ def given(question: Question, key: str) -> Any:
     return value
 
 
-def begin_again(question: Question, key: str) -> None:
-    """Make the control called `key` ready for a second try: an order is chosen anew, from nothing."""
-    if isinstance(question, OrderQuestion):
-        st.session_state[key] = []
-
-
 def truth_told(question: Question, scenes: Scenes) -> str:
     """Return the true answer in words."""
     if isinstance(question, DirectionQuestion):
@@ -121,13 +115,6 @@ def ask(question: Question, scenes: Scenes, key: str) -> None:
             chosen = hold_choice(key, "many", say("lessons.your_order"), texts)
             so_far = " < ".join(texts[i] for i in chosen)
             st.caption(so_far or say("lessons.order_smallest"))
-
-
-def ask_for_mark(question: DragQuestion) -> None:
-    """Ask for a mark on the ruler, before anything that a drag is made with is seen."""
-    with st.container(key="lesson_blind"):
-        where = "axis" if question.marked_on == "axis" else "slider"
-        st.markdown(say(f"lessons.mark_{where}"))
 
 
 def show_on_paper(question: Question, scenes: Scenes) -> None:
@@ -235,7 +222,9 @@ def open_question(now: Now, i: int, question: Question) -> None:
     tries = now.tries[i]
     if now.is_blind(i):
         assert isinstance(question, DragQuestion)
-        ask_for_mark(question)
+        with st.container(key="lesson_blind"):
+            where = "axis" if question.marked_on == "axis" else "slider"
+            st.markdown(say(f"lessons.mark_{where}"))
         _show_refusal(key)
         return
     on_wall = classroom().projector and tries
@@ -335,7 +324,8 @@ def _commit(now: Now, i: int, question: Question, sure: bool, _pressed: str) -> 
         place = (cast(str, now.place.lesson), now.place.step, question.id, now.attempt)
         tried = max(len(now.tries[i]), now.round_of(question))
         keep_answer(LearnerAnswer(*place, answer, sure, tried, now.mark(i), classroom().room))
-        begin_again(question, key)
+        if isinstance(question, OrderQuestion):
+            st.session_state[key] = []  # a second order is chosen from nothing
         go_on_from(f".st-key-{_told_key(now, i)}")
         errors.clear()
 

@@ -257,19 +257,15 @@ def _bits(state: LabState) -> Control:
     """Return the control of the bits: a row of numbers of integers, and a slider over them on a phone; of
     other formats, which only a phone shows, a slider over those of their family.
     """
-    alike = family(state)
+    alike, scheme = family(state), state.scheme
     words = {
-        each: f"{fmt.bits}\n{say('phone.bits', bits=fmt.bits)}\n{levels_words(_with(state, fmt))}"
+        each: f"{fmt.bits}\n{say('phone.bits', bits=fmt.bits)}\n{levels_words(scheme.with_format(fmt.id))}"
         for each, fmt in alike.items()
     }
-    now = state.scheme.number_format
+    now = scheme.number_format
     kind = "steps" if now.family == "integer" else "range"
     control = scheme_control("bits", kind, say("strip.bits"), words, bits_choice(now))
     return dataclasses.replace(control, disabled=control.disabled or len(alike) < 2, phone="range")
-
-
-def _with(state: LabState, fmt: NumberFormat) -> Scheme:
-    return state.scheme.with_format(fmt.id)
 
 
 def scheme_control(

@@ -391,10 +391,6 @@ def open_dropped(uploaded: Any) -> None:
         _open_file()
 
 
-def _picture() -> Any:
-    return st.session_state.get("image_file") or st.session_state.get(_DROPPED_PICTURE)
-
-
 def _file() -> Any:
     return st.session_state.get("tensor_file") or st.session_state.get(_DROPPED_FILE)
 
@@ -415,7 +411,7 @@ def show_image(state: LabState) -> None:
 
 
 def _read_image() -> None:
-    uploaded = _picture()
+    uploaded = st.session_state.get("image_file") or st.session_state.get(_DROPPED_PICTURE)
     if uploaded is None:
         return
     from quantviz.tensors.lazy import InMemory

@@ -92,14 +92,9 @@ def show_typed(state: LabState) -> None:
 def _read(decimal_comma: bool | None = None) -> None:
     with errors.caught_beside(_TEXT):
         typed = parse_tensor(st.session_state[_TEXT], decimal_comma=decimal_comma)
-        _take(typed)
+        take(session.state().with_source(typed))
         # An ambiguous decimal comma is shown as it was read; else the text stays as it was typed.
         st.session_state["typed_shown"] = typed if decimal_comma is None else None
-
-
-def _take(typed: Typed) -> None:
-    """Look at a typed tensor; one with NaN or Inf may wait for a choice of their treatment."""
-    take(session.state().with_source(typed))
 
 
 def _complaint() -> None:
