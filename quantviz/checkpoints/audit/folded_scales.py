@@ -361,8 +361,8 @@ def norms_explained(tensors: Iterable[TensorAudit]) -> list[TensorAudit]:
 
     def took(name: str) -> bool:
         layers = behind.get(name, ())
-        keys = [{note.key for note in layer.done} for layer in layers]
-        return bool(keys) and all("audit.folded_norms" in layer_keys for layer_keys in keys)
+        folded = (any(note.key == "audit.folded_norms" for note in layer.done) for layer in layers)
+        return bool(layers) and all(folded)
 
     is_changed = ("changed", "not_same", "rescaled")
     return [

@@ -457,12 +457,11 @@ class Catalog(ABC):
             raise self._data.error(
                 "beyond_float32", name=clipped(name), count=beyond, value=first[1], index=index
             )
-        counted = (
-            (Note.of("stored_as_float32", dtype=converted, changed=changed, count=len(flat)),)
-            if converted
-            else ()
-        )
-        return Loaded(tensor, (*self.info(name).notes, *counted))
+        notes = self.info(name).notes
+        if converted:
+            counted = Note.of("stored_as_float32", dtype=converted, changed=changed, count=len(flat))
+            notes = (*notes, counted)
+        return Loaded(tensor, notes)
 
     def _unreadable(self, name: str, dtype: str) -> QuantVizError:
         return self._data.error("not_numbers", name=clipped(name), dtype=visible(clipped(dtype)))
