@@ -16,7 +16,7 @@ import torch
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.files.catalog import Catalog, TensorInfo
-from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.file_data import clipped
 from quantviz.sources.files.mapped import ends_of, same_bytes
 from quantviz.sources.files.several import Joined
 from quantviz.sources.stores.addresses import is_address
@@ -156,13 +156,6 @@ class RankCatalog(Catalog):
         self._data = first._data
         self._limits = first._limits
         self._infos = {name: self._joined_info(name) for name in pieces}
-
-    @classmethod
-    def recognises(cls, data: FileData) -> bool:
-        return False
-
-    def _list(self) -> Mapping[str, TensorInfo]:
-        return self._infos
 
     def _joined_info(self, name: str) -> TensorInfo:
         axis, parts = self._pieces[name]
