@@ -235,6 +235,13 @@ class _LoudLines(_Random):
     every: int = 8
     factor: float = 10.0
     limits: ClassVar[Mapping[str, Bounds]] = _limits(every=Bounds(1, LARGEST_SIDE), factor=_SIGNED)
+    of_columns: ClassVar[bool] = False
+
+    def _draw(self, draws: _Draws) -> torch.Tensor:
+        values = draws.normal()
+        lines = values.T if self.of_columns else values
+        lines[:: self.every] *= self.factor
+        return values
 
 
 @dataclass(frozen=True)
@@ -248,11 +255,6 @@ class LoudRows(_LoudLines):
 
     id: ClassVar[str] = "loud_rows"
 
-    def _draw(self, draws: _Draws) -> torch.Tensor:
-        values = draws.normal()
-        values[:: self.every] *= self.factor
-        return values
-
 
 @dataclass(frozen=True)
 class LoudColumns(_LoudLines):
@@ -264,11 +266,7 @@ class LoudColumns(_LoudLines):
     """
 
     id: ClassVar[str] = "loud_columns"
-
-    def _draw(self, draws: _Draws) -> torch.Tensor:
-        values = draws.normal()
-        values[:, :: self.every] *= self.factor
-        return values
+    of_columns: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)

@@ -190,8 +190,7 @@ class Buffer:
 
     def __init__(self) -> None:
         self._values: Array = np.empty(0, np.float32)
-        self._bytes: Array = np.empty(0, np.uint8)
-        self._passing: Array = np.empty(0, np.float32)
+        self._passing: dict[npt.DTypeLike, Array] = {}
         self._used = 0
 
     def begin(self, room: Array) -> None:
@@ -204,17 +203,12 @@ class Buffer:
         self._used += count
         return self._values[self._used - count : self._used]
 
-    def passing(self, count: int) -> Array:
-        """Return room for values that are not kept: the same each time."""
-        if count > len(self._passing):
-            self._passing = np.empty(count, np.float32)
-        return self._passing[:count]
-
-    def bytes(self, count: int) -> Array:
-        """Return room for bytes on their way: the same each time."""
-        if count > len(self._bytes):
-            self._bytes = np.empty(count, np.uint8)
-        return self._bytes[:count]
+    def passing(self, count: int, dtype: npt.DTypeLike = np.float32) -> Array:
+        """Return room for values, or bytes, that are not kept: the same each time."""
+        room = self._passing.get(dtype)
+        if room is None or count > len(room):
+            room = self._passing[dtype] = np.empty(count, dtype)
+        return room[:count]
 
 
 def loaded_elements(group: Sequence[Entry]) -> int:
@@ -368,7 +362,7 @@ def _parts(raw: Raw, buffer: Buffer, into: Array | None = None) -> Iterator[Arra
     whole = None if into is None else into.view(np.uint8)
     for start in range(0, size, step):
         stop = min(start + step, size)
-        part = buffer.bytes(stop - start) if whole is None else whole[start:stop]
+        part = buffer.passing(stop - start, np.uint8) if whole is None else whole[start:stop]
         raw.source.read_into(part.data, raw.start + start)
         yield part
     raw.source.check()
