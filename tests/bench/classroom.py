@@ -11,7 +11,6 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +22,11 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin, Subprotocol
 
 from tests.bench.room import measure_room, room_report
-from tests.bench.runner import case, head, judged, main, p95, row
-from tests.bench.servers import server_process
+from tests.bench.runner import case, main, p95
 from tests.helpers.controls import header
 
-#: The class: sessions that change something every so many seconds; 95 % of the answers within so many
-#: seconds.
-STEADY, EVERY, P95 = 30, 3.0, 0.5
-#: Sessions that open within so many seconds on a cold server, and that change something within so many.
-CROWD, COLD_WITHIN, BURST_WITHIN = 40, 30.0, 2.0
-#: The slowest answer of the crowd, in seconds.
-SLOWEST = 5.0
-#: Memory a session, in MiB beyond the tensor.
-MEMORY = 40.0
+#: Seconds between two changes of somebody.
+EVERY = 3.0
 #: After so many seconds an answer is not waited for any more.
 _LOST = 60.0
 #: Widths of the panels on screens of 1366, 1536 and 1920 pixels, and how far from what they were laid out for
@@ -50,18 +41,6 @@ _SHOWN = frozenset(
 _CLICKS = ("trigger_value", "json_trigger_value")
 #: What people change on the Lab; on the other pages they choose among all there is but the language.
 _LAB, _LANGUAGE = ("bits", "mode", "error_view"), "language_choice"
-
-
-_MIX = (
-    ("lab", ""),
-    ("lessons", ""),
-    ("lab", "t=normal(rows=32,cols=32)"),
-    ("formats", "a=float8_e4m3fn"),
-    ("lab", "t=normal(rows=128,cols=128)"),
-    ("bugs", ""),
-)
-#: (page, query) for each session in turn.
-VARIANTS = {"first": _MIX[:1], "mix": _MIX}
 
 
 class Dropped(Exception):
@@ -319,22 +298,6 @@ class Answers:
         """The slowest."""
         return max(self.seconds, default=math.inf)
 
-    def tell(self, name: str, p95: float = math.inf, slowest: float = math.inf, mib: float = 0.0) -> None:
-        """Print a row of the table with its bars, and what went wrong."""
-        took = judged(1000 * self.p95, 1000 * p95, 0), judged(1000 * self.worst, 1000 * slowest, 0)
-        wrong = self.dropped + self.errors
-        row(name, len(self.seconds), *took, judged(mib, MEMORY, 1), judged(len(wrong), 0, 0))
-        for each in sorted(set(wrong))[:5]:
-            print(each)
-
-
-async def once(people: Sequence[tuple[float, Session]], act: Callable[[Session], Awaitable[None]]) -> Answers:
-    """Each does something once, so many seconds from now."""
-    answers, start = Answers(), time.monotonic()
-    await asyncio.gather(*(answers.time(start + when, partial(act, each)) for when, each in people))
-    answers.errors = [error for _, each in people for error in each.errors]
-    return answers
-
 
 async def steady(sessions: Sequence[Session], seconds: float, every: float = EVERY) -> Answers:
     """Each changes something every so many seconds, give or take a third, for `seconds` in all."""
@@ -364,52 +327,6 @@ def processor(process: int) -> float:
     return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def measure(name: str, seconds: float) -> None:
-    """Cold, burst, steady on two fresh servers."""
-
-    def people(address: str, count: int) -> list[Session]:
-        places = VARIANTS[name]
-        return [Session(address, *places[n % len(places)], seed=n) for n in range(count)]
-
-    with server_process() as (address, _):
-        crowd, early = people(address, CROWD), CROWD // 4
-        due = [n / early if n < early else COLD_WITHIN * (n - early) / (CROWD - early) for n in range(CROWD)]
-        (await once(list(zip(due, crowd, strict=True)), Session.open)).tell(f"{name}, cold", slowest=SLOWEST)
-        opened = [(each.random.uniform(0, BURST_WITHIN), each) for each in crowd if each.opened]
-        (await once(opened, Session.change)).tell(f"{name}, burst", slowest=SLOWEST)
-    with server_process() as (address, process):
-        for session in people(address, len(VARIANTS[name])):
-            await session.open()  # imports, and what all share
-            await session.change()
-            await session.close()
-        await asyncio.sleep(2)
-        before, sessions = memory(process), people(address, STEADY)
-        for session in sessions:
-            await session.open()
-        answers = await steady(sessions, seconds)
-        answers.tell(f"{name}, steady", p95=P95, mib=(memory(process) - before) / STEADY / 2**20)
-
-
-@case
-def classroom(variant: tuple[str, ...] = ("first", "mix"), seconds: float = 60.0) -> None:
-    """A class on one server: thirty people who each change something every three seconds, a cold start, a
-    burst.
-
-    Speaks Streamlit's own websocket protocol to the real server on loopback, from one process that is light
-    beside it. A session opens its page as a browser does, on one of three usual screens, and then changes
-    something: bits, mode, what has one scale, the cell, the view of the error. An answer counts from when the
-    change was due until all of it has come, and on the Lab must show another picture than before; an
-    exception, an error on the page or a lost connection is told.
-
-    - cold: on a server that has just started, 40 sessions open within 30 s; a quarter in the first second,
-    while it still imports; - steady: 30 sessions each change something every 3 s; - burst: 40 sessions change
-    something within 2 s.
-    """
-    head("class", "answers", "95 %, ms", "slowest, ms", "MiB a session", "dropped or wrong")
-    for name in variant:
-        asyncio.run(measure(name, seconds))
-
-
 @case
 def room(
     devices: int = 200, seconds: float = 8.0, pages: int = 0, redis: bool = False, kill: bool = False
@@ -432,7 +349,8 @@ def room(
         await asyncio.gather(*(session.open() for session in sessions))
         with suppress(asyncio.CancelledError):
             while sessions:
-                (await steady(sessions, 6)).tell("pages")
+                told = await steady(sessions, 6)
+                print(f"pages: 95 % {told.p95:.2f} s; {told.dropped} {told.errors[:3]}", flush=True)
         for session in sessions:
             await session.close()
 

@@ -54,7 +54,6 @@ def measure(shape: tuple[str, ...] = LARGE, rounds: int = 7) -> None:
     """All metrics of a scheme on a large tensor, as multiples of a plain read, `x.sum()` on as many threads.
 
     The bar is 1.6 × the reads that are needed, and 2.2 for groups; of memory beyond the tensor 0.05 of it.
-    Then a tensor of a middle size, which is as quick by the reference as kernels take to compile.
     """
     torch.set_num_threads(os.cpu_count() or 1)
     bars = dict(zip(GRANULARITIES, (3.2, 1.6, 3.2, 2.2, 2.2), strict=True))
@@ -80,15 +79,6 @@ def measure(shape: tuple[str, ...] = LARGE, rounds: int = 7) -> None:
             row(f"QuantViz {title}", *cells)
         shares = [held_beyond(measuring_of, sides, each) / x.nbytes for each in GRANULARITIES.values()]
         row("QuantViz int8, memory (bar 0.05)", *(judged(share, 0.05, 3) for share in shares))
-    head("side, int8 per row", "as it is, ms", "which path", "by the reference (bar 1.1)")
-    for side in (128, 192, 256, 512, 1024):
-        x, scheme = random(f"{side}x{side}"), qv.Scheme("int8", granularity=qv.PerChannel(0))
-        paths = {
-            path: timed(partial(measuring.measure, x, scheme, path=path)) for path in (None, "reference")
-        }
-        own, reference = in_turns(paths, 3 * rounds).values()
-        path = measuring.measure(x, scheme).path
-        row(side, f"{1e3 * statistics.median(own):.2f}", path, judged(ratio(own, reference), 1.1))
 
 
 #: By each piece: what is made, and of which recipes.

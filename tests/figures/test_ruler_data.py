@@ -20,10 +20,7 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import MOST_WHOLE
 from quantviz.text import languages
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+from tests.helpers.drawn import normal
 
 
 def ruler(x, scheme, cell):
