@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import plotly.io as pio
 import pytest
 
-from quantviz.figures.marked_line import marked_line_figure
+from quantviz.figures.line_plots import marked_line_figure
 from quantviz.figures.payload import UncheckedFigure, encoded
 
 SPEC = {

@@ -13,10 +13,7 @@ from quantviz.figures.histograms import histogram_data, histogram_figure
 from quantviz.figures.theme import THEMES
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.text import languages
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+from tests.helpers.drawn import normal
 
 
 def counted(field):

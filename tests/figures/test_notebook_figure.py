@@ -14,7 +14,8 @@ from quantviz.figures.numbers import short_number
 from quantviz.figures.panels import plot_quantization_errors
 from quantviz.figures.panels_data import result_panels
 from quantviz.text import text
-from tests.helpers.panels import NOTEBOOK, decoded, normal, result
+from tests.helpers.drawn import normal
+from tests.helpers.panels import NOTEBOOK, decoded, result
 
 
 def test_the_bits_of_codes_that_are_no_numbers_are_told_on_hover():

@@ -3,16 +3,11 @@
 import base64
 
 import numpy as np
-import torch
 
 import quantviz as qv
 
 #: The notebooks' tensor, and what it becomes with s = 3.5, z = -70.
 NOTEBOOK = [[191.6, -13.5, 728.6], [92.14, 295.5, -184.0], [0.0, 684.6, 245.5]]
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def result(x, form="int4,symmetric,per_tensor,min_max,course"):

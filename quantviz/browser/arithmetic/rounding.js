@@ -43,16 +43,6 @@ function fusedSum(x, y, z) {
   return Math.fround(DOUBLE[0]);
 }
 
-/** Round a float32 to float16, half to even. */
-function toHalf(x) {
-  const size = Math.abs(x);
-  if (!(size < Infinity)) return x;
-  // Added to this many, what lies between two neighbours has no digits left.
-  const step = size < 2 ** -14 ? 2 ** -24 : twoTo(exponentOf(size) - 11);
-  const rounded = rint(size / step) * step;
-  return copysign(rounded < 65536 ? rounded : Infinity, x);
-}
-
 /** Round a float32 to bfloat16, half to even. */
 function toBrain(x) {
   if (x !== x) return x;
@@ -100,4 +90,5 @@ function floatOfCode(code, exponent, mantissa, bias, special, subnormal, signed)
 }
 
 /** What the lines of every scheme can name. */
+const toHalf = Math.f16round;
 export const ROUNDING = { rint, copysign, fusedSum, toHalf, toBrain, twoTo, exponentOf, floatOfCode };

@@ -98,49 +98,6 @@ function percentile({ percent, magnitudes }, x, counted, layout, b) {
 /** Return the mean of |x| of a block: the exact sum, rounded once, over the count. */
 function meanMagnitude(_, x, counted, layout, b) {
   const values = valuesOf(x, counted, layout, b, true);
-  return exactSum(values) / Math.max(values.length + paddingOf(layout, b), 1);
-}
-
-/**
- * Return the exact sum of some numbers, rounded once, so that no order of adding up changes it (Shewchuk
- * 1997).
- */
-function exactSum(values) {
-  // Parts that do not overlap, smallest first: together they are the sum so far.
-  const parts = [];
-  for (const value of values) {
-    let rest = value;
-    let kept = 0;
-    for (let part of parts) {
-      if (Math.abs(rest) < Math.abs(part)) {
-        [rest, part] = [part, rest];
-      }
-      const high = rest + part;
-      const low = part - (high - rest);
-      if (low !== 0) {
-        parts[kept++] = low;
-      }
-      rest = high;
-    }
-    parts.length = kept;
-    parts.push(rest);
-  }
-  let total = parts.pop() ?? 0;
-  while (parts.length > 0) {
-    const part = parts.pop();
-    const before = total;
-    total += part;
-    const lost = part - (total - before);
-    if (lost !== 0) {
-      // Half-way between two floats what is left decides.
-      const next = parts.at(-1) ?? 0;
-      if ((lost < 0 && next < 0) || (lost > 0 && next > 0)) {
-        const twice = lost * 2;
-        const other = total + twice;
-        total = other - total === twice ? other : total;
-      }
-      break;
-    }
-  }
-  return total;
+  // The sum of no values is -0.
+  return (0 + Math.sumPrecise(values)) / Math.max(values.length + paddingOf(layout, b), 1);
 }
