@@ -44,7 +44,7 @@ REGISTRIES = {
 #: Lists elsewhere, by registry and file, each with the reason why an addition is not in it by itself.
 ELSEWHERE = {
     ("methods", "quantviz/ui/layers/method_tab.py"): "pictures, which need streamlit: held below",
-    ("methods", "quantviz/ui/checkpoints/best_methods.py"): "chosen at first, as each takes its time",
+    ("methods", "quantviz/ui/checkpoints/captured.py"): "chosen at first, as each takes its time",
     ("methods", "quantviz/models/predicting.py"): "schemes that are tried, some of each kind",
     ("recipes", "quantviz/models/predicting.py"): "schemes that are tried, some of each kind",
     ("metrics", "quantviz/analysis/sampled_part.py"): "the numbers of one plot, measured of every recipe",
@@ -52,7 +52,7 @@ ELSEWHERE = {
     ("metrics", "quantviz/models/run_difference.py"): "of tensors that have no codes",
     ("metrics", "quantviz/streaming/measuring.py"): "the numbers of a line of repr",
     ("metrics", "quantviz/teaching/lessons/formulas.py"): "their digits, as tiles show them",
-    ("metrics", "quantviz/ui/checkpoints/table.py"): "as many columns as the page is wide",
+    ("metrics", "quantviz/ui/checkpoints/answer.py"): "as many columns as the page is wide",
     ("metrics", "quantviz/ui/lab/numbers/tiles.py"): "the tiles; all metrics are below the fold",
     ("metrics", "quantviz/browser/hand/hand.js"): "the numbers of the tiles while a hand moves",
     ("recipes", "quantviz/lab/attention_state.py"): "the recipes of a menu; a link takes any",

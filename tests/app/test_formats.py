@@ -10,7 +10,7 @@ from quantviz.quantization.format_facts import finite_values, land
 from quantviz.quantization.grids import TIES
 from quantviz.schemes.formats import FORMATS
 from quantviz.text import catalogue
-from quantviz.ui.formats.codes import listed_codes
+from quantviz.ui.formats.page import listed_codes
 from tests.helpers import session
 from tests.helpers.controls import bars, choose, controls, tell
 from tests.helpers.panels import decoded

@@ -23,8 +23,7 @@ from quantviz.ui.components.phone_tables import TableColumn, room_beside_ruler, 
 from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.components.small_parts import offer, show_plot
 from quantviz.ui.components.tensor_cache import ask_study_of, heavy_fact, inputs_of, searches
-from quantviz.ui.lab.picture.navigation import block_words
-from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
+from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, block_words
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import enlarge, locked
 from quantviz.ui.shell.words import language, number, plain, say, sentences, shape_text, theme
