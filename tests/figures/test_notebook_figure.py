@@ -1,6 +1,5 @@
 """The notebooks' figure: titles, hover and printed values."""
 
-import base64
 import json
 
 import numpy as np
@@ -146,6 +145,4 @@ def test_errors_below_the_rounding_of_x_are_printed_as_none():
 
 def decoded_hover(figure):
     """The errors of the first row as the pointer tells them."""
-    custom = figure.to_dict()["data"][3]["customdata"]
-    shape = [int(n) for n in custom["shape"].split(",")]
-    return np.frombuffer(base64.b64decode(custom["bdata"]), dtype=custom["dtype"]).reshape(shape)[0, :, 3]
+    return decoded(figure.to_dict()["data"][3]["customdata"])[0, :, 3]

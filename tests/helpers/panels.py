@@ -15,5 +15,8 @@ def result(x, form="int4,symmetric,per_tensor,min_max,course"):
 
 
 def decoded(field):
-    array = np.frombuffer(base64.b64decode(field["bdata"]), dtype="<" + field["dtype"])
-    return array.reshape([int(n) for n in str(field["shape"]).split(",")])
+    """Return an array of a chart, which is sent packed or as numbers."""
+    if isinstance(field, list):
+        return np.array(field)
+    values = np.frombuffer(base64.b64decode(field["bdata"]), dtype="<" + field["dtype"])
+    return values.reshape([int(n) for n in str(field.get("shape", -1)).split(",")])

@@ -113,7 +113,7 @@ export class Skyline {
     ];
     if (event.key === "Escape") {
       this.keys.forget();
-      return this.moves.cancel();
+      return this.drag.held ? this.drag.giveUp() : this.moves.cancel();
     }
     if (!way) return;
     event.preventDefault();
