@@ -21,7 +21,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import torch
 from _pytest.assertion import rewrite
 from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
@@ -121,8 +120,11 @@ def pytest_configure(config):
     if config.option.markexpr == "all":
         os.environ[ALL] = "1"
     config.pluginmanager.register(ModulesWithExamples())
-    torch.set_num_threads(1)
     has_workers = config.getoption("dist", "no") != "no"
+    if not has_workers:
+        import torch  # which a process that only hands out tests would wait for
+
+        torch.set_num_threads(1)
     if has_workers:
         compileall.compile_dir(Path(__file__).parents[1] / "quantviz", quiet=2)
     gc.set_threshold(OBJECTS_BETWEEN_LOOKS)

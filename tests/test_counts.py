@@ -18,11 +18,10 @@ LONG, MANY = 60, 8
 #: Where kernels are written: a kernel is one function, however long.
 KERNELS = ROOT / "quantviz" / "compiled"
 #: A clause whose noun is a riddle: at the start of a docstring, of a comment, or after "Return".
-HEADLESS = re.compile(
-    r"^(?:#: |# )?(?:Return |Returns |Yield )?"
-    r"(?:what|who|that it|that a|that the|there where|of what|where it)\b",
-    re.IGNORECASE,
-)
+_RIDDLE = r"(?:Return |Returns |Yield )?(?:what|who|that it|that a|that the|there where|of what|where it)\b"
+HEADLESS = re.compile(rf"^(?:#: |# )?{_RIDDLE}", re.IGNORECASE)
+#: The same in a text that may be a comment: most files have none, and are not read token by token.
+PERHAPS = re.compile(rf"(?:#: |# ){_RIDDLE}", re.IGNORECASE)
 
 
 def docstrings(path):
@@ -32,9 +31,9 @@ def docstrings(path):
 
 
 def comments(path):
-    """Yield the first line of each block of comments."""
-    before = None
-    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+    """Yield the first line of each block of comments, where some may be headless."""
+    before, text = None, path.read_text(encoding="utf-8")
+    for token in tokenize.generate_tokens(io.StringIO(text).readline) if PERHAPS.search(text) else ():
         if token.type == tokenize.COMMENT:
             if before != token.start[0] - 1:
                 yield token.start[0], token.string

@@ -16,9 +16,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from check_jsonschema import main as check_jsonschema
+from click.testing import CliRunner
 from ruamel.yaml import YAML
 from safetensors.torch import save_file
 
+from quantviz.cli import quantviz
 from tests.helpers.ports import free_port
 
 ROOT = Path(__file__).parent.parent
@@ -32,21 +35,19 @@ SCHEMAS = {
 }
 
 
-def checked(program, *arguments):
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name(program)), *map(str, arguments)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_a_file_fits_its_schema(schema):
     assert SCHEMAS[schema]
-    checked("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *SCHEMAS[schema])
+    done = CliRunner().invoke(
+        check_jsonschema, ["--builtin-schema", f"vendor.{schema}", *map(str, SCHEMAS[schema])]
+    )
+    assert done.exit_code == 0, done.output
 
 
 def test_the_image_is_built_as_it_should_be():
-    checked("hadolint", GITHUB / "deploy" / "Dockerfile")
+    hadolint = Path(sys.executable).with_name("hadolint")
+    done = subprocess.run([hadolint, GITHUB / "deploy" / "Dockerfile"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture
@@ -56,17 +57,6 @@ def model(tmp_path):
     return tmp_path / "model.safetensors"
 
 
-def run_in(folder, command, **more):
-    """Run a command of a page in a folder, with this Python's `quantviz` on the path."""
-    (folder / "bin").mkdir(exist_ok=True)
-    quantviz = folder / "bin" / "quantviz"
-    quantviz.write_text(f'#!/bin/sh\nexec {sys.executable} -m quantviz "$@"\n', encoding="utf-8")
-    quantviz.chmod(0o755)
-    path = f"{quantviz.parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **more}
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
-
-
 @pytest.mark.parametrize(
     ("bound", "status"),
     [("90", 1), *(pytest.param(*each, marks=pytest.mark.nightly) for each in (("10", 0), ("x", 2)))],
@@ -74,8 +64,15 @@ def run_in(folder, command, **more):
 def test_the_action_leaves_the_map_a_table_and_the_status(model, tmp_path, bound, status):
     inputs = {"MODEL": model.name, "RECIPES": "int4_g32  int8_per_row", "ENGINE": "", "FAIL_UNDER": bound}
     places = {"FOLDER": "out", "RUNNER_TEMP": str(tmp_path), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
-    script = GITHUB / "actions" / "scan" / "scan.sh"
-    done = run_in(tmp_path, ["bash", str(script)], **inputs, **places)
+    # This Python's `quantviz` is on the path.
+    command = tmp_path / "bin" / "quantviz"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m quantviz "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **inputs, **places}
+    script = ["bash", str(GITHUB / "actions" / "scan" / "scan.sh")]
+    done = subprocess.run(script, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == status, done.stderr
     if status < 2:
         assert "| int4\\_g32 | 4.5 |" in (tmp_path / "summary").read_text(encoding="utf-8")
@@ -87,7 +84,10 @@ def test_the_action_leaves_the_map_a_table_and_the_status(model, tmp_path, bound
 def test_the_hook_is_a_command_that_holds_a_model_to_a_bound(model, tmp_path):
     (hook,) = YAML(typ="safe").load(ROOT / ".pre-commit-hooks.yaml")
     arguments = [model.name, "-r", "int4_g32", "--results", "kept", "--fail-under", "90"]
-    assert run_in(tmp_path, [*hook["entry"].split(), *arguments]).returncode == 1
+    program, *verb = hook["entry"].split()
+    assert program == "quantviz"
+    with contextlib.chdir(tmp_path):
+        assert CliRunner().invoke(quantviz, [*verb, *arguments]).exit_code == 1
     assert re.search(hook["files"], model.name)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]

@@ -84,6 +84,37 @@ def test_choosing_does_not_import_torch():
     )
 
 
+def test_choosing_and_moving_a_tensor_imports_nothing_heavy():
+    code = """
+from quantviz.lab.moves import hand_choices, moved
+from quantviz.lab.state import opening
+from quantviz.sources import SOURCES, Builtin, HubTensor, parse_source, with_cell, write_source
+from quantviz.sources.builtin import BUILTINS
+from quantviz.sources.files import cut_out_snippet
+from quantviz.sources.tensor_text import parse_tensor
+from quantviz.sources.typed import Typed
+import quantviz.sources.image
+assert hand_choices(moved(opening(), {"kind": "range", "lo": -1, "hi": 1})).formats.values
+for name in BUILTINS:
+    assert Builtin(name).shape
+for kind in SOURCES.values():
+    source = kind("picture") if kind is Builtin else kind(rows=8)
+    assert parse_source(write_source(source)) == source and source.shape and not list(source.problems())
+typed = parse_tensor("[[1, 2], [3, 4]]")
+assert Typed.from_payload(typed.to_payload()) == parse_tensor(typed.to_text())
+assert cut_out_snippet("a.pt", "b")
+form = "edited(builtin(name=loud_column),0.0=-0.0,2.3=0.1)"
+edited = parse_source(form)
+assert write_source(edited) == form and not list(edited.problems())
+assert with_cell(edited, (2, 3), 1.5).edits
+published = HubTensor.from_text(f"hub(owner/name@{'0123456789abcdef' * 2}01234567,model.safetensors,x,2x2)")
+assert published.link_text() and list(published.problems())
+"""
+    heavy = ("torch", "numpy", "streamlit", "plotly", "pandas", "PIL", "safetensors", "http", "ssl")
+    done = run(code, heavy)
+    assert done.returncode == 0, done.stderr
+
+
 def test_importing_the_package_and_choosing_a_scheme_takes_no_time():
     """At most 0.3 s of the processor, Python's own start with it, whatever else the machine does."""
     code = """

@@ -14,6 +14,7 @@ from quantviz.figures.arrangement import PANELS
 from quantviz.lab.state import opening
 from quantviz.text import text
 from tests.helpers import ROOT
+from tests.helpers.panels import decoded
 from tests.helpers.readme import blocks
 
 PLOTLY = "application/vnd.plotly.v1+json"
@@ -76,11 +77,6 @@ def outputs(tmp_path_factory):
 def figure_of(cell):
     (shown,) = [output["data"][PLOTLY] for output in cell if PLOTLY in output.get("data", {})]
     return shown
-
-
-def decoded(field):
-    array = np.frombuffer(base64.b64decode(field["bdata"]), dtype="<" + field["dtype"])
-    return array.reshape([int(n) for n in field["shape"].split(",")])
 
 
 def plain(cell):

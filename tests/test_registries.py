@@ -20,6 +20,7 @@ from quantviz.teaching.gallery import BUGS
 from quantviz.teaching.golf import HOLES
 from quantviz.ui.layers.method_tab import PICTURES
 from tests.helpers import ROOT
+from tests.helpers.code import nodes
 
 #: A list is one of a registry's from so many names on, if they are half of it.
 FEWEST = 3
@@ -43,7 +44,7 @@ REGISTRIES = {
 #: Lists elsewhere, by registry and file, each with the reason why an addition is not in it by itself.
 ELSEWHERE = {
     ("methods", "quantviz/ui/layers/method_tab.py"): "pictures, which need streamlit: held below",
-    ("methods", "quantviz/ui/checkpoints/best_methods.py"): "chosen at first, as each takes its time",
+    ("methods", "quantviz/ui/checkpoints/captured.py"): "chosen at first, as each takes its time",
     ("methods", "quantviz/models/predicting.py"): "schemes that are tried, some of each kind",
     ("recipes", "quantviz/models/predicting.py"): "schemes that are tried, some of each kind",
     ("metrics", "quantviz/analysis/sampled_part.py"): "the numbers of one plot, measured of every recipe",
@@ -51,7 +52,7 @@ ELSEWHERE = {
     ("metrics", "quantviz/models/run_difference.py"): "of tensors that have no codes",
     ("metrics", "quantviz/streaming/measuring.py"): "the numbers of a line of repr",
     ("metrics", "quantviz/teaching/lessons/formulas.py"): "their digits, as tiles show them",
-    ("metrics", "quantviz/ui/checkpoints/table.py"): "as many columns as the page is wide",
+    ("metrics", "quantviz/ui/checkpoints/answer.py"): "as many columns as the page is wide",
     ("metrics", "quantviz/ui/lab/numbers/tiles.py"): "the tiles; all metrics are below the fold",
     ("metrics", "quantviz/browser/hand/hand.js"): "the numbers of the tiles while a hand moves",
     ("recipes", "quantviz/lab/attention_state.py"): "the recipes of a menu; a link takes any",
@@ -68,11 +69,11 @@ _OF_JAVASCRIPT = re.compile(r"\[((?:\s*\"[\w.]+\",?)+\s*)\]")
 
 def lists_of(path):
     """The literal lists, tuples, sets and keys of mappings in a file: the texts among their items."""
-    source = path.read_text(encoding="utf-8")
     if path.suffix == ".js":
+        source = path.read_text(encoding="utf-8")
         yield from (re.findall(r'"([\w.]+)"', inside) for inside in _OF_JAVASCRIPT.findall(source))
         return
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(path):
         if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict):
             items = node.keys if isinstance(node, ast.Dict) else node.elts
             yield [

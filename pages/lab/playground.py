@@ -4,7 +4,7 @@ from quantviz.ui.lab import page
 from quantviz.ui.shell import session
 
 state = session.state()
-areas = page.show_controls(state)
+areas = page.show_frame(state)
 result = page.show_result(state, areas)
 page.show_below(result, state, areas)
 page.show_link()

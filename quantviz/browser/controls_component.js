@@ -4,28 +4,19 @@
 import { SHARED, tuckAway, lasting } from "./page/component.js";
 import { endKeysMoves } from "./page/keys_move.js";
 import { answeringHand, hearAnswers, touched } from "./controls/answers.js";
+<<<<<<< HEAD
 import { giveUp, hear, isAhead, isOnlyOf, makeAgain, tell } from "./controls/outbox.js";
 import { KINDS, partsOf } from "./controls/kinds.js";
+=======
+import { giveUp, hear, isAhead, isOnlyOf, tell } from "./controls/outbox.js";
+import { KINDS, USUAL, partsOf } from "./controls/kinds.js";
+>>>>>>> main
 
 // Milliseconds between two looks at a server, and looks at one at rest after which it has refused a choice.
 const BETWEEN_LOOKS = 100;
 const AT_REST = 30;
 // Where some controls are of another kind.
 const PHONE = matchMedia("(max-width: 640px)");
-
-// What the server leaves out.
-const USUAL = {
-  label: "",
-  help: "",
-  value: "",
-  icon: "",
-  phone: "",
-  example: "",
-  choices: [],
-  limits: ["", "", "any"],
-  disabled: false,
-  wrong: false,
-};
 
 class Bar {
   constructor(parent) {

@@ -7,11 +7,9 @@ import { Motion, isStill, placeOf, sweepOf } from "./page/motion.js";
 import { significant } from "./panels/numbers.js";
 import { filled } from "./ruler/figures.js";
 import { JOURNEY, JourneyPainter, phaseOf } from "./home/journey.js";
-import { PictureView, shadesOf } from "./home/picture_view.js";
+import { PictureView, RowView, SumsToy, SumsView, paintSums, saySums, shadesOf } from "./home/views.js";
 import { DIGITS, Toy } from "./home/results.js";
-import { RowView } from "./home/row_view.js";
 import { playRules } from "./home/rules.js";
-import { SumsToy, SumsView, paintSums, saySums } from "./home/sums_view.js";
 import { lasting } from "./page/component.js";
 
 // Milliseconds of rest after which the touched number goes its way again.
@@ -321,32 +319,30 @@ class Play {
     return this.toy.result(this.toy.telling).scale / 2;
   }
 
-  paintPicture(result, drawn) {
+  // Draw what was made of the numbers, and the error, each with what its picture is drawn by.
+  paintBoth(made, error) {
     const { toy, view, data } = this;
-    const end = this.errorEnd();
-    if (view.made.fit(toy.rows, toy.cols)) {
-      view.made.paint(drawn, ...GREY_ENDS);
-      view.made.mark(toy.at, data.colors.mark);
-    }
-    if (view.error.fit(toy.rows, toy.cols)) {
-      view.error.paint(result.error, -end, end, this.shades);
-      view.error.mark(toy.at, data.colors.mark);
+    for (const [each, drawing] of [
+      [view.made, made],
+      [view.error, error],
+    ]) {
+      if (!each.fit(toy.rows, toy.cols)) continue;
+      each.paint(...drawing);
+      each.mark(toy.at, data.colors.mark);
     }
   }
 
-  paintRow(result, drawn) {
-    const { toy, view, data } = this;
-    const { colors } = data;
+  paintPicture({ error }, drawn) {
+    const end = this.errorEnd();
+    this.paintBoth([drawn, ...GREY_ENDS], [error, -end, end, this.shades]);
+  }
+
+  paintRow({ error }, drawn) {
+    const { colors } = this.data;
     const filling = { ...colors, positive: colors.handle, negative: colors.handle };
-    if (view.made.fit(toy.rows, toy.cols)) {
-      view.made.paint(drawn, this.holding ? null : toy.x, ROW_END, filling);
-      view.made.mark(toy.at, colors.mark);
-    }
-    if (view.error.fit(toy.rows, toy.cols)) {
-      const signed = { ...colors, positive: colors.over, negative: colors.under };
-      view.error.paint(result.error, null, ROW_END, signed);
-      view.error.mark(toy.at, colors.mark);
-    }
+    const signed = { ...colors, positive: colors.over, negative: colors.under };
+    const behind = this.holding ? null : this.toy.x;
+    this.paintBoth([drawn, behind, ROW_END, filling], [error, null, ROW_END, signed]);
   }
 
   paintWay() {

@@ -9,6 +9,7 @@
 // `__init__.py`.
 
 import { SHARED, tuckAway } from "./page/component.js";
+import { kept } from "./page/kept.js";
 import { readCells } from "./panels/cells.js";
 import { Bridge } from "./panels/bridge.js";
 
@@ -21,8 +22,7 @@ export default function (component) {
     tuckAway(parentElement, true);
     return leave;
   }
-  let bridge = SHARED.bridges.get(data.chart);
-  if (!bridge) SHARED.bridges.set(data.chart, (bridge = new Bridge(data.chart)));
+  const bridge = kept(SHARED.bridges, data.chart, () => new Bridge(data.chart));
   const leave = enlist(SHARED.states, data.chart, parentElement, component);
   bridge.update(component);
   return () => {
@@ -37,8 +37,7 @@ export default function (component) {
 // between. So the items of all mounted places are kept. Returns a function that leaves the place and returns
 // the item then in force.
 function enlist(table, chart, place, item) {
-  if (!table.has(chart)) table.set(chart, new Map());
-  const places = table.get(chart);
+  const places = kept(table, chart, () => new Map());
   places.delete(place);
   places.set(place, item);
   return () => {

@@ -5,6 +5,7 @@
 import { bitsStyle } from "./page/format_bits.js";
 import { lasting } from "./page/component.js";
 import { nearestLevel } from "./ruler/comb.js";
+import { areEqual } from "./ruler/glide.js";
 import { Ruler } from "./ruler/ruler.js";
 
 // The part of the axis in whose middle x stays without a new axis.
@@ -78,16 +79,12 @@ function withValue(picture, value) {
 
 // The new picture on the axis of the one before it, where that still shows x well.
 function onSameAxis(picture, before) {
-  if (!picture.single?.part || !before?.single?.part || !sameNumbers(picture.levels, before.levels))
+  if (!picture.single?.part || !before?.single?.part || !areEqual(picture.levels, before.levels))
     return picture;
   const [lo, hi] = before.domain;
   const margin = ((1 - INNER) / 2) * (hi - lo);
   const x = picture.values[0];
   return x >= lo + margin && x <= hi - margin ? { ...picture, domain: before.domain } : picture;
-}
-
-function sameNumbers(some, others) {
-  return some.length === others.length && some.every((each, i) => each === others[i]);
 }
 
 export default lasting(RulerOfPage);

@@ -6,7 +6,35 @@ import { lasting } from "./page/component.js";
 import { sliderRules } from "./page/slider.js";
 import { significant } from "./panels/numbers.js";
 import { filled } from "./ruler/figures.js";
-import { factorRow, moved } from "./sweep/moments.js";
+
+// ---- the moments of the sweep, from what the server sends once ---------------------------------
+
+// The factor is upper triangular: row j has its entries from column j on, as 16-bit shares of its largest.
+function factorRow(known, column) {
+  const { columns, factor, largest } = known;
+  const start = column * columns - (column * (column - 1)) / 2;
+  const row = new Float64Array(columns);
+  const unit = largest[column] / 32767;
+  for (let k = column; k < columns; k++) row[k] = factor[start + k - column] * unit;
+  return row;
+}
+
+// Move weights from one moment to another: forwards, or afresh where the other lies before. When so many columns
+// are rounded they are W less the pushes of these; `known.weights` and `known.pushed` are rows × columns.
+function moved(known, from, done) {
+  const { rows, columns, weights, pushed } = known;
+  const start = from && done >= from.done ? from : { done: 0, values: Float64Array.from(weights) };
+  const { values } = start;
+  for (let column = start.done; column < done; column++) {
+    const row = factorRow(known, column);
+    for (let i = 0; i < rows; i++) {
+      const push = pushed[i * columns + column];
+      if (push === 0) continue;
+      for (let k = column; k < columns; k++) values[i * columns + k] -= push * row[k];
+    }
+  }
+  return { done, values };
+}
 
 // The pictures from top to bottom, each with its CSS pixels.
 const HEIGHTS = { errors: 76, weights: 50, push: 36, loud: 22 };

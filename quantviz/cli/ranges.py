@@ -79,7 +79,7 @@ def _draw(found: BatchRanges, title: str, output: Output) -> None:
     """Write the scale against the number of batches as a page or a picture."""
     from quantviz.cli.figure import page_of, picture_of
     from quantviz.figures.arrangement import PanelsStyle
-    from quantviz.figures.range_curve import range_curve
+    from quantviz.figures.line_plots import range_curve
 
     style = PanelsStyle(language(), "light", _WIDTH)
     drawn = range_curve(found, height=_HEIGHT, width=_WIDTH, language=style.language)

@@ -18,6 +18,7 @@ import click
 from quantviz.cli.output import FOUND, Bound, Output, language, put, say, summarized, with_output, write
 from quantviz.cli.reporting import LabTensor, ProgressLine, interrupted, lab_links, say_links, takes_report
 from quantviz.cli.tensors import open_tensor
+from quantviz.figures.numbers import time_words
 from quantviz.schemes.orientation import Orientation
 from quantviz.text import text, visible
 
@@ -325,15 +326,4 @@ def _progress_words(progress: ScanProgress) -> str:
     left = progress.seconds_left
     if rate is None or left is None:
         return words
-    return words + text("cli.scan.rate", language(), rate=f"{rate / 1e6:,.0f}", left=_minutes(left))
-
-
-def _minutes(seconds: float) -> str:
-    """Return a time as minutes and seconds.
-
-    >>> _minutes(75.2), _minutes(3700)
-    ('1:16', '1:01:40')
-    """
-    whole = -int(-seconds // 1)
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+    return words + text("cli.scan.rate", language(), rate=f"{rate / 1e6:,.0f}", left=time_words(left))

@@ -80,19 +80,18 @@ def allocation_plot_figure(
     *,
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
-    height: int = HEIGHT,
 ) -> UncheckedFigure:
     """Return size (x) against SQNR (y): a line of the smallest weight error, a point for each recipe given to
     all tensors, and a dot for the `chosen` point.
     """
     data = allocation_plot_data(frontier, chosen)
     colours = THEMES[theme]
-    layout = bare_layout(colours, height, _MARGIN)
+    layout = bare_layout(colours, HEIGHT, _MARGIN)
     unit = "per_weight" if data.per_weight else "in_all"
     for axis, key, ends in (("xaxis", unit, data.x_range), ("yaxis", "sqnr", data.db_range)):
         words = text(f"allocation_plot.{key}", language)
         layout[axis] |= {"range": list(ends), "nticks": 7, "title": {"text": words, "standoff": 6}}
-    layout["annotations"] = _names(data, colours, language, height)
+    layout["annotations"] = _names(data, colours, language)
     traces = [_line(data, colours, language), *_points(data, colours, language)]
     return UncheckedFigure({"data": traces, "layout": layout})
 
@@ -132,12 +131,12 @@ def _name(recipe: str, language: str) -> str:
     return recipe_name(recipe, language, short=True) if recipe in RECIPES else recipe
 
 
-def _names(data: AllocationPlotData, theme: Theme, language: str, height: int) -> list[dict[str, Any]]:
+def _names(data: AllocationPlotData, theme: Theme, language: str) -> list[dict[str, Any]]:
     """Return the recipes' names beside their points, none on another."""
     if not data.uniform:
         return []
     low, high = data.db_range
-    gap = (high - low) * _LINE / (height - _MARGIN[2] - _MARGIN[3])
+    gap = (high - low) * _LINE / (HEIGHT - _MARGIN[2] - _MARGIN[3])
     sides = label_sides([x for _, x, _ in data.uniform], data.x_range)
     heights = spread([db for *_, db in data.uniform], gap, data.db_range)
     return [

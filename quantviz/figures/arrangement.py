@@ -184,14 +184,7 @@ def arrange(
     return Arrangement(name, width, height, tuple(boxes))
 
 
-def pixels_for(
-    width: float,
-    matrix: tuple[int, int],
-    seen: tuple[int, int] | None = None,
-    height: float | None = None,
-    panels: int = len(PANELS),
-    enlarge: float = 1.0,
-) -> tuple[int, int]:
+def pixels_for(width: float, matrix: tuple[int, int], seen: tuple[int, int] | None = None) -> tuple[int, int]:
     """Return (height, width) of the picture of a window of `seen` rows and columns of `matrix`, in a figure
     `width` pixels wide.
 
@@ -205,7 +198,7 @@ def pixels_for(
     rows, cols = seen or matrix
     if max(rows, cols) <= MOST_CELLS:
         return rows, cols
-    box = arrange(width / enlarge, matrix, height and height / enlarge, panels).times(enlarge).boxes[0]
+    box = arrange(width, matrix).boxes[0]
     down = min(int(box.height), rows)
     across = min(int(box.width), cols)
     if down * across > MOST_PIXELS:

@@ -8,7 +8,7 @@ from typing import Any
 
 from quantviz.analysis.recipe_ranking import RecipeRow
 from quantviz.figures.numbers import number
-from quantviz.figures.small_plots import scatter
+from quantviz.figures.small_plots import note, scatter, shape
 from quantviz.figures.theme import Theme, translucent
 from quantviz.text import text
 
@@ -100,52 +100,27 @@ def tries_trace(tries: Sequence[TryPoint], theme: Theme, language: str) -> dict[
 
 def contest_lines(contest: Contest, bits_range: tuple[float, float], theme: Theme) -> list[dict[str, Any]]:
     """Return plotly's shapes of the budget's line, the shaded area beyond it, and par's line."""
-    all_heights = {"yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
-    beyond = {
-        **all_heights,
-        "type": "rect",
-        "x0": contest.budget,
-        "x1": bits_range[1],
-        "fillcolor": translucent(theme.muted, 0.13),
-        "line": {"width": 0},
-    }
-    budget = {
-        **all_heights,
-        "type": "line",
-        "x0": contest.budget,
-        "x1": contest.budget,
-        "line": {"color": theme.muted, "width": 1.5},
-    }
-    par = {
-        "type": "line",
-        "x0": bits_range[0],
-        "x1": contest.budget,
-        "y0": contest.par_db,
-        "y1": contest.par_db,
-        "line": {"color": theme.errors[-1], "width": 1.5, "dash": "dash"},
-        "layer": "below",
-    }
-    return [beyond, budget, par]
+    least, most = bits_range
+    below = {"layer": "below"}
+    tall = {"yref": "paper", **below}
+    shade = translucent(theme.muted, 0.13)
+    par = {"color": theme.errors[-1], "width": 1.5, "dash": "dash"}
+    budget = {"color": theme.muted, "width": 1.5}
+    return [
+        shape("rect", (contest.budget, most), (0, 1), {"width": 0}, fillcolor=shade, **tall),
+        shape("line", (contest.budget,) * 2, (0, 1), budget, **tall),
+        shape("line", (least, contest.budget), (contest.par_db,) * 2, par, **below),
+    ]
 
 
 def contest_names(
     contest: Contest, bits_range: tuple[float, float], theme: Theme, language: str
 ) -> list[dict[str, Any]]:
     """Return plotly's annotations of the two lines, with their names."""
-    common = {"showarrow": False, "font": {"size": 12, "color": theme.text}, "borderpad": 2}
-    par = {
-        "text": text("recipe_plot.par", language, db=f"{contest.par_db:.2f}"),
-        "x": bits_range[0],
-        "xanchor": "left",
-        "y": contest.par_db,
-        "yanchor": "bottom",
-    }
-    budget = {
-        "text": text("recipe_plot.budget", language, bits=f"{contest.budget:g}"),
-        "x": contest.budget,
-        "xanchor": "right",
-        "yref": "paper",
-        "y": 0,
-        "yanchor": "bottom",
-    }
-    return [common | par, common | budget]
+    par = text("recipe_plot.par", language, db=f"{contest.par_db:.2f}")
+    budget = text("recipe_plot.budget", language, bits=f"{contest.budget:g}")
+    both = {"xref": None, "borderpad": 2}
+    return [
+        note(par, bits_range[0], contest.par_db, theme.text, "bottom left", yref=None, **both),
+        note(budget, contest.budget, 0, theme.text, "bottom right", **both),
+    ]

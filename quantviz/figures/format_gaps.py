@@ -13,7 +13,7 @@ from quantviz.figures.colour_ranges import Array
 from quantviz.figures.format_line import row_paint
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import UncheckedFigure
-from quantviz.figures.small_plots import bare_layout, scatter
+from quantviz.figures.small_plots import axis_title, bare_layout, scatter
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.quantization.format_facts import gap_at, gap_steps
 from quantviz.schemes.formats import NumberFormat
@@ -75,22 +75,17 @@ def gap_figure(
     *,
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
-    height: int = GAPS_HEIGHT,
 ) -> UncheckedFigure:
     """Return the staircases on two logarithmic axes, x marked on each."""
     colours = THEMES[theme]
-    layout = bare_layout(colours, height, (52, 10, 8, 40))
+    layout = bare_layout(colours, GAPS_HEIGHT, (52, 10, 8, 40))
     for name, key in (("xaxis", "size_negative" if data.negative else "size"), ("yaxis", "gap")):
         found = np.concatenate(
             [line.sizes if name == "xaxis" else line.gaps for line in data.lines] or [np.zeros(0)]
         )
         low, high = (math.log10(found.min()), math.log10(found.max())) if len(found) else (0.0, 1.0)
         room = 0.04 * (high - low) + 0.05
-        title = {
-            "text": text(f"formats.figure.{key}", language),
-            "standoff": 4,
-            "font": {"size": 12},
-        }
+        title = axis_title(text(f"formats.figure.{key}", language), 4)
         span = high - low
         base = 10 if span > 2 else 2
         stride = next(

@@ -22,7 +22,7 @@ from quantviz.figures.format_values import (
 )
 from quantviz.figures.numbers import columns, number
 from quantviz.figures.payload import UncheckedFigure
-from quantviz.figures.small_plots import bare_layout, scatter
+from quantviz.figures.small_plots import bare_layout, note, scatter, shape
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.quantization.format_facts import RoundedNumber, finite_values
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -47,14 +47,13 @@ def formats_figure(
     *,
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
-    height: int | None = None,
     enlarge: float = 1.0,
 ) -> UncheckedFigure:
     """Return the line. Points of the traces named "values" carry the value they stand for as `customdata`."""
     colours = THEMES[theme]
     two = len(data.rows) > 1
-    usual = (HEIGHT_TWO if two else HEIGHT_ONE) * enlarge
-    layout = bare_layout(colours, int(height or usual), (SIDE_MARGIN, SIDE_MARGIN, 0, 0))
+    height = int((HEIGHT_TWO if two else HEIGHT_ONE) * enlarge)
+    layout = bare_layout(colours, height, (SIDE_MARGIN, SIDE_MARGIN, 0, 0))
     layout["font"]["size"] = 12 * enlarge
     layout["xaxis"] |= {"range": [data.axis.lo, data.axis.hi], "visible": False}
     layout["yaxis"] |= {"range": [-_TOP + 0.25 if two else _BOTTOM, _TOP], "visible": False}
@@ -284,15 +283,8 @@ class _LinePainter:
     def _segment(
         self, x0: float, x1: float, y0: float, y1: float, colour: str, width: float, dash: str = "solid"
     ) -> dict[str, Any]:
-        return {
-            "type": "line",
-            "x0": x0,
-            "x1": x1,
-            "y0": y0,
-            "y1": y1,
-            "line": {"color": colour, "width": width * self.enlarge, "dash": dash},
-            "layer": "below",
-        }
+        line = {"color": colour, "width": width * self.enlarge, "dash": dash}
+        return shape("line", (x0, x1), (y0, y1), line, layer="below")
 
     def _words(
         self, label: Label, y: float, colour: str, size: float, *, bold: bool = False
@@ -316,17 +308,7 @@ class _LinePainter:
         self, place: float, y: float, words: str, colour: str, size: float, anchor: str
     ) -> dict[str, Any]:
         font = {"size": size * self.enlarge, "color": colour}
-        return {
-            "x": place,
-            "y": y,
-            "xref": "x",
-            "yref": "y",
-            "text": words,
-            "showarrow": False,
-            "font": font,
-            "xanchor": anchor,
-            "yanchor": "middle",
-        }
+        return note(words, place, y, colour, f"middle {anchor}", xref="x", yref="y", font=font)
 
 
 def _heights(marks: Marks) -> Array:

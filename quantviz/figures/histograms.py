@@ -25,7 +25,7 @@ from quantviz.evaluation.histogram_bins import (
 )
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import UncheckedFigure
-from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout
+from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, axis_title, bare_layout, shape
 from quantviz.figures.theme import THEMES, Theme, translucent
 from quantviz.quantization.explanation import causes
 from quantviz.quantization.result import steps_of_error
@@ -74,7 +74,6 @@ def histogram_figure(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
     log_counts: bool = False,
-    height: int = HEIGHT,
 ) -> UncheckedFigure:
     """Return one of the two histograms: "values" of x, with a strip below the bars where codes reach, or
     "errors" in steps.
@@ -83,11 +82,15 @@ def histogram_figure(
     """
     colours = THEMES[theme]
     bars, words = (data.values, _value_words) if which == "values" else (data.errors, _error_words)
-    layout = _layout(which, bars, colours, language, log_counts, height)
+    layout = _layout(which, bars, colours, language, log_counts)
     if which == "values":
         layout["xaxis"] |= {"range": _value_span(data), "nticks": 5}
         strips = {translucent(colours.muted, 0.45): data.reached_by_some, colours.muted: data.reached_by_all}
-        layout["shapes"] = [_strip(reach, colour) for colour, reach in strips.items() if reach]
+        layout["shapes"] = [
+            shape("rect", reach, (-0.035, -0.005), {"width": 0}, xref="x", yref="paper", fillcolor=colour)
+            for colour, reach in strips.items()
+            if reach
+        ]
     else:
         layout["xaxis"] |= {
             "range": [float(bars.edges[0]), float(bars.edges[-1])],
@@ -100,11 +103,11 @@ def histogram_figure(
 
 
 def _layout(
-    which: str, bars: SplitHistogram, theme: Theme, language: str, log_counts: bool, height: int
+    which: str, bars: SplitHistogram, theme: Theme, language: str, log_counts: bool
 ) -> dict[str, Any]:
-    layout = bare_layout(theme, height, _MARGIN)
+    layout = bare_layout(theme, HEIGHT, _MARGIN)
     layout["xaxis"] |= {
-        "title": _title(f"{which}_axis", language),
+        "title": axis_title(text(f"histogram.{which}_axis", language), 4),
         "showgrid": False,
         "ticks": "outside",
         "ticklen": 7,
@@ -117,7 +120,7 @@ def _layout(
         if log_counts
         else {"range": [0, 1.05 * most], "nticks": 5}
     )
-    layout["yaxis"] |= {"title": _title("cells", language), **counts}
+    layout["yaxis"] |= {"title": axis_title(text("histogram.cells", language), 4), **counts}
     legend = {
         "orientation": "h",
         "x": 1,
@@ -130,10 +133,6 @@ def _layout(
         "traceorder": "normal",
     }
     return layout | {"barmode": "stack", "bargap": 0, "showlegend": True, "legend": legend}
-
-
-def _title(name: str, language: str) -> dict[str, Any]:
-    return {"text": text(f"histogram.{name}", language), "standoff": 4, "font": {"size": 12}}
 
 
 def _traces(bars: SplitHistogram, words: list[str], theme: Theme, language: str) -> list[dict[str, Any]]:
@@ -171,20 +170,6 @@ def _value_span(data: HistogramData) -> list[float]:
         low, high = wide
     room = 0.02 * (high - low)
     return [low - room, high + room]
-
-
-def _strip(reach: tuple[float, float], colour: str) -> dict[str, Any]:
-    return {
-        "type": "rect",
-        "xref": "x",
-        "yref": "paper",
-        "x0": reach[0],
-        "x1": reach[1],
-        "y0": -0.035,
-        "y1": -0.005,
-        "fillcolor": colour,
-        "line": {"width": 0},
-    }
 
 
 def _value_words(bars: SplitHistogram, language: str) -> list[str]:

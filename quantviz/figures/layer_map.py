@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from quantviz.checkpoints.model.tensor_names import KindMap, kind_map, short_names
 from quantviz.figures.numbers import decibels, short_number
 from quantviz.figures.payload import UncheckedFigure
-from quantviz.figures.small_plots import bare_layout, scatter
-from quantviz.figures.theme import THEMES, one_sided, rgb, translucent
+from quantviz.figures.small_plots import bare_layout, heatmap, ink_on, named_axis, shape, squares_of
+from quantviz.figures.theme import THEMES, one_sided, translucent
 from quantviz.text import DEFAULT_LANGUAGE, text
 
-#: Colours between the ends of the scale.
-_SHADES = 64
 #: CSS pixels of a row at most and at least, of all rows if that goes, and of the axis of kinds.
 _HIGHEST = 36
 _LOWEST = 20
@@ -32,9 +29,6 @@ _MOST_PRINTED = 9
 _OTHERS = 6
 #: Signs of a name for which a square of a phone's width has room.
 _LONGEST = 9
-#: Shares of red, green and blue in how light a colour looks, and the light from which text on it is dark.
-_BRIGHT = np.array((0.299, 0.587, 0.114))
-_LIGHT = 0.5
 #: The numbers of a record that the two maps show, and the least span of their colours, in dB.
 MAPPED = ("weight_sqnr_db", "output_db")
 _LEAST_DB = 3.0
@@ -66,47 +60,36 @@ def layer_map(
     at = _places(kinds, columns)
     count = 1 + max((row for row, _ in at.values()), default=0)
     z = np.full((count, columns), np.nan, np.float32)
-    for square in squares:
-        if square.strength is not None:
-            z[at[square.name]] = square.strength
-    shades = rgb(one_sided(colours.values), _SHADES)
-    heat = {
-        "type": "heatmap",
-        "z": z,
-        "zmin": 0,
-        "zmax": 1,
-        "colorscale": [
-            [k / (_SHADES - 1), f"rgb({r},{g},{b})"] for k, (r, g, b) in enumerate(shades.tolist())
-        ],
-        "xgap": 2,
-        "ygap": 2,
-        "showscale": False,
-        "hoverinfo": "skip",
-    }
+    for each in squares:
+        if each.strength is not None:
+            z[at[each.name]] = each.strength
+    ramp = one_sided(colours.values)
+    heat = heatmap(z, ramp, (0, 1), xgap=2, ygap=2, hoverinfo="skip")
     height = min(_HIGHEST, max(_LOWEST, _USUAL // count))
     # No axis names these.
     shown = dict(zip(kinds.others, short_names(kinds.others), strict=True)) if height == _HIGHEST else {}
-    points = _points(squares, at, columns, shades, colours.text)
-    points["text"] = [_named(shown.get(square.name), square.printed) for square in squares]
+    printed = [_named(shown.get(each.name), each.printed) for each in squares]
+    points = squares_of(
+        [at[each.name][1] for each in squares],
+        [at[each.name][0] for each in squares],
+        said=printed if columns <= _MOST_PRINTED else [],
+        inks=[colours.text if each.strength is None else ink_on(ramp, each.strength) for each in squares],
+        cards=[each.card for each in squares],
+        customdata=[[k] for k in range(len(squares))],
+    )
     layout = bare_layout(colours, height * count + _AXIS, (8, 8, 4, 8))
     layout |= {"hovermode": "closest", "hoverdistance": -1, "clickmode": "event+select"}
-    layout["xaxis"] |= _axis([html.escape(kind) for kind in kinds.kinds], columns) | {"side": "top"}
+    bare = {"showgrid": False, "ticks": ""}
+    names = [html.escape(kind) for kind in kinds.kinds]
+    layout["xaxis"] |= bare | named_axis(names, columns) | {"side": "top"}
     rows = [text("model_plots.layer", language, layer=".".join(map(str, numbers))) for numbers in kinds.rows]
     rows += [text("model_plots.others", language) if rows else ""] * (count - len(rows))
-    layout["yaxis"] |= _axis(rows, count) | {"range": [count - 0.5, -0.5]}
+    layout["yaxis"] |= bare | named_axis(rows, down=True)
     # A square without a number is outlined.
+    line = {"color": translucent(colours.muted, 0.5), "width": 1}
     layout["shapes"] = [
-        {
-            "type": "rect",
-            "x0": column - 0.48,
-            "x1": column + 0.48,
-            "y0": row - 0.46,
-            "y1": row + 0.46,
-            "line": {"color": translucent(colours.muted, 0.5), "width": 1},
-        }
-        for square in squares
-        if square.strength is None
-        for row, column in (at[square.name],)
+        shape("rect", (column - 0.48, column + 0.48), (row - 0.46, row + 0.46), line)
+        for row, column in (at[each.name] for each in squares if each.strength is None)
     ]
     return UncheckedFigure({"data": [heat, points], "layout": layout})
 
@@ -181,48 +164,8 @@ def _places(kinds: KindMap, columns: int) -> dict[str, tuple[int, int]]:
     return places
 
 
-def _points(
-    squares: Sequence[LayerSquare],
-    at: Mapping[str, tuple[int, int]],
-    columns: int,
-    shades: npt.NDArray[np.uint8],
-    plain: str,
-) -> dict[str, Any]:
-    """Return the trace of invisible marks that can be clicked, with the printed numbers."""
-    return scatter(
-        "markers+text" if columns <= _MOST_PRINTED else "markers",
-        [at[square.name][1] for square in squares],
-        [at[square.name][0] for square in squares],
-        customdata=[[k] for k in range(len(squares))],
-        textfont={"size": 12, "color": [_ink(square.strength, shades, plain) for square in squares]},
-        hovertext=[square.card for square in squares],
-        hoverinfo="text",
-        marker={"symbol": "square", "size": 12, "opacity": 0},
-        selected={"marker": {"opacity": 0}},
-        unselected={"marker": {"opacity": 0}},
-    )
-
-
-def _ink(strength: float | None, shades: npt.NDArray[np.uint8], plain: str) -> str:
-    """Return near black or near white, whichever stands out on a square's colour."""
-    if strength is None:
-        return plain
-    light = float(shades[round(strength * (_SHADES - 1))] @ _BRIGHT) / 255
-    return "#111111" if light > _LIGHT else "#fafafa"
-
-
 def _named(name: str | None, printed: str) -> str:
     if name is None:
         return printed
     cut = name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}"
     return f"{html.escape(cut)}<br>{printed}"
-
-
-def _axis(names: Sequence[str], count: int) -> dict[str, Any]:
-    return {
-        "tickvals": list(range(len(names))),
-        "ticktext": list(names),
-        "range": [-0.5, count - 0.5],
-        "showgrid": False,
-        "ticks": "",
-    }

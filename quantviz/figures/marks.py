@@ -1,4 +1,4 @@
-"""Layers of marks in one frame, which the browser paints: `quantviz/browser/dial/marks.js`."""
+"""Layers of marks in one frame, which the browser paints: `quantviz/browser/dial_component.js`."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from quantviz.figures.numbers import short_number
 from quantviz.figures.payload import UncheckedFigure
-from quantviz.figures.small_plots import NO_TICKS, axis_title, bare_layout, note, scatter
+from quantviz.figures.small_plots import NO_TICKS, axis_title, bare_layout, heatmap, note, scatter, shape
 from quantviz.figures.theme import THEMES, Theme, translucent
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -173,8 +173,7 @@ class _MethodFigure:
         if shown.level is not None:
             reached, words = shown.level
             line = {"color": colours.muted, "width": 1, "dash": "4px,4px"}
-            ends = {"x0": 0, "x1": 1, "xref": "paper", "y0": reached, "y1": reached}
-            self.layout["shapes"] = [{"type": "line", "line": line, **ends}]
+            self.layout["shapes"] = [shape("line", (0, 1), (reached, reached), line, xref="paper")]
             name = f"{self.say(f'method_plots.{words}')} {short_number(reached)}"
             self.layout["annotations"] = [note(name, 1, reached, colours.muted, "bottom right", yref="y")]
 
@@ -218,8 +217,9 @@ class _MethodFigure:
             return
         self.names(("weights", colours.schemes[0]), gaussian, ("grid", colours.accent))
         line = {"color": colours.accent, "width": 1}
-        below = {"type": "line", "line": line, "y0": 0, "y1": 0.12, "yref": "paper"}
-        self.layout["shapes"] = [{**below, "x0": value, "x1": value} for value in shown.grid]
+        self.layout["shapes"] = [
+            shape("line", (value, value), (0, 0.12), line, yref="paper") for value in shown.grid
+        ]
 
     def ends(self, shown: GridEnds) -> None:
         """Draw a line for each end: its grid, and above it the block's values, each tied to its code."""
@@ -259,31 +259,18 @@ class _MethodFigure:
 
     def likeness(self, shown: Likeness) -> None:
         """Draw the square of cosines: 1 on the diagonal, 0 in the neutral colour."""
-        ramp, count = self.colours.values, len(shown.channels)
+        count = len(shown.channels)
         tickfont = {"size": 12, "color": self.colours.muted}
-        self.traces.append(
-            {
-                "type": "heatmap",
-                "z": shown.cosines,
-                "zmin": -1,
-                "zmax": 1,
-                "colorscale": [[at / (len(ramp) - 1), colour] for at, colour in enumerate(ramp)],
-                "colorbar": {
-                    "thickness": 8,
-                    "outlinewidth": 0,
-                    "tickvals": [-1, 0, 1],
-                    "tickfont": tickfont,
-                },
-                "text": [
-                    [
-                        self.say("method_plots.pair", one=one, other=other, cosine=short_number(cosine))
-                        for other, cosine in zip(shown.channels, row, strict=True)
-                    ]
-                    for one, row in zip(shown.channels, shown.cosines, strict=True)
-                ],
-                "hovertemplate": "%{text}<extra></extra>",
-            }
-        )
+        bar = {"thickness": 8, "outlinewidth": 0, "tickvals": [-1, 0, 1], "tickfont": tickfont}
+        said = [
+            [
+                self.say("method_plots.pair", one=one, other=other, cosine=short_number(cosine))
+                for other, cosine in zip(shown.channels, row, strict=True)
+            ]
+            for one, row in zip(shown.channels, shown.cosines, strict=True)
+        ]
+        more = {"showscale": True, "colorbar": bar, "text": said, "hovertemplate": "%{text}<extra></extra>"}
+        self.traces.append(heatmap(shown.cosines, self.colours.values, (-1, 1), **more))
         square = {"ticks": "", "constrain": "domain", **NO_TICKS}
         self.layout["xaxis"] |= {**square, "range": [-0.5, count - 0.5]}
         self.layout["yaxis"] |= {**square, "range": [count - 0.5, -0.5], "scaleanchor": "x"}

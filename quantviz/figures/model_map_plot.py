@@ -17,8 +17,18 @@ from quantviz.checkpoints.model.tensor_names import place_of_name
 from quantviz.checkpoints.model_map import AUDIT, CHOICE, ModelMap, ScannedModel, Square
 from quantviz.figures.numbers import decibels, number
 from quantviz.figures.payload import UncheckedFigure
-from quantviz.figures.small_plots import bare_layout, scatter
-from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, rgb, translucent
+from quantviz.figures.small_plots import (
+    axis_title,
+    bare_layout,
+    heatmap,
+    ink_on,
+    named_axis,
+    note,
+    scatter,
+    shape,
+    squares_of,
+)
+from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, translucent
 from quantviz.schemes.recipes import ALL_RECIPES, recipe_name
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -211,38 +221,24 @@ def _frames(square: Square, colours: Theme) -> Iterator[dict[str, Any]]:
     """Yield the two rectangles that outline a square: the wider one below shows on any colour."""
     across, down = _axes_of(square)
     row, column = _place(square)
+    ends = (column - 0.5, column + 0.5), (row - 0.5, row + 0.5)
     for colour, width in ((colours.mark_halo, 5), (colours.mark, 2)):
-        yield {
-            "type": "rect",
-            "xref": across,
-            "yref": down,
-            "x0": column - 0.5,
-            "x1": column + 0.5,
-            "y0": row - 0.5,
-            "y1": row + 0.5,
-            "line": {"color": colour, "width": width},
-        }
+        yield shape("rect", *ends, {"color": colour, "width": width}, xref=across, yref=down)
 
 
 def _rank(square: Square, rank: str, colours: Theme) -> dict[str, Any]:
     """Return the annotation with a square's place in the list of the worst, in its corner."""
     across, down = _axes_of(square)
     row, column = _place(square)
-    return {
-        "text": rank,
+    corner = {
         "xref": across,
         "yref": down,
-        "x": column - 0.5,
-        "y": row - 0.5,
-        "xanchor": "left",
-        "yanchor": "top",
         "xshift": 1,
         "yshift": -1,
-        "showarrow": False,
         "borderpad": 1,
         "bgcolor": colours.mark,
-        "font": {"size": 12, "color": colours.mark_halo},
     }
+    return note(rank, column - 0.5, row - 0.5, colours.mark_halo, "top left", **corner)
 
 
 def _rows_height(data: ModelMap) -> float:
@@ -282,9 +278,7 @@ def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
     axis = {"showgrid": False, "ticks": "", "fixedrange": True, "automargin": True}
     step = 1 if len(data.rows) <= _MOST_LABELLED else 5
     layout["xaxis"] |= axis | {
-        "range": [-0.5, kinds - 0.5],
-        "tickvals": list(range(len(data.kinds))),
-        "ticktext": list(map(_named, data.short_kinds)),
+        **named_axis(list(map(_named, data.short_kinds)), kinds),
         "domain": [0, kinds / columns],
         "side": "top",
         "autotickangles": [0, -35, -90],
@@ -297,9 +291,7 @@ def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
     }
     if data.strip:
         layout["xaxis2"] = layout["xaxis"] | {
-            "range": [-0.5, len(data.strip) - 0.5],
-            "tickvals": list(range(len(data.strip))),
-            "ticktext": list(map(_named, short_names(data.strip))),
+            **named_axis(list(map(_named, short_names(data.strip)))),
             "domain": [0, len(data.strip) / columns],
             "side": "bottom",
             "autotickangles": [0, 35, 90],
@@ -333,16 +325,16 @@ def _traces(look: _Look, of_strip: bool) -> list[dict[str, Any]]:
     squares = [(k, square) for k, square in enumerate(data.squares) if (square.row < 0) == of_strip]
     if not squares:
         return []
-    shape = (1, len(data.strip)) if of_strip else (len(data.rows), len(data.kinds))
+    size = (1, len(data.strip)) if of_strip else (len(data.rows), len(data.kinds))
     axes = {"xaxis": "x2", "yaxis": "y2"} if of_strip else {"xaxis": "x", "yaxis": "y"}
     made = []
 
-    def layer(picked: Mapping[tuple[int, int], float], scale: list[list[Any]], **more: Any) -> None:
-        z = np.full(shape, np.nan, np.float32)
+    def layer(picked: Mapping[tuple[int, int], float], ramp: Ramp, *ends: float, **more: Any) -> None:
+        z = np.full(size, np.nan, np.float32)
         for place, value in picked.items():
             z[place] = value
-        heat = {"type": "heatmap", "z": z, "colorscale": scale, "xgap": 2, "ygap": 2}
-        made.append(heat | axes | {"hoverinfo": "skip", "showscale": False} | more)
+        low, high = ends or (0, 1)
+        made.append(heatmap(z, ramp, (low, high), xgap=2, ygap=2, hoverinfo="skip", **axes, **more))
 
     for status, strength in _GREY.items():
         places = {_place(square): 0.0 for _, square in squares if square.status == status}
@@ -350,17 +342,15 @@ def _traces(look: _Look, of_strip: bool) -> list[dict[str, Any]]:
             told = data.colour == AUDIT and status == "not_read"
             # No colour of the scale: it is not known how good or bad such a tensor is.
             flat = colours.text if told else translucent(colours.muted, strength)
-            layer(places, [[0, flat], [1, flat]], zmin=0, zmax=1)
+            layer(places, (flat,) * 3)
     known = [square for _, square in squares if square.status == "ok"]
     if data.colour in _RECIPES_TOLD:
         for name, colour in winners(data, look.theme):
             places = {_place(square): 0.0 for square in known if square.winner == name}
             if places:
-                layer(places, [[0, colour], [1, colour]], zmin=0, zmax=1)
+                layer(places, (colour,) * 3)
     elif known:
         scale = look.scale
-        ramp = ramp_of(data.colour, colours)
-        steps: list[list[Any]] = [[k / (len(ramp) - 1), colour] for k, colour in enumerate(ramp)]
         places = {_place(square): scale.at(square.value) for square in known}
         # One bar, with the rows; where none of them has a number yet, with the strip.
         has_bar = not of_strip or all(square.status != "ok" or square.row < 0 for square in data.squares)
@@ -369,7 +359,7 @@ def _traces(look: _Look, of_strip: bool) -> list[dict[str, Any]]:
             if has_bar
             else {}
         )
-        layer(places, steps, zmin=scale.at(scale.lowest), zmax=scale.at(scale.highest), **bar)
+        layer(places, ramp_of(data.colour, colours), *map(scale.at, (scale.lowest, scale.highest)), **bar)
     marked = [square for square in known if square.found.fallback and data.colour != CHOICE]
     if marked:
         made.append(_corners(marked, colours) | axes)
@@ -429,18 +419,13 @@ def _points(look: _Look, squares: Sequence[tuple[int, Square]], axes: Mapping[st
     said = [
         _printed(square, data.colour) if numbers or square.status != "ok" else "" for _, square in squares
     ]
-    return scatter(
-        "markers+text" if any(said) else "markers",
+    return squares_of(
         [square.column for _, square in squares],
         [max(square.row, 0) for _, square in squares],
+        said=said,
+        inks=[_ink(square, look) for _, square in squares],
+        cards=[card(square, data, look.language) for _, square in squares],
         customdata=[[k] for k, _ in squares],
-        text=said,
-        textfont={"size": 12, "color": [_ink(square, look) for _, square in squares]},
-        hovertext=[card(square, data, look.language) for _, square in squares],
-        hoverinfo="text",
-        marker={"symbol": "square", "size": 12, "opacity": 0},
-        # Streamlit fades points that are not chosen: these markers are invisible in any case.
-        selected={"marker": {"opacity": 0}},
         unselected={"marker": {"opacity": 0}, "textfont": {"color": look.colours.muted}},
         **axes,
     )
@@ -461,11 +446,8 @@ def _ink(square: Square, look: _Look) -> str:
         return look.colours.surface
     if square.status != "ok" or colour in _RECIPES_TOLD:
         return look.colours.muted
-    low = look.scale.at(look.scale.lowest)
-    high = look.scale.at(look.scale.highest)
-    shades = rgb(ramp_of(colour, look.colours), 64)
-    red, green, blue = shades[round((look.scale.at(square.value) - low) / (high - low) * 63)] / 255.0
-    return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.52 else "#ffffff"
+    low, high, value = map(look.scale.at, (look.scale.lowest, look.scale.highest, square.value))
+    return ink_on(ramp_of(colour, look.colours), (value - low) / (high - low))
 
 
 def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> str:
@@ -587,11 +569,7 @@ def _distribution_layout(
     layout["hovermode"] = "closest"
     layout["xaxis"] |= {
         "range": [low - 0.02 * (high - low), high + 0.03 * (high - low)],
-        "title": {"text": text("model_map.sqnr_axis", language), "font": {"size": 12}, "standoff": 4},
+        "title": axis_title(text("model_map.sqnr_axis", language), 4),
     }
-    layout["yaxis"] |= {
-        "range": [len(labels) - 0.5, -0.5],
-        "tickvals": list(range(len(labels))),
-        "ticktext": list(labels),
-    }
+    layout["yaxis"] |= named_axis(labels, down=True)
     return layout

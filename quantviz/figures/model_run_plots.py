@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from quantviz.checkpoints.model.tensor_names import place_of_name, short_names
 from quantviz.figures.layer_map import LayerSquare, layer_map
 from quantviz.figures.numbers import decibels, short_number
 from quantviz.figures.payload import UncheckedFigure
-from quantviz.figures.small_plots import bare_layout, scatter
+from quantviz.figures.small_plots import axis_title, bare_layout, heatmap, scatter, shape
 from quantviz.figures.theme import THEMES, one_sided
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -77,34 +77,17 @@ def predictions_figure(
     """Return a dot for each layer: a cheap number of it, a field of its effect, against the KL divergence
     where it alone is rounded. A dot's data is its place in `effects`.
     """
-    colours = THEMES[theme]
-    kinds = kinds_of(effects)
-    traces = []
-    for kind, (name, colour) in zip(kinds, coloured(kinds.values(), theme), strict=True):
-        of_kind = [(k, each) for k, each in enumerate(effects) if place_of_name(each.name).kind == kind]
-        traces.append(
-            scatter(
-                "markers",
-                [max(getattr(effect, cheap), _LEAST) for _, effect in of_kind],
-                [max(effect.kl_alone, _LEAST) for _, effect in of_kind],
-                name=name,
-                customdata=[[k] for k, _ in of_kind],
-                hovertext=[_card(effect, language) for _, effect in of_kind],
-                hoverinfo="text",
-                marker={"size": 10, "color": colour},
-            )
+    dots = [
+        _Dot(
+            place_of_name(effect.name).kind,
+            max(getattr(effect, cheap), _LEAST),
+            max(effect.kl_alone, _LEAST),
+            _card(effect, language),
         )
-    layout = bare_layout(colours, height, (52, 12, 8, 42))
-    layout |= {"hovermode": "closest", "clickmode": "event+select"}
-    layout["xaxis"] |= _titled(text(f"model_plots.{cheap}", language)) | (
-        {"autorange": "reversed"}
-        if cheap == "weight_db"
-        else _logarithmic([getattr(effect, cheap) for effect in effects])
-    )
-    layout["yaxis"] |= _titled(text("model_plots.kl_alone", language)) | _logarithmic(
-        [effect.kl_alone for effect in effects]
-    )
-    return UncheckedFigure({"data": traces, "layout": layout})
+        for effect in effects
+    ]
+    axis = _logarithmic([effect.kl_alone for effect in effects])
+    return _dots_figure(dots, kinds_of(effects), (cheap, "kl_alone"), axis, height, language, theme)
 
 
 def schemes_figure(
@@ -129,40 +112,58 @@ def schemes_figure(
         language: The language of the words.
         theme: One of `THEMES`.
     """
+    dots = []
+    for row, name in zip(rows, words, strict=True):
+        value = getattr(row, number)
+        card = text("model_plots.card.scheme", language, value=written(value, number), right=row.right)
+        # Without an error the SQNR is infinite: it stands at the end.
+        dots.append(_Dot(row.kind, _placed(value, number), row.right, f"<b>{name}</b><br>{card}"))
+    axis = {"range": [-30, 1030]}
+    return _dots_figure(dots, kinds, (number, "right"), axis, height, language, theme)
+
+
+class _Dot(NamedTuple):
+    """A dot of the colour of its kind."""
+
+    kind: str
+    x: float
+    y: float
+    card: str
+
+
+def _dots_figure(
+    dots: Sequence[_Dot],
+    kinds: Mapping[str, str],
+    names: tuple[str, str],
+    upwards: dict[str, Any],
+    height: int,
+    language: str,
+    theme: str,
+) -> UncheckedFigure:
+    """Return dots over two numbers, by their `names` under `[model_plots]`; `upwards` are properties of y."""
     traces = []
     for kind, (name, colour) in zip(kinds, coloured(kinds.values(), theme), strict=True):
-        of_kind = [(k, each) for k, each in enumerate(rows) if each.kind == kind]
-        cards = [
-            f"<b>{words[k]}</b><br>"
-            + text(
-                "model_plots.card.scheme",
-                language,
-                value=written(getattr(each, number), number),
-                right=each.right,
-            )
-            for k, each in of_kind
-        ]
-        # Without an error the SQNR is infinite: it stands at the end.
+        of_kind = [(k, dot) for k, dot in enumerate(dots) if dot.kind == kind]
         traces.append(
             scatter(
                 "markers",
-                [_placed(getattr(each, number), number) for _, each in of_kind],
-                [each.right for _, each in of_kind],
+                [dot.x for _, dot in of_kind],
+                [dot.y for _, dot in of_kind],
                 name=name,
                 customdata=[[k] for k, _ in of_kind],
-                hovertext=cards,
+                hovertext=[dot.card for _, dot in of_kind],
                 hoverinfo="text",
                 marker={"size": 10, "color": colour},
             )
         )
     layout = bare_layout(THEMES[theme], height, (52, 12, 8, 42))
     layout |= {"hovermode": "closest", "clickmode": "event+select"}
-    layout["xaxis"] |= _titled(text(f"model_plots.{number}", language)) | (
-        {"autorange": "reversed"}
-        if number == "weight_db"
-        else _logarithmic([_placed(getattr(each, number), number) for each in rows])
+    across, up = ({"title": axis_title(text(f"model_plots.{name}", language))} for name in names)
+    is_db = names[0] == "weight_db"
+    layout["xaxis"] |= across | (
+        {"autorange": "reversed"} if is_db else _logarithmic([dot.x for dot in dots])
     )
-    layout["yaxis"] |= _titled(text("model_plots.right", language)) | {"range": [-30, 1030]}
+    layout["yaxis"] |= up | upwards
     return UncheckedFigure({"data": traces, "layout": layout})
 
 
@@ -213,9 +214,8 @@ def depth_figure(
     layout = bare_layout(colours, height, (52, 12, 8, 60))
     layout["hovermode"] = "closest"
     layout["xaxis"] |= {"tickvals": list(range(len(names))), "ticktext": names, "showgrid": False}
-    layout["yaxis"] |= _titled(text("model_plots.stream", language)) | _logarithmic(
-        [error for errors in runs.values() for error in errors.values()]
-    )
+    stream = {"title": axis_title(text("model_plots.stream", language))}
+    layout["yaxis"] |= stream | _logarithmic([error for each in runs.values() for error in each.values()])
     return UncheckedFigure({"data": traces, "layout": layout})
 
 
@@ -244,29 +244,14 @@ def matrix_figure(
     rows, columns = values.shape
     across, down = (text(f"model_plots.axes.{axis}", language) for axis in axes)
     ramp = one_sided(colours.values)
-    heat = {
-        "type": "heatmap",
-        "z": values,
-        "zmin": 0,
-        "zmax": most or float(values.max()) or 1.0,
-        "colorscale": [[k / (len(ramp) - 1), colour] for k, colour in enumerate(ramp)],
-        "showscale": False,
-        "hovertemplate": f"{across} %{{x}}<br>{down} %{{y}}<br>%{{z:.3g}}<extra></extra>",
-    }
+    said = f"{across} %{{x}}<br>{down} %{{y}}<br>%{{z:.3g}}<extra></extra>"
+    heat = heatmap(values, ramp, (0, most or float(values.max()) or 1.0), hovertemplate=said)
     layout = bare_layout(colours, height, (44, 8, 6, 40))
-    layout["xaxis"] |= _titled(across) | {"showgrid": False, "range": [-0.5, columns - 0.5]}
-    layout["yaxis"] |= _titled(down) | {"showgrid": False, "range": [rows - 0.5, -0.5]}
-    layout["shapes"] = [
-        {
-            "type": "line",
-            "x0": columns * part / parts - 0.5,
-            "x1": columns * part / parts - 0.5,
-            "y0": -0.5,
-            "y1": rows - 0.5,
-            "line": {"color": colours.muted, "width": 1},
-        }
-        for part in range(1, parts)
-    ]
+    for axis, title, ends in (("x", across, [-0.5, columns - 0.5]), ("y", down, [rows - 0.5, -0.5])):
+        layout[f"{axis}axis"] |= {"title": axis_title(title), "showgrid": False, "range": ends}
+    line = {"color": colours.muted, "width": 1}
+    borders = [columns * part / parts - 0.5 for part in range(1, parts)]
+    layout["shapes"] = [shape("line", (at, at), (-0.5, rows - 0.5), line) for at in borders]
     return UncheckedFigure({"data": [heat], "layout": layout})
 
 
@@ -302,10 +287,6 @@ def _logarithmic(values: Sequence[float]) -> dict[str, Any]:
         if len(ticks) >= _TICKS:
             break
     return {"type": "log", "tickvals": ticks, "ticktext": [short_number(tick) for tick in ticks]}
-
-
-def _titled(title: str) -> dict[str, Any]:
-    return {"title": {"text": title, "font": {"size": 12}, "standoff": 6}}
 
 
 def _strengths(values: Sequence[float], number: str) -> list[float]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from quantviz.figures.numbers import short_number
 from quantviz.figures.payload import UncheckedFigure
-from quantviz.figures.small_plots import bare_layout
-from quantviz.figures.theme import THEMES, Theme, stops
+from quantviz.figures.small_plots import axis_title, bare_layout, heatmap, note
+from quantviz.figures.theme import THEMES, Theme
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ _GAP = (0.095, 0.085)
 #: The least and the most that X takes of the width, and Y of the height.
 _LEAST = 0.36
 _MOST = 0.58
+#: Properties of the words at the parts.
+_PLAIN: Any = {"borderpad": 0, "align": "left"}
 #: CSS pixels from X up to the legend over its name, and the squares of its colours.
 _LEGEND = 15
 _SQUARES = 7
@@ -150,7 +152,7 @@ def _cells(edges: Any, title: str, *, standoff: int) -> dict[str, Any]:
         "tickvals": places,
         "ticktext": numbers,
         "showticklabels": bool(title),
-        "title": {"text": title, "standoff": standoff, "font": {"size": 12}},
+        "title": axis_title(title, standoff),
     }
 
 
@@ -160,18 +162,8 @@ def _trace(picture: LayerPicture, name: str, end: float, theme: Theme) -> dict[s
     number = str(at + 1) if at else ""
     ramp = theme.errors if picture.shown == "error" else theme.values
     end = end or 1.0
-    trace: dict[str, Any] = {
-        "type": "heatmap",
-        "name": name,
-        "z": part.values,
-        "xaxis": f"x{number}",
-        "yaxis": f"y{number}",
-        "zmin": -end,
-        "zmax": end,
-        "colorscale": [list(each) for each in zip(stops(ramp), ramp, strict=True)],
-        "showscale": False,
-        "hoverinfo": "none",
-    }
+    place = {"name": name, "xaxis": f"x{number}", "yaxis": f"y{number}"}
+    trace = heatmap(part.values, ramp, (-end, end), hoverinfo="none", **place)
     if picture.prints:
         trace["text"] = [[short_number(float(value)) for value in row] for row in part.printed]
         trace["texttemplate"] = "%{text}"
@@ -186,14 +178,14 @@ def _names(picture: LayerPicture, ends: ColourEnds, place: _PartLayout, language
     for name, (x, y) in corners.items():
         reach = _reach(getattr(picture, name), getattr(ends, name), shown, language)
         words = text(f"{picture.words}.{shown}.{name}", language)
-        yield _annotation(f"<b>{words}</b> {reach}", x, y, "left", "bottom", theme.text)
+        yield note(f"<b>{words}</b> {reach}", x, y, theme.text, "bottom left", **_PLAIN)
     ramp = theme.errors if shown == "error" else theme.values
     shades = (ramp[round(at * (len(ramp) - 1) / (_SQUARES - 1))] for at in range(_SQUARES))
     squares = "".join(f'<span style="color:{shade}">■</span>' for shade in shades)
     held = f'<span style="color:{theme.accent}">▍</span>{text("layer_picture.held_back", language)}'
     held = held if picture.holds_back else ""
-    legend = _annotation(f"{held}  − {squares} +", place.left, place.low, "right", "bottom", theme.muted)
-    yield {**legend, "yshift": _LEGEND}
+    legend = f"{held}  − {squares} +"
+    yield note(legend, place.left, place.low, theme.muted, "bottom right", yshift=_LEGEND, **_PLAIN)
 
 
 def _reach(part: MatrixPixels, end: float, shown: str, language: str) -> str:
@@ -204,22 +196,6 @@ def _reach(part: MatrixPixels, end: float, shown: str, language: str) -> str:
     times = part.largest / end if end else 0.0
     left = "_left" if times >= _LEAVING else ""
     return text(f"layer_picture.fixed{left}", language, end=far, times=short_number(times, 2))
-
-
-def _annotation(words: str, x: float, y: float, xanchor: str, yanchor: str, colour: str) -> dict[str, Any]:
-    return {
-        "text": words,
-        "x": x,
-        "y": y,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": xanchor,
-        "yanchor": yanchor,
-        "showarrow": False,
-        "borderpad": 0,
-        "align": "left",
-        "font": {"size": 12, "color": colour},
-    }
 
 
 def multiplication_alt(picture: LayerPicture, ends: ColourEnds, language: str = DEFAULT_LANGUAGE) -> str:

@@ -134,3 +134,14 @@ def columns(words: str) -> int:
     (5, 6)
     """
     return sum(2 if ord(character) > 0x2E7F else 1 for character in words)
+
+
+def time_words(seconds: float) -> str:
+    """Return a duration as minutes and seconds, or hours, minutes and seconds, rounded up.
+
+    >>> time_words(75.2), time_words(3.2), time_words(7300)
+    ('1:16', '0:04', '2:01:40')
+    """
+    whole = -int(-seconds // 1)
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

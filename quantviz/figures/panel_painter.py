@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from quantviz.figures import small_plots
 from quantviz.figures.arrangement import (
     BREAKPOINTS,
     GAP,
@@ -29,6 +30,7 @@ from quantviz.figures.panels_data import BlockMap, PanelsData, PixelCells
 from quantviz.figures.payload import encoded
 from quantviz.figures.printing import fitting
 from quantviz.figures.raster import data_uri
+from quantviz.figures.small_plots import shape
 from quantviz.figures.theme import GREYS, THEMES, Ramp, Theme, one_sided, stops, translucent
 from quantviz.quantization.explanation import CAUSES
 from quantviz.schemes.formats import entry_of, find_format
@@ -194,17 +196,7 @@ class PanelPainter:
             },
         }
         if note:
-            layout["annotations"].append(
-                {
-                    **_TEXT,
-                    "text": note,
-                    "x": 0,
-                    "y": 0,
-                    "yanchor": "top",
-                    "xanchor": "left",
-                    "font": {"size": _TEXT_SIZE, "color": self.theme.muted},
-                }
-            )
+            layout["annotations"].append(small_plots.note(note, 0, 0, self.theme.muted, "top left", **_TEXT))
         for i, box in enumerate(self.boxes.boxes):
             layout[axis_id("xaxis", i)], layout[axis_id("yaxis", i)] = self._axes(i, box)
             if self.data.panels[i] not in self.data.covered:
@@ -401,16 +393,10 @@ class PanelPainter:
                 break
         while len(title) > 1 and _BOLD * text_width(title, size) > room:
             title = title.rstrip("…")[:-1] + "…"
-        return {
-            **_TEXT,
-            "text": title,
-            "name": self.data.panels[i],
-            "x": box.left / self.boxes.width,
-            "xanchor": "left",
-            "y": 1 - (box.top - self._points(4)) / self.boxes.height,
-            "yanchor": "bottom",
-            "font": {"size": size, "weight": 600},
-        }
+        x = box.left / self.boxes.width
+        y = 1 - (box.top - self._points(4)) / self.boxes.height
+        own: dict[str, Any] = {"name": self.data.panels[i], "font": {"size": size, "weight": 600}}
+        return small_plots.note(title, x, y, "", "bottom left", **_TEXT, **own)
 
     def _borders(self) -> list[dict[str, Any]]:
         data = self.data
@@ -446,7 +432,7 @@ class PanelPainter:
         if selected is None:
             return []
         row, col = selected
-        place = {"type": "rect", "x0": col - 0.5, "x1": col + 0.5, "y0": row - 0.5, "y1": row + 0.5}
+        place = shape("rect", (col - 0.5, col + 0.5), (row - 0.5, row + 0.5), {})
         return self._framed(place, self.theme.mark)
 
     def _framed(self, place: dict[str, Any], colour: str) -> list[dict[str, Any]]:
@@ -457,16 +443,9 @@ class PanelPainter:
     def _covers(self) -> list[dict[str, Any]]:
         """Return an empty frame where a covered panel will be."""
         left, right, top, bottom = self.data.extent()
-        frame = {
-            "type": "rect",
-            "x0": left,
-            "x1": right,
-            "y0": top,
-            "y1": bottom,
-            "line": {"color": self.theme.muted, "width": 1, "dash": "dot"},
-            "fillcolor": self.theme.surface,
-            "layer": "below",
-        }
+        line = {"color": self.theme.muted, "width": 1, "dash": "dot"}
+        inside = {"fillcolor": self.theme.surface, "layer": "below"}
+        frame = shape("rect", (left, right), (top, bottom), line, **inside)
         return [{**frame, **_on(i)} for i, name in enumerate(self.data.panels) if name in self.data.covered]
 
     def _questions(self) -> list[dict[str, Any]]:
@@ -536,9 +515,7 @@ class PanelPainter:
 
 
 #: Properties of all our annotations.
-_TEXT: Mapping[str, Any] = MappingProxyType(
-    {"xref": "paper", "yref": "paper", "showarrow": False, "borderpad": 0, "align": "left"}
-)
+_TEXT: Mapping[str, Any] = MappingProxyType({"borderpad": 0, "align": "left"})
 
 
 def axis_id(name: str, i: int) -> str:

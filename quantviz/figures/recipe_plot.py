@@ -27,6 +27,7 @@ from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.rate_lines import LineKey, line_traces, row_name, trails_trace
 from quantviz.figures.small_plots import (
     SMALL_PLOT_CONFIG,
+    axis_title,
     bare_layout,
     label_sides,
     name_beside,
@@ -451,7 +452,7 @@ def _title(name: str, language: str, priced_as: Shape | None = None) -> dict[str
     words = text(f"recipe_plot.{name}", language)
     if priced_as:
         words = text("recipe_plot.priced", language, bits=words, shape=" × ".join(map(str, priced_as)))
-    return {"text": words, "standoff": 5, "font": {"size": 12}}
+    return axis_title(words, 5)
 
 
 def _label(point: RecipePoint, place: RecipeLabel, style: RecipePlotStyle) -> dict[str, Any]:

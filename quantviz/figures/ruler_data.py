@@ -51,16 +51,6 @@ _MOST_READ = 2**20
 
 
 @dataclass(frozen=True)
-class Handles:
-    """The parts of a ruler that the user may drag."""
-
-    #: Both ends of the range.
-    range: bool = False
-    #: The selected value.
-    value: bool = False
-
-
-@dataclass(frozen=True)
 class Single:
     """The numbers by which the browser finds where a ruler's only value lands while it moves."""
 
@@ -124,7 +114,8 @@ class RulerPicture:
         self,
         settings: Mapping[str, Any],
         label: str,
-        handles: Handles | None = None,
+        *,
+        movable: bool = False,
         words: Mapping[str, str] | None = None,
     ) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the picture for the script: a dictionary for JSON, and the arrays by their paths in it.
@@ -132,7 +123,7 @@ class RulerPicture:
         Args:
             settings: The colours and words of every ruler on the page.
             label: The picture in a sentence, for people who cannot see it.
-            handles: The parts that the user may drag; none by default.
+            movable: Whether the user may drag the selected value.
             words: This picture's own words, in place of those of `settings`.
         """
         arrays = {
@@ -154,7 +145,7 @@ class RulerPicture:
             "zero": self.zero,
             "range": None if self.range is None else dict(zip(("lo", "hi"), self.range, strict=True)),
             "symmetric": self.symmetric,
-            "handles": asdict(handles or Handles()),
+            "handles": {"range": False, "value": movable},
             "curve": None if self.curve is None else {"now": None},
             "words": {"label": label, **(words or {})},
             "rows": [asdict(row) for row in self.rows],

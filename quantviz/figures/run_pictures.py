@@ -10,7 +10,7 @@ import numpy as np
 
 from quantviz.figures.colour_ranges import Array, Span, around_zero, greatest_finite, smallest_finite
 from quantviz.figures.raster import data_uri
-from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided
+from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, ramp_between
 from quantviz.models.worst_part import WorstPart
 
 #: The panels of the worst tensor, in their order.
@@ -67,9 +67,7 @@ def _ramp(name: str, span: Span, theme: Theme) -> Ramp:
         return theme.errors
     if name == "relative":
         return one_sided(theme.errors)
-    if span[0] < 0 < span[1]:
-        return theme.values
-    return one_sided(theme.values) if span[1] > 0 else one_sided(theme.values[::-1])[::-1]
+    return ramp_between(theme.values, *span)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
-from quantviz.figures.theme import Theme, translucent
+from quantviz.figures.theme import Ramp, Theme, rgb, stops, translucent
 
 Numbers: TypeAlias = Sequence[Any] | npt.NDArray[Any]
 #: For `st.plotly_chart(config=…)`: a plot with nothing to press and nothing to drag by accident on a phone.
@@ -23,6 +24,9 @@ _CLUSTER = 0.15
 _ASIDE = 0.07
 #: The room that a name needs, as a share of the plot's width.
 _NAME = 0.35
+#: Shares of red, green and blue in how light a colour looks, and the light from which text on it is dark.
+_BRIGHT = np.array((0.299, 0.587, 0.114))
+_LIGHT = 0.52
 
 
 def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) -> dict[str, Any]:
@@ -58,8 +62,56 @@ def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) ->
 NO_TICKS: Mapping[str, Any] = MappingProxyType({"showticklabels": False, "showgrid": False})
 
 
-def axis_title(words: str) -> dict[str, Any]:
-    return {"text": words, "font": {"size": 12}, "standoff": 6}
+def axis_title(words: str, standoff: int = 6) -> dict[str, Any]:
+    return {"text": words, "font": {"size": 12}, "standoff": standoff}
+
+
+def named_axis(names: Sequence[str], count: int | None = None, *, down: bool = False) -> dict[str, Any]:
+    """Return an axis of `count` places, or of as many as there are `names`: the first of them is named, or
+    stands on top where they go `down`.
+    """
+    last = (len(names) if count is None else count) - 0.5
+    ends = [last, -0.5] if down else [-0.5, last]
+    return {"range": ends, "tickvals": list(range(len(names))), "ticktext": list(names)}
+
+
+def shape(
+    kind: str, x: tuple[float, float], y: tuple[float, float], line: dict[str, Any], **more: Any
+) -> dict[str, Any]:
+    """Return plotly's "line" or "rect" between two ends on each axis."""
+    return {"type": kind, "x0": x[0], "x1": x[1], "y0": y[0], "y1": y[1], "line": line, **more}
+
+
+def heatmap(z: Any, ramp: Ramp, ends: tuple[float, float], **more: Any) -> dict[str, Any]:
+    """Return plotly's trace of values in colours, from the ramp's first at one of the `ends` to its last."""
+    scale = [list(each) for each in zip(stops(ramp), ramp, strict=True)]
+    heat = {"type": "heatmap", "z": z, "zmin": ends[0], "zmax": ends[1], "colorscale": scale}
+    return {**heat, "showscale": False, **more}
+
+
+def squares_of(
+    x: Numbers, y: Numbers, *, said: Sequence[str], inks: Sequence[str], cards: Sequence[str], **more: Any
+) -> dict[str, Any]:
+    """Return the trace of invisible squares that the pointer finds in a map, with the words in them."""
+    # Streamlit fades points that are not chosen: these are invisible in any case.
+    unseen = {"marker": {"opacity": 0}}
+    return scatter(
+        "markers+text" if any(said) else "markers",
+        x,
+        y,
+        text=said,
+        textfont={"size": 12, "color": inks},
+        hovertext=cards,
+        hoverinfo="text",
+        marker={"symbol": "square", "size": 12, "opacity": 0},
+        **{"selected": unseen, "unselected": unseen, **more},
+    )
+
+
+def ink_on(ramp: Ramp, share: float) -> str:
+    """Return black or white, whichever is read on the colour at a share (0 to 1) of a ramp."""
+    light = float(rgb(ramp, 64)[round(share * 63)] @ _BRIGHT) / 255
+    return "#000000" if light > _LIGHT else "#ffffff"
 
 
 def note(words: str, x: float, y: float, colour: str, corner: str, **more: Any) -> dict[str, Any]:

@@ -111,6 +111,17 @@ def one_sided(ramp: Ramp) -> Ramp:
     return ramp[len(ramp) // 2 :]
 
 
+def ramp_between(ramp: Ramp, lo: float, hi: float) -> Ramp:
+    """Return the colours of a two-sided ramp for values from `lo` to `hi`: of one sign its half.
+
+    >>> ramp_between(("#000000", "#111111", "#222222"), -1.0, 0.0)
+    ('#000000', '#111111')
+    """
+    if lo < 0 < hi:
+        return ramp
+    return one_sided(ramp) if hi > 0 else one_sided(ramp[::-1])[::-1]
+
+
 def mixed(under: str, over: str, share: float) -> str:
     """Return a colour laid over another.
 

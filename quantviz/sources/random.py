@@ -73,10 +73,14 @@ class _Random(Source):
         for field in dataclasses.fields(self):
             whole = str(field.type).startswith("int")
             of_fields += self._field_problems(field.name, getattr(self, field.name), whole)
-        yield from of_fields
         if not of_fields and self.rows * self.cols > LARGEST_COUNT:
             sizes = {"rows": self.rows, "cols": self.cols, "count": self.rows * self.cols}
-            yield QuantVizError("source.too_many", source=self.id, **sizes, most=LARGEST_COUNT)
+            of_fields.append(QuantVizError("source.too_many", source=self.id, **sizes, most=LARGEST_COUNT))
+        yield from of_fields or self._own_problems()
+
+    def _own_problems(self) -> Iterator[QuantVizError]:
+        """Yield the problems of fields that do not fit together, each of which is sound."""
+        return iter(())
 
     def _field_problems(self, name: str, value: Any, whole: bool) -> Iterator[QuantVizError]:
         if name not in self.limits or value is None:
@@ -181,10 +185,8 @@ class Uniform(_Random):
     id: ClassVar[str] = "uniform"
     limits: ClassVar[Mapping[str, Bounds]] = _limits(lo=_SIGNED, hi=_SIGNED)
 
-    def problems(self) -> Iterator[QuantVizError]:
-        found = tuple(super().problems())
-        yield from found
-        if not found and self.lo > self.hi:
+    def _own_problems(self) -> Iterator[QuantVizError]:
+        if self.lo > self.hi:
             yield QuantVizError("source.order", lo=self.lo, hi=self.hi)
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
@@ -233,6 +235,13 @@ class _LoudLines(_Random):
     every: int = 8
     factor: float = 10.0
     limits: ClassVar[Mapping[str, Bounds]] = _limits(every=Bounds(1, LARGEST_SIDE), factor=_SIGNED)
+    of_columns: ClassVar[bool] = False
+
+    def _draw(self, draws: _Draws) -> torch.Tensor:
+        values = draws.normal()
+        lines = values.T if self.of_columns else values
+        lines[:: self.every] *= self.factor
+        return values
 
 
 @dataclass(frozen=True)
@@ -246,11 +255,6 @@ class LoudRows(_LoudLines):
 
     id: ClassVar[str] = "loud_rows"
 
-    def _draw(self, draws: _Draws) -> torch.Tensor:
-        values = draws.normal()
-        values[:: self.every] *= self.factor
-        return values
-
 
 @dataclass(frozen=True)
 class LoudColumns(_LoudLines):
@@ -262,11 +266,7 @@ class LoudColumns(_LoudLines):
     """
 
     id: ClassVar[str] = "loud_columns"
-
-    def _draw(self, draws: _Draws) -> torch.Tensor:
-        values = draws.normal()
-        values[:, :: self.every] *= self.factor
-        return values
+    of_columns: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -284,10 +284,8 @@ class LoudChannels(_Random):
     id: ClassVar[str] = "loud_channels"
     limits: ClassVar[Mapping[str, Bounds]] = _limits(channels=Bounds(0, LARGEST_SIDE), factor=_SIGNED)
 
-    def problems(self) -> Iterator[QuantVizError]:
-        found = tuple(super().problems())
-        yield from found
-        if not found and self.channels > self.cols:
+    def _own_problems(self) -> Iterator[QuantVizError]:
+        if self.channels > self.cols:
             yield QuantVizError("source.channels", got=self.channels, cols=self.cols)
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
@@ -347,10 +345,8 @@ class OneOutlier(_Random):
             self.cols // 2 if self.col is None else self.col,
         )
 
-    def problems(self) -> Iterator[QuantVizError]:
-        found = tuple(super().problems())
-        yield from found
-        if not found and not (self.place[0] < self.rows and self.place[1] < self.cols):
+    def _own_problems(self) -> Iterator[QuantVizError]:
+        if not (self.place[0] < self.rows and self.place[1] < self.cols):
             yield QuantVizError(
                 "source.place", row=self.place[0], col=self.place[1], rows=self.rows, cols=self.cols
             )

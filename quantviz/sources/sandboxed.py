@@ -96,13 +96,6 @@ class Sandboxed(Catalog):
             raise found.again()
         return found
 
-    @classmethod
-    def recognises(cls, data: FileData) -> bool:
-        return False
-
-    def _list(self) -> Mapping[str, TensorInfo]:
-        return self._infos
-
     def info(self, name: str) -> TensorInfo:
         # Older links have a decoded weight's name with an end.
         weight = str(name).removesuffix(DECODED)

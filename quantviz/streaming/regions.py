@@ -160,11 +160,7 @@ def place_of(flat: int, shape: Shape) -> Shape:
     >>> place_of(5, (2, 3))
     (1, 2)
     """
-    index: Shape = ()
-    for n in reversed(shape):
-        index = (flat % n, *index)
-        flat = flat // n
-    return index
+    return tuple(map(int, np.unravel_index(flat, shape)))
 
 
 def read_whole(x: Stored) -> torch.Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -413,11 +413,7 @@ def _of_axis(shape: Shape, axis: int) -> BlockLayout:
 
 
 def _same_blocks(one: BlockLayout, other: BlockLayout) -> bool:
-    return (one.view_shape, one.block_shape, one.grid_shape) == (
-        other.view_shape,
-        other.block_shape,
-        other.grid_shape,
-    )
+    return replace(one, tail=other.tail) == other
 
 
 def _row_of_blocks(layout: BlockLayout) -> int:

@@ -133,10 +133,9 @@ class InOrder(Generic[_T]):
 
 
 def shares_of(
-    count: int, least: int, step: int = 1, *, in_place: bool, threads: int | None = None
+    count: int, least: int, *, in_place: bool, threads: int | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Yield runs, as start and stop, for threads to take one after the other: `least` elements each, a
-    multiple of `step`.
+    """Yield runs, as start and stop, for threads to take one after the other: `least` elements each.
 
     Tensors in place get runs of up to half of each thread's remaining share: at each run a thread waits for
     the interpreter, which others may hold.
@@ -147,7 +146,7 @@ def shares_of(
     start = 0
     threads = threads or default_threads()
     while start < count:
-        size = max(least, (count - start) // (2 * threads) // step * step if in_place else 0)
+        size = max(least, (count - start) // (2 * threads) if in_place else 0)
         yield start, min(start + size, count)
         start += size
 

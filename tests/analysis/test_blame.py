@@ -15,14 +15,11 @@ from quantviz.analysis.counterfactuals import Counterfactuals, LeftOut, Rotated,
 from quantviz.analysis.touched_blocks import TouchedBlocks
 from quantviz.streaming.measuring import measure
 from quantviz.tensors.lazy import InMemory
+from tests.helpers.drawn import normal
 
 COLUMNS = qv.PerChannel(1)
 #: Recipes in which a block's codes depend on the values of other blocks.
 GLOBAL = ("nvfp4", "nvfp4_four_over_six", "ternary_absmean", "binary_absmean", "openvino_fq_weights")
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def planted(columns, factor=30.0, shape=(12, 64), seed=0):

@@ -19,14 +19,11 @@ from quantviz.analysis.source_bounds import (
     laplace_lower_bound,
     lloyd_max,
 )
+from tests.helpers.drawn import normal
 
 SHARES = (np.arange(40_000) + 0.5) / 40_000
 GAUSS = Atoms.of(np.array([statistics.NormalDist().inv_cdf(share) for share in SHARES]))
 LAPLACE = Atoms.of(np.sign(SHARES - 0.5) * -np.log1p(-np.abs(2 * SHARES - 1)) / math.sqrt(2))
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,10 @@ import quantviz as qv
 from quantviz.analysis import scheme_comparison as module
 from quantviz.analysis import study
 from quantviz.analysis.scheme_comparison import NOTHING, TIE, compare_schemes
+from tests.helpers.drawn import normal
 
 TWO = ("int4_per_row", "nf4_64")
 THREE = (*TWO, "q4_0")
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def errors(x, schemes):

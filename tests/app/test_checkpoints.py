@@ -34,9 +34,9 @@ from quantviz.sources.files import open_tensors
 from quantviz.text import text
 from quantviz.ui.checkpoints import answer, choices, importance, page, reading
 from quantviz.ui.checkpoints.allocating import _sensitivities
-from quantviz.ui.checkpoints.audit import _frame, audits
+from quantviz.ui.checkpoints.answer import python_call
+from quantviz.ui.checkpoints.page import _frame, audits
 from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
-from quantviz.ui.checkpoints.table import python_call
 from quantviz.ui.lab.from_map import source_of
 from quantviz.ui.shell import words
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES

@@ -13,7 +13,7 @@ from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import ALL, LabState, opening
 from quantviz.sources import Normal
 from quantviz.text import catalogue
-from quantviz.ui.lab.compare.engine_comparison import example_state
+from quantviz.ui.lab.compare.compared_engines import example_state
 from tests.helpers import session
 from tests.helpers.controls import controls, value_of, words_of
 from tests.helpers.panels import decoded

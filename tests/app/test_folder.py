@@ -14,7 +14,7 @@ import torch
 from quantviz.lab.page_state import History
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.local import FOLDER
-from quantviz.ui.lab.sidebar.folder import MOST_OFFERED
+from quantviz.ui.lab.sidebar.files import MOST_OFFERED
 from tests.helpers.controls import controls, value_of, words_of
 from tests.helpers.sample import sample_of
 from tests.helpers.session import act, address, arrived, bodies, healthy, opened, panels, told

@@ -1,7 +1,6 @@
 """The formats page through AppTest: what it says of every format is what the format is."""
 
 import html
-import json
 import math
 import re
 
@@ -11,11 +10,12 @@ from quantviz.quantization.format_facts import finite_values, land
 from quantviz.quantization.grids import TIES
 from quantviz.schemes.formats import FORMATS
 from quantviz.text import catalogue
-from quantviz.ui.formats.codes import listed_codes
+from quantviz.ui.formats.page import listed_codes
 from tests.helpers import session
 from tests.helpers.controls import bars, choose, controls, tell
+from tests.helpers.panels import decoded
 from tests.helpers.sample import sample_of
-from tests.helpers.session import address, healthy
+from tests.helpers.session import address, bodies, healthy, spec
 
 PAGE = "pages/learn/formats.py"
 POWER = re.compile(r"(−?)(?:(\d+) · )?2<sup>(−?\d+)</sup>")
@@ -26,7 +26,7 @@ def opened(**params):
 
 
 def body(at, name):
-    return next(element.proto.body for element in at.get("html") if f"{name}" in element.proto.body)
+    return bodies(at, name)[0]
 
 
 def table(at):
@@ -42,24 +42,10 @@ def selected(at):
     return [code for code, cells in table(at).items() if cells[-1]]
 
 
-def figure(at, name):
-    return json.loads(
-        next(element for element in at.get("plotly_chart") if name in element.proto.id).proto.spec
-    )
-
-
-def told_values(trace):
-    """The values that the marks of a trace stand for; arrays are sent packed."""
-    import base64
-
-    import numpy as np
-
-    packed = trace["customdata"]
-    return (
-        packed
-        if isinstance(packed, list)
-        else np.frombuffer(base64.b64decode(packed["bdata"]), packed["dtype"]).tolist()
-    )
+def told_values(at):
+    """The values that the marks of each format on the line stand for; arrays are sent packed."""
+    traces = spec(at, "formats_line")["data"]
+    return [decoded(trace["customdata"]).tolist() for trace in traces if trace.get("name") == "values"]
 
 
 def plain(text):
@@ -106,8 +92,7 @@ def test_the_first_screen_is_a_tie_of_two_formats():
     assert plain(body(at, 'class="qv-reading"')) == "+1 × 2^(2 − 1) × (1 + 0/2) = 2".replace(
         "^(", ""
     ).replace(")", "", 1)
-    values = [trace for trace in figure(at, "formats_line")["data"] if trace.get("name") == "values"]
-    assert len(values) == 2
+    assert len(told_values(at)) == 2
     choose(at, ("ties", "up"))
     assert selected(healthy(at)) == [0b0101]
     assert address(at)["t"] == "up"
@@ -155,14 +140,13 @@ def test_the_overlay_and_the_view():
 
 def test_formats_brought_to_one_are_laid_beside_each_other():
     at = opened(a="nf4", b="int4", x="0.5", lang="en")
-    values = [trace for trace in figure(at, "formats_line")["data"] if trace.get("name") == "values"]
     # As they are, three of int4's values lie within NF4's reach.
-    assert told_values(values[1]) == [-1, 0, 1]
+    assert told_values(at)[1] == [-1, 0, 1]
     choose(at, ("to_one", "1"))
     assert address(healthy(at)) == {"a": "nf4", "b": "int4", "x": "0.5", "n": "1", "lang": "en"}
-    values = [trace for trace in figure(at, "formats_line")["data"] if trace.get("name") == "values"]
-    assert [max(told_values(trace)) for trace in values] == [1, 1]
-    assert min(told_values(values[1])) == pytest.approx(-8 / 7)
+    values = told_values(at)
+    assert list(map(max, values)) == [1, 1]
+    assert min(values[1]) == pytest.approx(-8 / 7)
     assert "INT4 is divided by 7" in plain(body(at, "qv-small"))
     said = plain(body(at, 'class="qv-landings"'))
     assert "lands on 0.440709829: error −0.0592902. Other neighbour: 0.562617004, 0.0626 away" in said

@@ -23,14 +23,16 @@ from tests.bench.servers import ROOT, server_process
 from tests.helpers.browser import finished
 
 SECRET, VALUE = "my-secret-weights.npy", 54321.0
-MEBIBYTES = 64
+MEBIBYTES = 8
+#: Places of the file that are looked for, and seconds between two looks: each reads all of the process.
+PIECES, BETWEEN_LOOKS = 12, 2.0
 
 
 def share_held(process, data):
     """The share of some places of a file whose bytes are in what a process may read. What it imports
     meanwhile and what others map change its size, not this.
     """
-    pieces = {data[at : at + 32] for at in range(0, len(data) - 32, len(data) // 64)}
+    pieces = {data[at : at + 32] for at in range(0, len(data) - 32, len(data) // PIECES)}
     found = set()
     with open(f"/proc/{process}/mem", "rb", buffering=0) as memory:
         for line in Path(f"/proc/{process}/maps").read_text(encoding="utf-8").splitlines():
@@ -145,7 +147,7 @@ def test_an_upload_is_its_sessions_own_and_goes_with_it(monkeypatch):
         until = time.monotonic() + 120
         while share_held(process, file) > 0.1:
             assert time.monotonic() < until
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(BETWEEN_LOOKS)
 
     with server_process(ROOT / "app.py", cwd=ROOT) as (address, process):
         finished(both(address, process))

@@ -10,7 +10,7 @@ from quantviz.sources import OneOutlier
 from quantviz.streaming import surveying
 from quantviz.tensors.views import View
 from quantviz.text import text
-from quantviz.ui.lab.picture import navigation
+from quantviz.ui.lab.picture import tensor_panels
 from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell import shared_cache
 from tests.helpers.controls import choose
@@ -158,8 +158,8 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     ],
 )
 def test_a_blocks_place_in_the_tensor_is_told_in_words(monkeypatch, granularity, shape, block, words):
-    monkeypatch.setattr(navigation, "say", lambda key, **params: text(key, "en", **params))
-    assert navigation.block_words(granularity.layout(shape), shape, View.of(shape), block) == words
+    monkeypatch.setattr(tensor_panels, "say", lambda key, **params: text(key, "en", **params))
+    assert tensor_panels.block_words(granularity.layout(shape), shape, View.of(shape), block) == words
 
 
 def test_the_table_of_the_worst_blocks_tells_where_they_lie():

@@ -26,8 +26,8 @@ from quantviz.sources.local import FOLDER
 from quantviz.sources.tensor_text import parse_tensor
 from quantviz.sources.upload import Upload
 from quantviz.ui.layers import state
-from quantviz.ui.layers.page import TABS
 from quantviz.ui.layers.scaling_pictures import WORSE
+from quantviz.ui.layers.tabs import TABS
 from quantviz.ui.layers.words import percent
 from tests.helpers.controls import value_of, words_of
 from tests.helpers.importance_file import write_dat

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.code import nodes, parsed
 from tests.helpers.session import APP
 
@@ -77,6 +79,7 @@ assert "SQNR" in out.getvalue() and file_name(state.source, state.scheme, "csv")
 """
 
 
+@pytest.mark.nightly
 def test_a_made_up_source_is_in_the_lab_by_its_entry_alone():
     done = subprocess.run(
         [sys.executable, "-c", f"APP = {str(APP)!r}\n{PROGRAM}"],
@@ -92,8 +95,8 @@ def test_a_made_up_source_is_in_the_lab_by_its_entry_alone():
 #: The controls of one kind of source, which show and change what only that kind has: the text that was typed,
 #: a file of the folder or of a published model and a tensor in it, the name of a built-in tensor.
 CONTROLS = {
-    *(("typed_input.py", "Typed"), ("folder.py", "LocalTensor"), ("sidebar.py", "Builtin")),
-    ("folder.py", "HubTensor"),
+    *(("sidebar.py", "Typed"), ("files.py", "LocalTensor"), ("sidebar.py", "Builtin")),
+    ("files.py", "HubTensor"),
 }
 
 

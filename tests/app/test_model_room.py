@@ -14,7 +14,7 @@ from quantviz.models.heads import heads_of_model
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, scheme_of_bits
 from quantviz.models.predicting import SchemeNumbers, pair_orders, predict_sums, tried_schemes
 from quantviz.models.salient_channels import salient_costs
-from quantviz.ui.checkpoints import model_room, model_sums
+from quantviz.ui.checkpoints import model_room
 from quantviz.ui.checkpoints.model_room import state_of_layer
 from quantviz.ui.checkpoints.model_state import CACHES, ModelState, state_of
 from quantviz.ui.checkpoints.state import CheckpointsState
@@ -126,7 +126,7 @@ def test_the_part_on_predictions_says_what_the_schemes_give(monkeypatch):
         return SchemeNumbers(tried[k], 40.0 - k, 0.001, 0.1 * (k + 1), 600 if k == 61 else 1000 - 15 * k)
 
     at = session.opened(PAGE, f="model:adder", part="depth", lang="en")
-    monkeypatch.setattr(model_sums, "job_of", numbers)
+    monkeypatch.setattr(model_room, "job_of", numbers)
     healthy(act(at, models_part="predict"))
     rows = [numbers(f"adder under {name}", None) for name in tried]
     found = predict_sums(rows)

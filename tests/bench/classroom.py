@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import math
 import os
 import random
-import statistics
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,19 +22,11 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin, Subprotocol
 
 from tests.bench.room import measure_room, room_report
-from tests.bench.runner import case, main
-from tests.bench.servers import server_process
+from tests.bench.runner import case, main, p95
 from tests.helpers.controls import header
 
-#: The class: sessions that change something every so many seconds; 95 % of the answers within so many
-#: seconds.
-STEADY, EVERY, P95 = 30, 3.0, 0.5
-#: Sessions that open within so many seconds on a cold server, and that change something within so many.
-CROWD, COLD_WITHIN, BURST_WITHIN = 40, 30.0, 2.0
-#: The slowest answer of the crowd, in seconds.
-SLOWEST = 5.0
-#: Memory a session, in MiB beyond the tensor.
-MEMORY = 40.0
+#: Seconds between two changes of somebody.
+EVERY = 3.0
 #: After so many seconds an answer is not waited for any more.
 _LOST = 60.0
 #: Widths of the panels on screens of 1366, 1536 and 1920 pixels, and how far from what they were laid out for
@@ -49,18 +41,6 @@ _SHOWN = frozenset(
 _CLICKS = ("trigger_value", "json_trigger_value")
 #: What people change on the Lab; on the other pages they choose among all there is but the language.
 _LAB, _LANGUAGE = ("bits", "mode", "error_view"), "language_choice"
-
-
-_MIX = (
-    ("lab", ""),
-    ("lessons", ""),
-    ("lab", "t=normal(rows=32,cols=32)"),
-    ("formats", "a=float8_e4m3fn"),
-    ("lab", "t=normal(rows=128,cols=128)"),
-    ("bugs", ""),
-)
-#: (page, query) for each session in turn.
-VARIANTS = {"first": _MIX[:1], "mix": _MIX}
 
 
 class Dropped(Exception):
@@ -289,9 +269,6 @@ def controls_of(kind: str, element: Any) -> dict[str, Any]:
     return data
 
 
-# ---- the three ways to come ---------------------------------------------------------------------
-
-
 @dataclasses.dataclass
 class Answers:
     """How long each answer took, in seconds, and what went wrong."""
@@ -311,45 +288,15 @@ class Answers:
         self.seconds.append(time.monotonic() - due)
         return True
 
-    def add(self, more: Answers) -> None:
-        """Take those of another time, too."""
-        self.seconds += more.seconds
-        self.dropped += more.dropped
-        self.errors = more.errors
-
-    def of(self, sessions: Sequence[Session]) -> Answers:
-        """With the errors that the sessions have seen."""
-        self.errors = [error for session in sessions for error in session.errors]
-        return self
-
     @property
     def p95(self) -> float:
         """95 % took at most so long."""
-        return (
-            statistics.quantiles(self.seconds, n=20, method="inclusive")[-1]
-            if len(self.seconds) > 1
-            else float("nan")
-        )
+        return p95(self.seconds) if len(self.seconds) > 1 else self.worst
 
     @property
     def worst(self) -> float:
         """The slowest."""
-        return max(self.seconds, default=float("nan"))
-
-
-async def cold(sessions: Sequence[Session]) -> Answers:
-    """All open within `COLD_WITHIN`: a quarter in the first second, while the server still imports, the rest
-    evenly.
-    """
-    answers, start = Answers(), time.monotonic()
-    at_once = len(sessions) // 4
-    due = [start + n / at_once for n in range(at_once)] + [
-        start + COLD_WITHIN * (n + 1) / (len(sessions) - at_once) for n in range(len(sessions) - at_once)
-    ]
-    await asyncio.gather(
-        *(answers.time(when, session.open) for when, session in zip(due, sessions, strict=True))
-    )
-    return answers.of(sessions)
+        return max(self.seconds, default=math.inf)
 
 
 async def steady(sessions: Sequence[Session], seconds: float, every: float = EVERY) -> Answers:
@@ -362,19 +309,8 @@ async def steady(sessions: Sequence[Session], seconds: float, every: float = EVE
             due += every * session.random.uniform(2 / 3, 4 / 3)
 
     await asyncio.gather(*map(person, sessions))
-    return answers.of(sessions)
-
-
-async def burst(sessions: Sequence[Session]) -> Answers:
-    """Each changes one thing within `BURST_WITHIN` seconds."""
-    answers, start = Answers(), time.monotonic()
-    await asyncio.gather(
-        *(
-            answers.time(start + session.random.uniform(0, BURST_WITHIN), session.change)
-            for session in sessions
-        )
-    )
-    return answers.of(sessions)
+    answers.errors = [error for session in sessions for error in session.errors]
+    return answers
 
 
 def memory(process: int) -> int:
@@ -389,90 +325,6 @@ def processor(process: int) -> float:
     """The seconds of the processor that a process has taken, without its children's."""
     told = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
-
-
-# ---- one variant --------------------------------------------------------------------------------
-
-
-async def measure(
-    places: Sequence[tuple[str, str]], seconds: float
-) -> list[tuple[str, Answers, float | None, str]]:
-    """Cold, steady, burst on two fresh servers: name, answers, MiB a session, what was asked of it."""
-    found: list[tuple[str, Answers, float | None, str]] = []
-
-    def people(address: str, count: int) -> list[Session]:
-        return [Session(address, *places[n % len(places)], seed=n) for n in range(count)]
-
-    with server_process() as (address, _):
-        crowd = people(address, CROWD)
-        found.append(("cold", await cold(crowd), None, "slowest"))
-        found.append(
-            ("burst", await burst([session for session in crowd if session.opened]), None, "slowest")
-        )
-    with server_process() as (address, process):
-        for session in people(address, len(places)):
-            await session.open()  # imports, and what all share
-            await session.change()
-            await session.close()
-        await asyncio.sleep(2)
-        before, sessions = memory(process), people(address, STEADY)
-        for session in sessions:
-            await session.open()
-        began = processor(os.getpid())
-        answers = await steady(sessions, seconds)
-        share = (processor(os.getpid()) - began) / seconds
-        print(f"      (the driver itself: {share:.0%} of one core)", flush=True)
-        found.append(("steady", answers, (memory(process) - before) / STEADY / 2**20, "p95"))
-    return found
-
-
-@case
-def classroom(variant: tuple[str, ...] = ("first", "mix"), seconds: float = 60.0) -> bool:
-    """A class on one server: thirty people who each change something every three seconds, a cold start, a
-    burst.
-
-    Speaks Streamlit's own websocket protocol to the real server on loopback, from one process that is light
-    beside it. A session opens its page as a browser does, on one of three usual screens, and then changes
-    something: bits, mode, what has one scale, the cell, the view of the error. An answer counts from when the
-    change was due until all of it has come, and on the Lab must show another picture than before; an
-    exception, an error on the page or a lost connection is told.
-
-    - cold: on a server that has just started, 40 sessions open within 30 s; - steady: 30 sessions each change
-    something every 3 s; - burst: 40 sessions change something within 2 s.
-    """
-    missed = []
-    for name in variant:
-        print(name, flush=True)
-        for phase, answers, mib, bar in asyncio.run(measure(VARIANTS[name], seconds)):
-            print(report(phase, answers, mib), flush=True)
-            missed += [f"{name} {phase}: {reason}" for reason in misses(answers, mib, bar)]
-    print(*(f"missed: {line}" for line in missed), sep="\n")
-    return bool(missed)
-
-
-def report(phase: str, answers: Answers, mib: float | None = None) -> str:
-    """One line of the table, and what went wrong."""
-    middle = statistics.median(answers.seconds) if answers.seconds else float("nan")
-    line = f"  {phase:<7}{len(answers.seconds):>5} answers   p50 {1000 * middle:5.0f} ms"
-    line += f"   p95 {1000 * answers.p95:5.0f} ms   max {1000 * answers.worst:5.0f} ms"
-    line += f"   dropped {len(answers.dropped)}   errors {len(answers.errors)}"
-    line += f"   {mib:.1f} MiB a session" if mib is not None else ""
-    return "\n      ".join([line, *sorted(set(answers.errors + answers.dropped))[:5]])
-
-
-def misses(answers: Answers, mib: float | None, bar: str) -> Iterator[str]:
-    """Which bars were missed."""
-    if answers.dropped or answers.errors or not answers.seconds:
-        yield f"{len(answers.dropped)} dropped, {len(answers.errors)} errors, {len(answers.seconds)} answers"
-    if bar == "p95" and not answers.p95 <= P95:
-        yield f"95 % within {answers.p95:.2f} s, the bar is {P95} s"
-    if bar == "slowest" and not answers.worst <= SLOWEST:
-        yield f"the slowest took {answers.worst:.2f} s, the bar is {SLOWEST} s"
-    if mib is not None and not mib <= MEMORY:
-        yield f"{mib:.1f} MiB a session, the bar is {MEMORY}"
-
-
-# ---- a room -------------------------------------------------------------------------------------
 
 
 @case
@@ -491,21 +343,18 @@ def room(
     is killed in the third question: with Redis the other one takes over, else it is started again on its
     file, within 5 s.
     """
-    told = Answers()
 
     async def others(address: str) -> None:
         sessions = [Session(address, "lessons", f"l=per_channel&p={1 + n % 5}", n) for n in range(pages)]
         await asyncio.gather(*(session.open() for session in sessions))
         with suppress(asyncio.CancelledError):
             while sessions:
-                told.add(await steady(sessions, 6))
+                told = await steady(sessions, 6)
+                print(f"pages: 95 % {told.p95:.2f} s; {told.dropped} {told.errors[:3]}", flush=True)
         for session in sessions:
             await session.close()
 
-    found = asyncio.run(measure_room(devices, seconds, redis, kill, others))
-    if pages:
-        print(report("pages", told))
-    return room_report(found)
+    return room_report(asyncio.run(measure_room(devices, seconds, redis, kill, others)))
 
 
 if __name__ == "__main__":

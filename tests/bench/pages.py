@@ -442,25 +442,17 @@ for number in range(40):
 """
 
 
-def chosen(kind: str, key: str, at: AppTest, choice: object) -> None:
-    if kind == "drawn":  # by the browser
-        choose(at, (key, choice))
-    else:
-        getattr(at, kind)(key=key).set_value(choice).run()
-
-
 #: By its name: the page, its address, the control that is changed, and the choices that are made in turn.
-CLICKS: dict[str, tuple[str | None, dict[str, str], str, str, tuple[Any, Any]]] = {
-    "lab, bits": (None, {}, "drawn", "bits", (3, 5)),
+CLICKS: dict[str, tuple[str | None, dict[str, str], str, tuple[Any, Any]]] = {
+    "lab, bits": (None, {}, "bits", (3, 5)),
     "layers, scheme of the inputs": (
         "pages/explore/layers.py",
         {"l": "builtin(name=loud_input)"},
-        "drawn",
         "layers_inputs",
         ("int8_per_row", "int8_per_column"),
     ),
-    "formats, ties": ("pages/learn/formats.py", {}, "drawn", "ties", ("up", "down")),
-    "golf, bits": ("pages/learn/golf.py", {}, "drawn", "bits", (3, 5)),
+    "formats, ties": ("pages/learn/formats.py", {}, "ties", ("up", "down")),
+    "golf, bits": ("pages/learn/golf.py", {}, "bits", (3, 5)),
 }
 
 
@@ -509,15 +501,23 @@ def click(rounds: int = 5, modules: int = 0) -> None:
     of the same on a bare page of forty controls. With `--modules`, so many modules with the most calls of the
     first.
     """
-    bare = partial(chosen, "selectbox", "bits_7", AppTest.from_string(BARE).run())
+    page = AppTest.from_string(BARE).run()
+
+    def bare(choice: object) -> None:
+        page.selectbox(key="bits_7").set_value(choice).run()
+
     least = seconds_of(bare, (4, 5), rounds)
     print(f"bare page: {calls_of(partial(bare, 6)).total():,} calls, {1000 * least:.0f} ms\n")
     head(
         "click",
         *("first: calls", "ours", "modules", "rooms", "again: calls", "ours", "modules", "rooms", "time"),
     )
-    for name, (page, params, kind, key, choices) in CLICKS.items():
-        change = partial(chosen, kind, key, opened_without_browser(page, lang="en", **params))
+    for name, (script, params, key, choices) in CLICKS.items():
+        at = opened_without_browser(script, lang="en", **params)
+
+        def change(choice: object, at: AppTest = at, key: str = key) -> None:
+            choose(at, (key, choice))
+
         counted = [calls_of(partial(change, choice)) for choice in choices * 2]
         times = seconds_of(change, choices, rounds) / least
         row(name, *told(counted[1]), *told(counted[3]), f"{times:.1f} ×")

@@ -20,7 +20,7 @@ from quantviz.rooms.plan import PLANS
 from quantviz.rooms.room import Room
 from quantviz.rooms.serving import RoomLimits, Rooms
 from quantviz.rooms.stores import RedisStore, SqliteStore
-from tests.bench.runner import judged, row
+from tests.bench.runner import judged, p95, row
 from tests.bench.servers import server_process
 from tests.helpers.redis_server import redis_server
 
@@ -296,10 +296,6 @@ def _served(redis: bool) -> Iterator[Servers]:
         kept = Rooms(store, RoomLimits())
         room = kept.open(PLANS["single_hour"])
         yield Servers([each for each, _ in both], [process for _, process in both], kept, room)
-
-
-def p95(seconds: list[float]) -> float:
-    return statistics.quantiles(seconds, n=20, method="inclusive")[-1]
 
 
 def room_report(found: Found) -> bool:

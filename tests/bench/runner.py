@@ -80,6 +80,10 @@ def ratio(own: list[float], other: list[float]) -> float:
     return statistics.median(one / two for one, two in zip(own, other, strict=True))
 
 
+def p95(seconds: list[float]) -> float:
+    return statistics.quantiles(seconds, n=20, method="inclusive")[-1]
+
+
 def judged(value: float, bar: float, digits: int = 2, least: bool = False) -> str:
     missed = value < bar if least else value > bar
     return f"{value:.{digits}f}{' (missed)' if missed else ''}"

@@ -33,9 +33,10 @@ from tests.helpers.browser_arithmetic import (
     fitting,
     unusual,
 )
+from tests.helpers.drawn import normal
 from tests.helpers.golden_codes import golden_schemes
 from tests.helpers.sample import sample_of
-from tests.helpers.walked import TENSORS, normal, thinned
+from tests.helpers.walked import TENSORS, thinned
 
 #: What a scheme's code may weigh beyond the fixed runtime, in bytes.
 MOST = 20_000

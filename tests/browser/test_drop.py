@@ -70,7 +70,9 @@ def bring_address(page, way):
     )
 
 
-@pytest.mark.parametrize("path", ["lessons?l=range_to_grid&p=3", "teacher?"])
+@pytest.mark.parametrize(
+    "path", ["lessons?l=range_to_grid&p=3", pytest.param("teacher?", marks=pytest.mark.nightly)]
+)
 def test_a_thumb_finds_the_door_in_the_menu_of_a_page_without_one(new_page, url, tmp_path, path):
     page = new_page(390, 844, touch=True)
     page.goto(f"{url}/{path}&lang=en")

@@ -248,14 +248,13 @@ def test_a_first_screen_has_few_characters(new_page, url, name):
 PAIRS = ("a=float16&b=bfloat16", "a=float8_e4m3fnuz&b=float8_e5m2fnuz", "a=bnb_dynamic8&b=bfloat16")
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_two_formats_have_few_characters_on_their_first_screen(new_page, url, language):
+def test_two_formats_have_few_characters_on_their_first_screen(new_page, url):
     page = new_page(1366, 768)
-    page.goto(f"{url}/formats?{PAIRS[0]}&x=-0.3&lang={language}")
+    page.goto(f"{url}/formats?{PAIRS[0]}&x=-0.3&lang=en")
     shown(page)
-    for pair in PAIRS:
+    for language, pair in itertools.product(("en", "zh"), PAIRS):
         go(page, f"/formats?{pair}&x=-0.3&lang={language}")
-        assert 400 < page.evaluate(CHARACTERS) <= MOST_CHARACTERS, pair
+        assert 400 < page.evaluate(CHARACTERS) <= MOST_CHARACTERS, (language, pair)
 
 
 def test_an_opened_program_is_for_everybody(new_page, url):

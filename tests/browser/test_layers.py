@@ -57,10 +57,27 @@ def wait_for_answer(page):
     expect(page.locator(".qv-painting, [data-qv-waits]")).to_have_count(0)
 
 
+def give_up_the_ceiling(page):
+    """Escape gives up a drag that a hand still holds: its end brings nothing back."""
+    reach = page.locator(".qv-skyline p b")
+    before, line = reach.inner_text(), box(page, ".qv-ceiling")
+    drag = mouse(page)
+    drag("start", line.left + 40, line.top)
+    drag("move", line.left + 40, line.top + 15)
+    expect(reach).not_to_have_text(before)
+    page.keyboard.press("Escape")
+    drag("end", line.left + 40, line.top + 15)
+    page.evaluate(TWO_FRAMES)
+    expect(reach).to_have_text(before)
+    assert not page.evaluate(HAND + "return hand.isAhead; }")
+
+
 def move_by_hand(page, *, touch):
     """Move a small layer by keys and by a drag in the picture: the picture follows, then the server answers
     the same.
     """
+    if not touch:
+        give_up_the_ceiling(page)
     page.locator(".qv-ceiling").focus()
     before = page.evaluate(HAND + "return hand.shown.yHat[0]; }")
     with coming(page, ".qv-painting"):
@@ -127,7 +144,9 @@ def move_a_dial(page, drag):
     assert words.inner_text() == live
 
 
-@pytest.mark.parametrize(("width", "more"), [(1366, "&lang=en"), (390, "&lang=zh")])
+@pytest.mark.parametrize(
+    ("width", "more"), [(390, "&lang=zh"), pytest.param(1366, "&lang=en", marks=pytest.mark.nightly)]
+)
 def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, url, width, more):
     page = new_page(width, 625 if width > 640 else 844, touch=width < 640)
     opened(page, url, more)
@@ -151,9 +170,6 @@ def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, 
     page.locator(".qv-products tr[data-channel='3'] button").first.click()
     wait_link(page, "j", "3")
     move_by_hand(page, touch=width < 640)
-    # The picture ends where a laptop's screen does.
-    if width > 640:
-        assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight <= innerHeight")
     move_a_dial(page, fingers(page) if width < 640 else mouse(page))
 
 
@@ -242,6 +258,8 @@ def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, url):
     page = new_page(1366, 625)
     page.add_init_script(COUNT)
     opened(page, url, "&lang=en&e=x")
+    # The picture ends where a laptop's screen does.
+    assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight <= innerHeight")
     page.evaluate("window.drawnAgain = 0")
     rows = "document.querySelector('.st-key-layers_picture .js-plotly-plot')?._fullData?.[2]?.z?.length"
     page.mouse.move(*place(page, Y, 0.9, 0.9))

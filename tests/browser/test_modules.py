@@ -11,7 +11,7 @@ from quantviz.schemes.names import SEPARATORS, contains
 
 #: What the tests call of the panels' modules.
 NAMES = (
-    "Bridge, bitsOf, blockPlace, cellAt, cellBox, cellShown, clamp, close, errorOf, extentOf, findChart, "
+    "Bridge, bitsOf, blockPlace, boxOf, cellAt, cellShown, clamp, close, errorOf, extentOf, findChart, "
     "inSight, leftOut, lostIn, onPointerUp, pixelAt, placeIn, rangesOf, readCells, readPacked, same, "
     "sameWindow, sharesOf, shownError, span, subjectOf, takeEarlyClick, turned, windowOf, within"
 )
@@ -81,6 +81,10 @@ def box(*places):
     return dict(zip(("left", "top", "width", "height"), places, strict=True))
 
 
+def place(*places):
+    return dict(zip(("x", "y", "width", "height"), places, strict=True))
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "expected"),
     [
@@ -148,13 +152,13 @@ def box(*places):
         ("within", ({"across": 0, "down": 1},), True),
         ("within", ({"across": 0.5, "down": 1.01},), False),
         # The rectangle of cells.
-        ("cellBox", (PANEL, rectangle(1, 2, 1, 1), False), box(120, 60, 10, 10)),
-        ("cellBox", (PANEL, rectangle(-1, -1, 3, 3), False), box(100, 50, 20, 20)),
-        ("cellBox", (PANEL, rectangle(4, 0, 1, 1), False), None),
-        ("cellBox", (PANEL, rectangle(0, 8, 1, 1), False), None),
+        ("boxOf", (PANEL, [1, 2], [2, 3]), place(120, 60, 10, 10)),
+        ("boxOf", (PANEL, [-1, 2], [-1, 2]), place(100, 50, 20, 20)),
+        ("boxOf", (PANEL, [4, 5], [0, 1]), None),
+        ("boxOf", (PANEL, [0, 1], [8, 9]), None),
         # A pixel wide: still found.
-        ("cellBox", (NARROW, rectangle(0, 10, 1, 1), False), box(110, 50, 1, 10)),
-        ("cellBox", (NARROW, rectangle(0, 10, 1, 1), True), box(107.5, 50, 6, 10)),
+        ("boxOf", (NARROW, [0, 1], [10, 11]), place(110, 50, 1, 10)),
+        ("boxOf", (NARROW, [0, 1], [10, 11], 6), place(107.5, 50, 6, 10)),
     ],
 )
 def test_a_function_of_the_panels(call, name, arguments, expected):

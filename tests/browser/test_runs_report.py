@@ -11,7 +11,8 @@ import quantviz as qv
 from quantviz.cli import quantviz
 from quantviz.figures.raster import coloured
 from quantviz.figures.theme import THEMES
-from tests.helpers.onnx_pair import drawn, write_onnx_pair
+from tests.helpers.drawn import normal as drawn
+from tests.helpers.onnx_pair import write_onnx_pair
 
 #: Width × height of each panel's picture, and the colours of its pixels as numbers.
 PICTURES = """() => [...document.querySelectorAll(".panels img")].map(img => {

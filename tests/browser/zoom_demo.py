@@ -24,7 +24,7 @@ from quantviz.ui.components.panels_bridge import (
     show_panels,
     zoomed_window,
 )
-from quantviz.ui.lab.picture.navigation import minimap_size, show_minimap
+from quantviz.ui.lab.picture.tensor_panels import minimap_size, show_minimap
 
 #: (row, column) and value of the outliers, as shares of rows and columns.
 PLANTED = {(0.7371, 0.1234): 61.0, (0.123, 0.9996): -57.0}

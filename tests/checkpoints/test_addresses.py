@@ -26,16 +26,13 @@ from quantviz.sources.stores import object_store, store_data
 from quantviz.sources.stores.store import About
 from quantviz.sources.stores.web import WebStore
 from quantviz.text import languages
+from tests.helpers.drawn import normal as values
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hub import COMMIT, REPO, serving
 from tests.helpers.ports import free_port
 
 fsspec = pytest.importorskip("fsspec", reason="the extra quantviz[cluster] is not installed")
 RECIPES = ("int8_per_row", "int4_g32")
-
-
-def values(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from quantviz.checkpoints.model.opening import open_model
 from quantviz.cli import quantviz
 from quantviz.text import languages
 from tests.helpers import layouts
+from tests.helpers.drawn import normal as values
 from tests.helpers.twins import write_gguf
 
 
@@ -26,10 +27,6 @@ def audited(quantized, original):
 def int8(name, x):
     scale = x.abs().amax(1, keepdim=True) / 127
     return {name: torch.round(x / scale).to(torch.int8), f"{name}_scale": scale}
-
-
-def values(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def written(folder, tensors, config=None):

@@ -17,7 +17,7 @@ from quantviz.checkpoints.audit.verdict import findings
 from quantviz.checkpoints.model.account import BECAME, Account, Accounted, TensorOutcome
 from quantviz.checkpoints.model.coverage_words import coverage_of_scan
 from quantviz.cli import quantviz
-from quantviz.ui.checkpoints import audit as audit_page
+from quantviz.ui.checkpoints import page as audit_page
 from tests.helpers import layouts
 
 LAYER = "model.layers.0."

@@ -15,6 +15,7 @@ from quantviz.checkpoints.scan.importance import by_tensor, importances, importa
 from quantviz.cli import quantviz
 from quantviz.errors import QuantVizError
 from quantviz.text import text
+from tests.helpers.drawn import normal as values
 from tests.helpers.importance_file import write_dat
 
 #: Columns that divide into blocks of 256 and of 32.
@@ -24,10 +25,6 @@ OURS = {
     "blk.1.ffn_up.weight": "model.layers.1.mlp.up_proj.weight",
     "token_embd.weight": "model.embed_tokens.weight",
 }
-
-
-def values(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def importance(seed, *experts):

@@ -25,6 +25,7 @@ from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES
 from quantviz.text import languages
 from tests.helpers import ROOT
+from tests.helpers.drawn import normal as values
 from tests.helpers.importance_file import write_dat
 from tests.helpers.twins import write_gptq
 
@@ -32,10 +33,6 @@ from tests.helpers.twins import write_gptq
 NARROW, WIDE = 96, 256
 #: So few that the reference measures all of them.
 ROWS = 32
-
-
-def values(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def bert():

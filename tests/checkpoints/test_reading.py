@@ -23,33 +23,15 @@ def test_what_is_taken_lies_apart_and_is_soon_found(seed):
     memory, taken, most = TensorMemory(size), [], 0
     for number in range(1, 400):
         count = chance.randrange(0, 25)
-        while memory._free(max(count, 1)) is None:
+        while (room := memory.take(count)) is None:
             taken.pop(0)
             memory.give_back()
-        room = memory.take(count)
         assert len(room) == count
         room[:] = number
         taken.append(room)
         assert all(len(set(part.tolist())) <= 1 for part in taken), "two parts share a place"
         most = max(most, sum(map(len, taken)))
     assert 0.7 * size < most <= size
-
-
-def test_who_waits_for_memory_goes_on_when_it_is_given_back_or_closed():
-    memory, took = TensorMemory(4), []
-    memory.take(4)
-    waiting = threading.Thread(target=lambda: took.append(memory.take(3)))
-    waiting.start()
-    waiting.join(0.05)
-    assert waiting.is_alive()
-    memory.give_back()
-    waiting.join(60)
-    assert len(took[0]) == 3
-    waiting = threading.Thread(target=lambda: took.append(memory.take(2)))
-    waiting.start()
-    memory.close()
-    waiting.join(60)
-    assert took[1] is None
 
 
 @pytest.fixture

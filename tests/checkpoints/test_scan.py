@@ -25,14 +25,11 @@ from quantviz.checkpoints.results.typed_tables import COLUMNS
 from quantviz.checkpoints.scan import scanning
 from quantviz.checkpoints.scan.scanning import Execution, run_scan
 from quantviz.cli import quantviz
+from tests.helpers.drawn import normal as values
 from tests.helpers.sharded import write_model
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ("int8_per_row", "int4_g32")
-
-
-def values(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def tensors():

@@ -12,16 +12,13 @@ from quantviz.quantization.cells import part
 from quantviz.quantization.result import steps_of_error
 from quantviz.schemes.granularity import GRANULARITIES
 from quantviz.streaming import measuring
+from tests.helpers.drawn import normal
 
 NAMES = [
     "mse", "rmse", "rmse_steps", "unclipped_rmse_steps", "max_abs_error", "mean_error", "l2_norm_error",
     "sqnr_db", "cosine", "clipped_share", "zeroed_share", "nonzero_share", "levels_used",
     "rounding_mse", "clipping_mse", "effective_bits", "kurtosis", "code_entropy",
 ]  # fmt: skip
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def measured(x, *args, **kwargs):

@@ -41,12 +41,9 @@ from quantviz.tensors.views import View
 from quantviz.text import catalogue, languages
 from quantviz.ui.lab.numbers.tiles import measured
 from tests.helpers import ROOT
+from tests.helpers.drawn import normal
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.sample import sample_of
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def state_of(source, scheme, cell=None, **changes):

@@ -1,6 +1,5 @@
 """A figure that is taken apart only where more is asked of it than what it was made of."""
 
-import base64
 import copy
 import json
 
@@ -9,8 +8,9 @@ import plotly.graph_objects as go
 import plotly.io as pio
 import pytest
 
-from quantviz.figures.marked_line import marked_line_figure
+from quantviz.figures.line_plots import marked_line_figure
 from quantviz.figures.payload import UncheckedFigure, encoded
+from tests.helpers.panels import decoded
 
 SPEC = {
     "data": [{"type": "heatmap", "z": [[1.0, 2.0]]}, {"type": "bar", "y": [3, 4], "name": "a"}],
@@ -74,11 +74,7 @@ def test_it_can_be_copied_compared_and_read():
 @pytest.mark.parametrize("shape", [(6,), (2, 3), (1, 2, 3)])
 def test_arrays_come_back_from_their_code(dtype, shape):
     array = np.arange(6).reshape(shape).astype(dtype)
-    sent = encoded(array)
-    read = np.frombuffer(base64.b64decode(sent["bdata"]), dtype="<" + sent["dtype"])
-    np.testing.assert_array_equal(
-        read.reshape([int(n) for n in sent["shape"].split(",")] if "shape" in sent else -1), array
-    )
+    np.testing.assert_array_equal(decoded(encoded(array)), array)
 
 
 @pytest.mark.parametrize("values", [[], ["a", "b"], [np.nan, 1.0], [2, 3]])

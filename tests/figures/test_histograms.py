@@ -1,7 +1,5 @@
 """The histograms count every cell once, in bins that mean something."""
 
-import base64
-
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -13,14 +11,12 @@ from quantviz.figures.histograms import histogram_data, histogram_figure
 from quantviz.figures.theme import THEMES
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.text import languages
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+from tests.helpers.drawn import normal
+from tests.helpers.panels import decoded
 
 
 def counted(field):
-    return np.frombuffer(base64.b64decode(field["bdata"]), dtype="<" + field["dtype"]).sum()
+    return decoded(field).sum()
 
 
 def results():

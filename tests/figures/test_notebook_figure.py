@@ -1,6 +1,5 @@
 """The notebooks' figure: titles, hover and printed values."""
 
-import base64
 import json
 
 import numpy as np
@@ -14,7 +13,8 @@ from quantviz.figures.numbers import short_number
 from quantviz.figures.panels import plot_quantization_errors
 from quantviz.figures.panels_data import result_panels
 from quantviz.text import text
-from tests.helpers.panels import NOTEBOOK, decoded, normal, result
+from tests.helpers.drawn import normal
+from tests.helpers.panels import NOTEBOOK, decoded, result
 
 
 def test_the_bits_of_codes_that_are_no_numbers_are_told_on_hover():
@@ -145,6 +145,4 @@ def test_errors_below_the_rounding_of_x_are_printed_as_none():
 
 def decoded_hover(figure):
     """The errors of the first row as the pointer tells them."""
-    custom = figure.to_dict()["data"][3]["customdata"]
-    shape = [int(n) for n in custom["shape"].split(",")]
-    return np.frombuffer(base64.b64decode(custom["bdata"]), dtype=custom["dtype"]).reshape(shape)[0, :, 3]
+    return decoded(figure.to_dict()["data"][3]["customdata"])[0, :, 3]

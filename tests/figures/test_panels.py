@@ -21,7 +21,8 @@ from quantviz.figures.panels_data import panels_data, result_panels
 from quantviz.figures.theme import THEMES
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import languages
-from tests.helpers.panels import NOTEBOOK, decoded, normal, result
+from tests.helpers.drawn import normal
+from tests.helpers.panels import NOTEBOOK, decoded, result
 
 
 @pytest.mark.parametrize("language", languages())

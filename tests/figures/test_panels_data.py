@@ -19,7 +19,8 @@ from quantviz.streaming.overview import overview
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import ERROR_VIEWS, POOLS, View
 from quantviz.text import languages
-from tests.helpers.panels import normal, result
+from tests.helpers.drawn import normal
+from tests.helpers.panels import result
 
 
 def test_the_arrays_are_the_results():

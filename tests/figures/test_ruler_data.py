@@ -12,7 +12,6 @@ from quantviz.analysis.range_error import range_curve
 from quantviz.analysis.study import Study
 from quantviz.figures.ruler_data import (
     MOST_DOTS,
-    Handles,
     ruler_of_cell,
     ruler_of_result,
     ruler_sentence,
@@ -21,10 +20,7 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import MOST_WHOLE
 from quantviz.text import languages
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+from tests.helpers.drawn import normal
 
 
 def ruler(x, scheme, cell):
@@ -187,14 +183,14 @@ def test_a_large_tensor_has_the_histogram_of_the_cells_block(granularity):
 
 def test_what_the_script_is_told():
     picture = ruler(normal(4, 4), qv.Scheme("int4"), (2, 1))
-    header, arrays = picture.for_script({"colors": {}}, "A ruler.", Handles(range=True))
+    header, arrays = picture.for_script({"colors": {}}, "A ruler.", movable=True)
     assert arrays["picture.values"] is picture.values
     assert arrays["picture.clipped"] is picture.clipped
     assert arrays["picture.levels"] is picture.levels
     assert arrays["picture.histogram.counts"] is picture.histogram.counts
     shown = json.loads(json.dumps(header))["picture"]
     assert shown["histogram"] == {}, "its arrays have a place"
-    assert shown["handles"] == {"range": True, "value": False}
+    assert shown["handles"] == {"range": False, "value": True}
     assert shown["words"] == {"label": "A ruler."}
     assert header["settings"] == {"colors": {}}
 

@@ -1,6 +1,5 @@
 """How the colours of x and x̂ are spread."""
 
-import base64
 import dataclasses
 
 import numpy as np
@@ -15,7 +14,7 @@ from quantviz.figures.panels_data import WASHED_OUT, as_picture, panels_data, re
 from quantviz.figures.theme import GREYS, THEMES, rgb
 from quantviz.live.cells import color_scale
 from quantviz.streaming.value_distribution import MagnitudeSpread
-from tests.helpers.panels import result
+from tests.helpers.panels import decoded, result
 
 SPREAD = MagnitudeSpread(0.5, 3.0)
 
@@ -57,7 +56,7 @@ def test_the_colours_of_x_are_logarithmic_beyond_the_median(side):
     assert (layout["cmin"], layout["cmax"]) == (pytest.approx(-end), pytest.approx(end))
     assert layout["colorbar"]["ticktext"] == ["−100 logarithmic", "100"]
     if side == 10:
-        z = np.frombuffer(base64.b64decode(figure["data"][0]["z"]["bdata"]), dtype="f4")
+        z = decoded(figure["data"][0]["z"]).ravel()
         assert z[0] == pytest.approx(end)
         assert z[1:] == pytest.approx(
             np.sign(x.numpy().ravel()[1:]) * np.log1p(np.abs(x.numpy().ravel()[1:]) / 0.5), abs=1e-6

@@ -35,7 +35,7 @@ from quantviz.quoting import (
 from quantviz.sources.base import file_code
 from quantviz.sources.files import READERS, cut_out_snippet
 from quantviz.text import languages
-from quantviz.ui.checkpoints.table import python_call, scan_command
+from quantviz.ui.checkpoints.answer import python_call, scan_command
 from tests.helpers.meaningful_names import NAMES, made
 
 ALL = tuple(dict.fromkeys((*NAMES, *map(made, range(400)))))

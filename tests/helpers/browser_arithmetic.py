@@ -10,7 +10,8 @@ import quantviz as qv
 from quantviz.compiled.javascript import layout_spec, packed_together, write_program
 from quantviz.quantization.input_dtype import rounded_to
 from quantviz.quantization.result import block_values
-from tests.helpers.walked import normal, thinned
+from tests.helpers.drawn import normal
+from tests.helpers.walked import thinned
 
 #: Where a search finds the range, or the zero points, the browser is handed what was found: it has no search
 #: of its own.

@@ -1,7 +1,6 @@
 """Everything that a checkpoint's names pass through, each as a piece of work on some names.
 
-`tests/checkpoints/test_growth.py` counts its calls and its comparisons of names; `tests.bench.numbers growth`
-takes its time.
+`tests/checkpoints/test_growth.py` counts its calls and its comparisons of names.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from quantviz.lab.layer_state import LayerState
 from quantviz.layers.built_in import BuiltInLayer
-from quantviz.ui.layers.hand import page_of
+from quantviz.ui.layers.picture import page_of
 from quantviz.ui.layers.state import seen_layer
 
 #: Whether the page stands, or each of the pages in its frames.

@@ -1,12 +1,8 @@
 """An ONNX model of two products, and the same one quantized by ONNX Runtime (QDQ)."""
 
 import pytest
-import torch
 
-
-def drawn(*shape, seed=0):
-    """Return random normal values."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+from tests.helpers.drawn import normal as drawn
 
 
 def write_onnx_pair(folder):

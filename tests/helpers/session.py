@@ -1,6 +1,5 @@
 """The app as a new session sees it."""
 
-import base64
 import html
 import io
 import json
@@ -15,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 import quantviz as qv
 from quantviz.lab.state import LabState, has_state
 from tests.helpers.controls import choose, controls
+from tests.helpers.panels import decoded
 
 APP = Path(__file__).parents[2] / "app.py"
 LAB = "pages/lab/playground.py"
@@ -119,13 +119,6 @@ def went(at, shown):
 
 def chart(at, key):
     return next(element for element in at.get("plotly_chart") if key in element.proto.id)
-
-
-def decoded(z):
-    if isinstance(z, list):
-        return np.array(z)
-    values = np.frombuffer(base64.b64decode(z["bdata"]), dtype=z["dtype"])
-    return values.reshape([int(n) for n in str(z["shape"]).split(",")])
 
 
 def packed(at, name):

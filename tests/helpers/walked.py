@@ -4,12 +4,8 @@ import itertools
 
 import torch
 
+from tests.helpers.drawn import normal
 from tests.helpers.offered import offered_schemes
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
 
 #: What a tensor usually is. Nothing here is ever refused.
 ORDINARY = {

@@ -13,6 +13,7 @@ from quantviz.layers.collecting import _Reservoir, _Tokens, rows_of
 from quantviz.layers.operands import scheme_of
 from quantviz.streaming.regions import read_whole
 from quantviz.text import languages
+from tests.helpers.drawn import normal as drawn
 
 
 class Conv1D(nn.Module):
@@ -44,10 +45,6 @@ def model():
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return Model().eval()
-
-
-def drawn(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def test_a_layer_has_its_weight_its_bias_and_what_it_saw(model):

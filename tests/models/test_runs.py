@@ -19,7 +19,8 @@ from quantviz.models import run_difference
 from quantviz.models.run_file import RunWriter
 from quantviz.models.worst_part import worst_part
 from quantviz.text import languages
-from tests.helpers.onnx_pair import drawn, write_onnx_pair
+from tests.helpers.drawn import normal as drawn
+from tests.helpers.onnx_pair import write_onnx_pair
 
 
 class Block(nn.Module):

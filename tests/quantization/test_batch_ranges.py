@@ -12,7 +12,7 @@ from torch.ao.quantization.observer import HistogramObserver, MinMaxObserver, Mo
 
 import quantviz as qv
 from quantviz.cli import quantviz as command
-from quantviz.figures.range_curve import range_curve
+from quantviz.figures.line_plots import range_curve
 from quantviz.layers.layer_numbers import ranges_over_tokens
 from quantviz.quantization import batch_ranges
 from quantviz.quantization.batch_ranges import OBSERVERS

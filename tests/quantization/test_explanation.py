@@ -8,14 +8,10 @@ import torch
 import quantviz as qv
 from quantviz.quantization.explanation import CAUSES, causes
 from quantviz.schemes.formats import FORMATS
+from tests.helpers.drawn import normal
 from tests.helpers.offered import problems
 from tests.helpers.replay import replay
 from tests.helpers.sample import sample_of
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
 
 PLACES = (qv.PerTensor(), qv.PerChannel(1), qv.PerGroup(2), qv.PerBlock(2, 3))
 RANGES = (qv.MinMax(), qv.Percentile(90.0), qv.ManualRange(-1.0, 1.5), qv.Given(0.25), qv.MSE())

@@ -20,11 +20,12 @@ from quantviz.sources.edited import Edited
 from quantviz.sources.files import open_tensors
 from quantviz.streaming.measuring import measure
 from quantviz.tensors.lazy import HalfPrecision, InMemory, Matrix, as_stored
+from tests.helpers.drawn import normal
 from tests.helpers.golden_codes import half_schemes
 from tests.helpers.offered import offered_schemes
 from tests.helpers.replay import replay
 from tests.helpers.sample import sample_of
-from tests.helpers.walked import TENSORS, normal
+from tests.helpers.walked import TENSORS
 
 INT8 = qv.Scheme("int8", granularity=PerChannel(0), convention="torchao")
 INT4 = qv.Scheme("int4", granularity=qv.PerGroup(32), convention="torchao")

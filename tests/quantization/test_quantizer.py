@@ -11,14 +11,11 @@ from quantviz.quantization import cells
 from quantviz.quantization.grids import GRIDS
 from quantviz.schemes.formats import NumberFormat
 from quantviz.tensors import blocks
+from tests.helpers.drawn import normal
 from tests.helpers.offered import one_of, problems
 from tests.helpers.sample import sample_of
 
 COURSE = qv.CONVENTIONS["course"]
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def refusal(x, scheme=None, **kwargs):

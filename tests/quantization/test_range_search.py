@@ -18,6 +18,7 @@ from quantviz.streaming.regions import ElementRange
 from quantviz.streaming.threads import THREADS_VARIABLE
 from quantviz.tensors import blocks
 from quantviz.tensors.lazy import InMemory
+from tests.helpers.drawn import normal
 from tests.helpers.offered import offered_schemes
 from tests.helpers.replay import replay
 from tests.helpers.sample import sample_of
@@ -28,10 +29,6 @@ NOISE = 1 + 2 * LESS
 FORMATS = ("int2", "int4", "int8", "uint4", "int16", "float8_e4m3fn", "float4_e2m1fn", "nf4")
 #: Conventions whose scales follow from a range.
 RANGED = [name for name, convention in qv.CONVENTIONS.items() if not convention.search]
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def noise(r):

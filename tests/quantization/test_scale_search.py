@@ -20,8 +20,8 @@ from quantviz.tensors.lazy import InMemory
 from tests.engines import llama_cpp
 from tests.engines.compare import mismatches, ulps
 from tests.engines.record_llama_cpp import WEIGHTED
+from tests.helpers.drawn import normal
 from tests.helpers.replay import replay
-from tests.helpers.walked import normal
 
 SEARCHED = tuple(name for name, scheme in qv.RECIPES.items() if scheme.search)
 #: Those of llama.cpp.

@@ -22,10 +22,7 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, RECIPES, current_recipe
 from quantviz.sources import Builtin
 from quantviz.streaming.measuring import measured
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+from tests.helpers.drawn import normal
 
 
 def row(name, bits, sqnr_db, format_id="int8"):

@@ -14,7 +14,7 @@ INT4 = qv.Scheme("int4", "symmetric")
 
 
 def test_literals_have_two_decimals_and_can_be_checked_by_hand():
-    for row in Builtin("loud_column").literal:
+    for row in BUILTINS["loud_column"].literal:
         assert all(round(value, 2) == value for value in row)
 
 

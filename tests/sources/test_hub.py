@@ -775,20 +775,6 @@ def test_without_a_folder_nothing_is_kept():
     assert (kept.get("a", "b"), kept.names("a")) == (None, set())
 
 
-def test_choosing_a_published_tensor_imports_no_torch():
-    import subprocess
-    import sys
-
-    program = (
-        "import sys\nfrom quantviz.sources import HubTensor, parse_source\n"
-        f"x = HubTensor.from_text('hub({REPO}@{COMMIT},{FILE},x,2x2)')\n"
-        "assert x.link_text() and list(x.problems())\n"
-        "assert not {'torch', 'numpy', 'http.client', 'ssl'} & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-
-
 def test_the_script_of_a_published_tensor_runs(monkeypatch):
     with serving({FILE: SMALL}) as hub:
         listed(hub, monkeypatch)

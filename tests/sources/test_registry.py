@@ -1,8 +1,5 @@
 """Every source keeps the contract: words in both languages, a text form, a shape, a tensor of that shape."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -40,28 +37,6 @@ def test_every_source_has_words(language):
     for kind in SOURCES.values():
         for field in getattr(kind, "limits", ()):
             assert words[f"source_fields.{field}"]
-
-
-def test_choosing_a_source_imports_nothing_heavy():
-    program = """
-import sys
-from quantviz.sources import SOURCES, Builtin, Normal, parse_source, write_source
-from quantviz.sources.tensor_text import parse_tensor
-from quantviz.sources.typed import Typed
-from quantviz.sources.builtin import BUILTINS
-import quantviz.sources.files, quantviz.sources.image
-for name in BUILTINS:
-    assert Builtin(name).shape
-for kind in SOURCES.values():
-    source = kind("picture") if kind is Builtin else kind(rows=8)
-    assert parse_source(write_source(source)) == source and source.shape and not list(source.problems())
-typed = parse_tensor("[[1, 2], [3, 4]]")
-assert Typed.from_payload(typed.to_payload()) == parse_tensor(typed.to_text())
-quantviz.sources.files.cut_out_snippet("a.pt", "b")
-heavy = {"torch", "numpy", "streamlit", "plotly", "pandas", "PIL", "safetensors"} & set(sys.modules)
-assert not heavy, heavy
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_every_table_s_numbers_are_written_by_one_formatter():
     """But for a typed tensor's, which can be written over."""
     ui = Path(phone_tables.__file__).parents[1]
     sources = {path.name for path in ui.rglob("*.py") if "NumberColumn(" in path.read_text(encoding="utf-8")}
-    assert sources == {"phone_tables.py", "typed_input.py"}
+    assert sources == {"phone_tables.py", "sidebar.py"}
 
 
 def test_numbers_of_a_table_have_a_minus_and_stay_numbers():

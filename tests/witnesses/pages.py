@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from importlib import import_module
 from unittest.mock import patch
+from urllib.parse import parse_qsl, quote
 
 import streamlit as st
 
@@ -15,6 +16,17 @@ from quantviz.lab.state import has_state
 #: The parameters of a link with their values, and those that a page writes with the keys of its problems.
 Pairs = Sequence[tuple[str, str]]
 Answer = tuple[dict[str, str], tuple[str, ...]]
+
+
+def query_of(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return parameters as a record has them."""
+    return "&".join(f"{name}={quote(value, ',()=:@/~! +', errors='surrogatepass')}" for name, value in pairs)
+
+
+def page_and_pairs(link: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the page of a link of a record, and its parameters."""
+    page, _, query = link.partition("?")
+    return page, parse_qsl(query.replace("+", "%2B"), keep_blank_values=True, errors="surrogatepass")
 
 
 class Query(dict[str, str]):

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from tests.witnesses.commands import command_lines
-from tests.witnesses.links import links, page_and_pairs, query_of
-from tests.witnesses.pages import answer
+from tests.witnesses.pages import answer, page_and_pairs, query_of
 from tests.witnesses.signatures import signature_lines
 from tests.witnesses.states import state_lines
 
@@ -24,9 +23,8 @@ def answer_line(link: str) -> str:
 
 
 def link_lines() -> list[str]:
-    """Return each link, and below it the answer."""
-    every = [f"{page}?{query_of(pairs)}" for page, pairs in links()]
-    return [line for link in every for line in (link, f"  {answer_line(link)}")]
+    """Return each link of the record, and below it the answer; a new link is written there by hand."""
+    return [line for link in recorded() for line in (link, f"  {answer_line(link)}")]
 
 
 #: By the name of its record.

@@ -31,7 +31,7 @@ from streamlit.testing.v1 import AppTest
 
 from quantviz.checkpoints.results.store import Results
 from quantviz.checkpoints.scan.scanning import run_scan
-from tests.witnesses.links import page_and_pairs
+from tests.witnesses.pages import page_and_pairs
 
 APP = Path(__file__).parents[2] / "app.py"
 KINDS = ("address", "figures", "payloads", "texts", "controls")

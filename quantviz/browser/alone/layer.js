@@ -1,11 +1,10 @@
 // A layer on a page without a server. The page is its own server: a move of the hand leads to other data, as
 // `quantviz.lab.layer_moves` does.
 
-import { errorsOf, largestOf, multiplied, noiseOf, withChannel } from "../arithmetic/multiplying.js";
+import { channelOf, largestOf, multiplied, noiseOf, withChannel } from "../arithmetic/multiplying.js";
 import { LayerHand } from "../multiplication/layer_hand.js";
 import { reachOf } from "../multiplication/live_picture.js";
 import { Multiplication } from "../multiplication/multiplication.js";
-import { writeLayerNumbers } from "../multiplication/numbers_line.js";
 import { pooled } from "../multiplication/parts.js";
 import { readPacked } from "../page/component.js";
 import { significant } from "../panels/numbers.js";
@@ -37,9 +36,7 @@ export class LayerPage extends Page {
 
   // The data with what the hand needs of the selected channel.
   ready(data) {
-    const [tokens, inputs] = data.shape;
-    const base = Float32Array.from({ length: tokens }, (_, t) => this.saved.x[t * inputs + data.cell[2]]);
-    return { ...data, base };
+    return { ...data, base: channelOf(this.saved.x, data.cell[2], data.shape) };
   }
 
   hear(name, told) {
@@ -78,34 +75,19 @@ export class LayerPage extends Page {
     if (!hand.shown) hand.compute();
     const { shown } = hand;
     this.shown = shown.product ? shown : { ...shown, ...multiplied(shown, data.shape) };
-    this.picture.update({ ...this.known, selected: data.cell, ends: this.ends }, this.picture.send);
+    const { ends } = hand.wholeOf(this.shown);
+    this.picture.update({ ...this.known, selected: data.cell, ends }, this.picture.send);
     if (this.figure) this.draw();
-    const at = data.cell[0] * data.shape[2] + data.cell[1];
-    const cell = { y: this.shown.y[at], y_hat: this.shown.yHat[at], error: this.shown.error[at] };
-    const errors = errorsOf(this.shown, data.held, data.shape[2]);
-    const weightDb = hand.sqnrOf(hand.ofWeight.found);
-    writeLayerNumbers({ ...errors, weightDb, cell }, data.words, data.writing);
+    hand.writeNumbers(this.shown);
     writeCell(data, this.shown);
-  }
-
-  // The values of X, Wᵀ and Y, and the ends of their colours.
-  get values() {
-    const { x, w, y, xHat, wHat, yHat, xChange, wChange, error, ofInputs } = this.shown;
-    const codes = { x: ofInputs.q ?? xHat, w: this.hand.ofWeight.found.q ?? wHat, y: yHat };
-    return { error: { x: xChange, w: wChange, y: error }, x: { x, w, y }, codes }[this.data.shown];
-  }
-
-  get ends() {
-    const { x, w } = this.values;
-    return this.data.ends ?? [largestOf(x), largestOf(w), largestOf(this.shown.y)];
   }
 
   // ---- the picture, which plotly draws
 
   draw() {
-    const { data, known, figure, ends } = this;
+    const { data, known, figure } = this;
     const [, inputs, outputs] = data.shape;
-    const { values } = this;
+    const { values, ends } = this.hand.wholeOf(this.shown);
     const own = noiseOf(this.shown, data.shape, data.noise);
     const parts = { x: [values.x, own.x, 0, 1], y: [values.y, own.y, 0, 2] };
     parts.w = [transposed(values.w, outputs, inputs), transposed(own.w, outputs, inputs), 1, 2];
@@ -160,14 +142,14 @@ function transposed(values, rows, cols) {
 
 // The data after a move of the hand; the channel that it moved stays selected.
 function movedLayer(data, { kind, lo, hi, size, output, value, channel }, saved) {
-  const [tokens, inputs] = data.shape;
+  const [, inputs] = data.shape;
   const cell = [data.cell[0], output ?? data.cell[1], channel ?? data.cell[2]];
   if (kind === "range") {
     const ends = { set: { id: "manual_range", lo, hi }, range: [lo, hi], reach: [lo, hi] };
     return { ...data, ...ends, cell };
   }
   if (kind === "channel") {
-    const base = Float32Array.from({ length: tokens }, (_, t) => saved.x[t * inputs + channel]);
+    const base = channelOf(saved.x, channel, data.shape);
     const moved = { ...data.moved, [channel]: size };
     return { ...data, moved, x: withChannel(data.x, base, channel, size, inputs), cell };
   }

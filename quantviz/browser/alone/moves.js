@@ -9,23 +9,16 @@ export function movedTo(data, message, edits) {
   if (kind === "cell") return withValues(data, [[flatOf(message.cell, data.shape), message.value]]);
   if (kind === "range") return { ...data, set: { id: "manual_range", lo: message.lo, hi: message.hi } };
   if (kind === "given")
-    return { ...withValues(data, edits), set: { id: "given", ...numbersOf(message, GIVEN) } };
+    return { ...withValues(data, edits), set: { id: "given", ...numbersOf(message, NAMES.given) } };
   const { bits, groups, variants } = data;
-  if (kind === "format")
-    return under(
-      data,
-      data,
-      bits.find((at) => variants[at].format === message.id),
-    );
-  return under(
-    data,
-    data,
-    groups.find((at) => variants[at].size === message.size),
-  );
+  const [list, name, value] =
+    kind === "format" ? [bits, "format", message.id] : [groups, "size", message.size];
+  const chosen = list.find((at) => variants[at][name] === value);
+  return under(data, data, chosen);
 }
 
-const GIVEN = ["scale", "zero_point"];
-const RANGE = ["lo", "hi"];
+// The numbers of what a hand sets.
+const NAMES = { manual_range: ["lo", "hi"], given: ["scale", "zero_point"] };
 
 function numbersOf(parts, names) {
   return Object.fromEntries(names.map((name) => [name, parts[name]]));
@@ -54,8 +47,7 @@ export function flatOf(cell, shape) {
 export function schemeOf({ variants, current, set }) {
   const { scheme, around } = variants[current];
   if (!set) return scheme;
-  const names = set.id === "given" ? GIVEN : RANGE;
-  return `${around[0]}${set.id}(${names.map((name) => `${name}=${set[name]}`)})${around[1]}`;
+  return `${around[0]}${set.id}(${NAMES[set.id].map((name) => `${name}=${set[name]}`)})${around[1]}`;
 }
 
 // The cells whose values are others than those `saved`, each with its value.
@@ -106,10 +98,7 @@ export function withScheme(saved, form) {
 // A range or a scale that was set by hand, of its text form; null of another.
 function calibrationOf(form) {
   const number = "([-+.\\de]+)";
-  for (const [id, names] of [
-    ["manual_range", RANGE],
-    ["given", GIVEN],
-  ]) {
+  for (const [id, names] of Object.entries(NAMES)) {
     const found = new RegExp(`^${id}\\(${names.map((name) => `${name}=${number}`)}\\)$`).exec(form);
     const values = found?.slice(1).map(Number);
     if (values?.every(isFinite))

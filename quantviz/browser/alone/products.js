@@ -1,6 +1,6 @@
 // The products of one output on a page without a server: which of them bring its error, and how.
 
-import { shareOf } from "../multiplication/numbers_line.js";
+import { percentage } from "../hand/figures_line.js";
 import { plainNumber, significant } from "../panels/numbers.js";
 
 // Lines of the table.
@@ -28,7 +28,7 @@ export function writeProducts(products, chosen, writing) {
     line.className = each.channel === chosen ? "qv-selected" : "";
     line.insertCell().innerHTML = `<button type="button">${each.channel}</button>`;
     const share = error ? each.contributions / error : 0;
-    line.insertCell().textContent = shareOf(share, writing);
+    line.insertCell().textContent = percentage(share, writing);
     for (const name of COLUMNS) line.insertCell().textContent = significant(each[name], 3, writing);
     return line;
   });

@@ -1,7 +1,7 @@
 // A tensor on a page without a server. The page is its own server: a move of the hand leads to other data.
 
 import { Hand } from "../hand/hand.js";
-import { writePlace } from "../hand/words.js";
+import { writePlace } from "../hand/texts.js";
 import { SHARED } from "../page/component.js";
 import { indexIn } from "../page/index_in.js";
 import { Bridge } from "../panels/bridge.js";

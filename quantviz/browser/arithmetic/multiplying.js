@@ -194,3 +194,8 @@ export function withChannel(x, base, channel, size, inputs) {
   base.forEach((value, t) => (changed[t * inputs + channel] = value * (size / largest)));
   return changed;
 }
+
+/** Return the values of an input channel of X, one a token. */
+export function channelOf(x, channel, [tokens, inputs]) {
+  return Float32Array.from({ length: tokens }, (_, t) => x[t * inputs + channel]);
+}

@@ -6,6 +6,19 @@ import { spelledAsNamed } from "../page/typed_names.js";
 
 // Characters of a text, where nothing else is said.
 const LONGEST = 60;
+// What is left out of a control.
+export const USUAL = {
+  label: "",
+  help: "",
+  value: "",
+  icon: "",
+  phone: "",
+  example: "",
+  choices: [],
+  limits: ["", "", "any"],
+  disabled: false,
+  wrong: false,
+};
 const make = (name, props = {}) => Object.assign(document.createElement(name), props);
 
 // Change what differs: a control in use stays as it is.

@@ -2,12 +2,14 @@
 
 import { significant } from "../panels/numbers.js";
 
-// A share as a percentage: 0 % and 100 % only where it is exactly that.
+// A share as a percentage: 0 % and 100 % only where it is exactly that. A part's may lie below 0 or above 1.
 export function percentage(share, writing) {
-  const percent = 100 * share;
-  if (percent > 0 && percent < 0.1) return "< 0.1 %";
-  if (percent > 99.9 && percent < 100) return "> 99.9 %";
-  return Number.isNaN(percent) ? writing.none : `${significant(percent, 3, writing)} %`;
+  const percent = 100 * Math.abs(share);
+  if (Number.isNaN(percent)) return writing.none;
+  const sign = share <= -0.001 ? writing.minus : "";
+  if (percent > 0 && percent < 0.1) return `${sign}< 0.1 %`;
+  if (percent > 99.9 && percent < 100) return `${sign}> 99.9 %`;
+  return `${sign}${significant(percent, 3, writing)} %`;
 }
 
 function figure(value, digits, writing) {

@@ -12,6 +12,7 @@ import {
   quantizeTensor,
   unpacked,
 } from "../arithmetic/quantizing.js";
+import { kept } from "../page/kept.js";
 import { NumberDrag } from "../page/number_drag.js";
 import { subjectOf } from "../panels/layout.js";
 import { Ruler } from "../ruler/ruler.js";
@@ -26,8 +27,7 @@ import { edgeScales, labelsOfErrors, roomOf, titleOf } from "./panel_words.js";
 import { Payers } from "./payers.js";
 import { combOf, domainAround, histogramOf, placesOf, rangeOf } from "./ruler_picture.js";
 import { reasonOf, Status } from "./status.js";
-import { writeTexts } from "./texts.js";
-import { dimWaiting, showTurnedStage, whenSentenceIsThere } from "./words.js";
+import { dimWaiting, showTurnedStage, whenSentenceIsThere, writeTexts } from "./texts.js";
 
 // The metrics that the line of numbers shows, and those in its second lines.
 const METRICS = ["mse", "sqnr_db", "zeroed_share", "clipped_share", "rmse", "rmse_steps", "clipping_mse"];
@@ -271,11 +271,10 @@ export class Hand {
 
   // The arithmetic and the blocks of a variant, made when it is first asked for.
   partsOf(number) {
-    if (!this.made.has(number)) {
+    return kept(this.made, number, () => {
       const { program, layout } = this.data.variants[number];
-      this.made.set(number, makeQuantizer(this.programs[program], layout));
-    }
-    return this.made.get(number);
+      return makeQuantizer(this.programs[program], layout);
+    });
   }
 
   quantized(choice, calibration, x) {

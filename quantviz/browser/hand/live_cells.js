@@ -1,8 +1,13 @@
 // The cells of the panels as they are while a hand moves something, in the shape of those that the server
 // sends.
 
+import { ROUNDING } from "../arithmetic/rounding.js";
 import { shownError } from "../panels/cells.js";
+import { scaled } from "../panels/colours.js";
 import { stylesOf } from "../panels/styles.js";
+
+// How the codes of Inf and NaN lie in half precision, for `floatOfCode`.
+const WITH_INFINITY = 1;
 
 // The cells of `sent`, with values of a result in place of the server's. `places` says which place of the
 // flattened tensor each cell of the picture is.
@@ -41,20 +46,11 @@ export function liveCells(sent, result, variant, places) {
 // The values that codes stand for in units of the scale; of integers the codes.
 function valuesOfCodes(codes, { decoded, half }) {
   if (decoded) return Float32Array.from(codes, (code) => decoded[code]);
-  return half ? Float32Array.from(codes, (code) => halfValue(code, half)) : codes;
-}
-
-// The value of a code with sign, exponent and mantissa, as IEEE has them.
-function halfValue(code, [exponent, mantissa]) {
-  const one = 1 << mantissa;
-  const last = (1 << exponent) - 1;
-  const field = (code >> mantissa) & last;
-  const fraction = code % one;
-  const sign = code >> (exponent + mantissa) ? -1 : 1;
-  if (field === last) return fraction ? NaN : sign * Infinity;
-  const bias = last >> 1;
-  const [whole, power] = field ? [one + fraction, field - bias] : [fraction, 1 - bias];
-  return sign * whole * 2 ** (power - mantissa);
+  if (!half) return codes;
+  const [exponent, mantissa] = half;
+  const bias = (1 << (exponent - 1)) - 1;
+  const valueOf = (code) => ROUNDING.floatOfCode(code, exponent, mantissa, bias, WITH_INFINITY, true, true);
+  return Float32Array.from(codes, valueOf);
 }
 
 // The same where a pixel of the picture stands for several cells and shows the one of largest magnitude, or
@@ -132,28 +128,4 @@ export function shownIn(live, name) {
     shownError({ error, x: live.x[at], step: live.step?.[at], quiet: live.quiet?.[at] }, live.error_view),
   );
   return live.shownErrors;
-}
-
-const kept = new WeakMap();
-
-// The same colours between other ends, the middle one at 0 if `zero`; for the same ends the same object, by
-// which shades are kept.
-function scaled(scale, lo, hi, zero) {
-  if (scale.lo === lo && scale.hi === hi) return scale;
-  if (!kept.has(scale)) kept.set(scale, new Map());
-  const known = kept.get(scale);
-  const key = `${lo} ${hi}`;
-  if (!known.has(key)) {
-    const stops = stopsAround(scale.ramp.length, zero ? -lo / (hi - lo) : 0.5);
-    known.set(key, { ...scale, lo, hi, stops });
-  }
-  return known.get(key);
-}
-
-// Where along a scale (0 to 1) each of its colours stands: `stops` of `theme.py`.
-function stopsAround(count, middle) {
-  const half = count >> 1;
-  return Array.from({ length: count }, (_, i) =>
-    i <= half ? (middle * i) / half : middle + ((1 - middle) * (i - half)) / half,
-  );
 }

@@ -3,10 +3,11 @@
 
 import { makeQuantizer, quantizeTensor, unpacked } from "../arithmetic/quantizing.js";
 import { SHARED } from "../page/component.js";
+import { kept } from "../page/kept.js";
 import { pixelAt } from "../panels/cells.js";
 import { unchanged } from "./choice.js";
 import { showOnControls } from "./control_looks.js";
-import { writePlace } from "./words.js";
+import { writePlace } from "./texts.js";
 
 // The most cells that are quantized once beforehand, which has the browser compile what it takes.
 const MOST_TRIED = 4096;
@@ -94,9 +95,7 @@ export class PageChoice {
   quantizerOf(scheme) {
     const { quantizers, schemes } = SHARED.answers;
     const { program, layout } = schemes[scheme];
-    if (!quantizers.has(scheme))
-      quantizers.set(scheme, makeQuantizer(unpacked(SHARED.answers)[program], layout));
-    return quantizers.get(scheme);
+    return kept(quantizers, scheme, () => makeQuantizer(unpacked(SHARED.answers)[program], layout));
   }
 
   // Make what schemes quantize with while the browser rests: a press need not wait for it.

@@ -1,12 +1,12 @@
 // The panels while a hand moves something: a canvas over plotly's heatmaps. Plotly takes several frames to
 // draw what is drawn here in one; it gets the data when the hand lets go.
 
-import { Cover, drawnBox } from "../page/canvas.js";
 import { cellSize } from "../panels/geometry.js";
+import { inkFor, INKS } from "../panels/colours.js";
+import { clipTo, Cover } from "../panels/cover.js";
 import { panelsOf } from "../panels/layout.js";
 import { significant, textWidth } from "../panels/numbers.js";
 import { printsIn } from "../panels/printed_values.js";
-import { colourCells, inkFor, INKS } from "./colours.js";
 import { shownIn } from "./live_cells.js";
 
 // Pixels between a panel and the scales beside it, and those below it: as plotly has them.
@@ -46,34 +46,13 @@ export class Painting extends Cover {
     writeEnds(bridge, null);
   }
 
-  // Where plotly's own picture of the cells lies, so that they do not move when it comes.
   drawCells(panel, { live, gd, meta }) {
-    const { rows, cols } = live;
-    if (this.cells.width !== cols || this.cells.height !== rows) {
-      Object.assign(this.cells, { width: cols, height: rows });
-      this.image = this.cellsContext.createImageData(cols, rows);
-      this.pixels = new Uint32Array(this.image.data.buffer);
-    }
-    colourCells(shownIn(live, panel.name), live.scales[panel.name], this.pixels);
-    this.cellsContext.putImageData(this.image, 0, 0);
     const plot = gd.querySelector(`.subplot.${subplotOf(meta, panel.name)}`);
     const picture = plot?.querySelector(".im image") ?? plot?.querySelector(".hm image");
     if (!picture) return;
-    // It would show through at the edges, which lie between two pixels.
-    this.hide(picture);
-    const { context } = this;
-    const { left, top, width, height } = live.stays ? boxOfCells(panel, live) : boxOfPicture(panel, picture);
-    context.save();
-    clipTo(context, panel);
-    clipTo(context, { left, top, width, height });
-    context.imageSmoothingEnabled = picture.style.imageRendering === "auto";
-    const size = 1 / context.getTransform().a;
-    for (const [line, at] of missedPixels(left, left + width, cols, size))
-      context.drawImage(this.cells, line, 0, 1, rows, at, top, size, height);
-    for (const [line, at] of missedPixels(top, top + height, rows, size))
-      context.drawImage(this.cells, 0, line, cols, 1, left, at, width, size);
-    context.drawImage(this.cells, left, top, width, height);
-    context.restore();
+    const values = shownIn(live, panel.name);
+    const box = live.stays ? boxOfCells(panel, live) : undefined;
+    this.drawValues(values, live, live.scales[panel.name], panel, picture, box);
   }
 
   drawBorders(panel, { live, gd, meta }, colours) {
@@ -188,11 +167,6 @@ export class Painting extends Cover {
   }
 }
 
-function boxOfPicture(panel, picture) {
-  const [x, y, width, height] = drawnBox(picture);
-  return { left: panel.left + x, top: panel.top + y, width, height };
-}
-
 // Where all cells lie, of which plotly has cut off what a zoom has moved out of sight.
 function boxOfCells(panel, { row_edges: rows, col_edges: cols }) {
   const { wide, high } = cellSize(panel);
@@ -202,23 +176,6 @@ function boxOfCells(panel, { row_edges: rows, col_edges: cols }) {
     width: (cols.at(-1) - cols[0]) * wide,
     height: (rows.at(-1) - rows[0]) * high,
   };
-}
-
-function clipTo(context, { left, top, width, height }) {
-  context.beginPath();
-  context.rect(left, top, width, height);
-  context.clip();
-}
-
-// A canvas draws a pixel of a picture wholly or not at all, by the pixel's middle: those that an edge crosses
-// before their middle, each with the line of cells that has a share in it.
-function missedPixels(from, to, count, size) {
-  const share = (edge) => edge / size - Math.floor(edge / size);
-  const pixel = (edge) => Math.floor(edge / size) * size;
-  const missed = [];
-  if (share(from) >= 0.5) missed.push([0, pixel(from)]);
-  if (share(to) > 0 && share(to) < 0.5) missed.push([count - 1, pixel(to)]);
-  return missed;
 }
 
 // Whether some block ends left of a column, or above a row.

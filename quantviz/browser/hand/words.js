@@ -3,6 +3,7 @@
 // strings.
 
 import { bitsOf, digitsFor, plainNumber, roundedTo } from "../panels/numbers.js";
+import { medianOf } from "../panels/styles.js";
 import { filled } from "../ruler/figures.js";
 import { percentage } from "./figures_line.js";
 
@@ -231,8 +232,9 @@ function grouped(count) {
 function medianLine(found, template, axes, shape, sqnr, number) {
   let worst = null;
   for (const { axis, one } of axes) {
-    const median = medianOf(sqnrOfLines(found, shape, axis, sqnr));
-    if (median !== null && (!worst || median < worst.median)) worst = { one, median };
+    const lines = sqnrOfLines(found, shape, axis, sqnr);
+    const median = lines.length && medianOf(Float64Array.from(lines).toSorted());
+    if (lines.length && (!worst || median < worst.median)) worst = { one, median };
   }
   return worst ? filled(template, { one: worst.one, median: number(worst.median) }) : "";
 }
@@ -253,24 +255,10 @@ function sqnrOfLines({ x, error, counted }, shape, axis, sqnr) {
     .filter((db) => !Number.isNaN(db));
 }
 
-// The median; null of nothing.
-function medianOf(values) {
-  const ordered = Float64Array.from(values).toSorted();
-  const middle = ordered.length >> 1;
-  if (!ordered.length) return null;
-  return ordered.length % 2 ? ordered[middle] : (ordered[middle - 1] + ordered[middle]) / 2;
-}
-
 // What share of a number counts as no change: the server adds up in another order.
 const SAME = 1e-9;
 // What a change is written in, and how many of it are 1.
 const UNITS = { sqnr: [" dB", 1], zeroed: [" pp", 100], clipped: [" pp", 100], bits: [" bit", 1] };
-
-const LOOKS = new Map([
-  [true, "qv-better"],
-  [false, "qv-worse"],
-  [null, ""],
-]);
 
 // The change of each number against the baseline's, and whether it is for the better, null where it is none:
 // `change_against` of `tiles.py`. `baseline` has the numbers as text, as JSON has no Inf.
@@ -291,83 +279,4 @@ export function metricChanges(metrics, bits, baseline, { changes }, writing) {
     return [key, { text: number(times * (raw - before), "+") + unit, better }];
   };
   return Object.fromEntries(Object.entries(baseline).map(change));
-}
-
-export function writeChanges(changes) {
-  for (const place of document.querySelectorAll("[data-qv-change]")) {
-    const change = changes?.[place.dataset.qvChange];
-    writeWords(place, change?.text ?? null);
-    const look = LOOKS.get(change?.better);
-    if (look !== undefined && place.className !== look) place.className = look;
-  }
-}
-
-// Write lines where the page has a place for them; without lines the server's stay, dimmed.
-export function writeLines(lines) {
-  for (const place of document.querySelectorAll("[data-qv-line]"))
-    writeWords(place, lines?.[place.dataset.qvLine] ?? null);
-}
-
-// The same of the sentence of a cell, which stands after the cell's place.
-export function writeSentence(text, cell) {
-  for (const place of document.querySelectorAll("[data-qv-sentence]"))
-    writeWords(place, text !== null && place.dataset.qvSentence === cell.join(",") ? ` ${text}` : null);
-}
-
-// Call `act` once the sentence of another tab of the stage has come, in the frame in which it is shown; null
-// where it is there.
-export function whenSentenceIsThere(act) {
-  const sentence = document.querySelector(".st-key-stage .st-key-sentence");
-  const isOld = () => sentence.querySelector("[data-stale=true]");
-  if (!sentence || !isOld()) return null;
-  const observer = new MutationObserver(() => isOld() || act());
-  observer.observe(sentence, { attributeFilter: ["data-stale"], childList: true, subtree: true });
-  return observer;
-}
-
-// Show the stage's other tab, whose sentence and ruler are there: `stage_tabs.js` has dimmed all of it.
-export function showTurnedStage() {
-  const stage = document.querySelector(".st-key-stage[data-qv-turned=asked]");
-  if (stage) stage.dataset.qvTurned = "running";
-}
-
-// Write another cell's place where the page has it: before its sentence, and in the title.
-export function writePlace(cell, template) {
-  for (const place of document.querySelectorAll("[data-qv-sentence]")) {
-    place.dataset.qvSentence = cell.join(",");
-    place.firstChild.textContent = filled(template, { place: cell.join(", ") });
-  }
-  ["row", "col"].forEach((name, axis) => {
-    const input = document.querySelector(`[data-field=cell_${name}] input`);
-    if (input) input.value = cell[axis];
-  });
-}
-
-export function writeBlock(words) {
-  for (const place of document.querySelectorAll(".qv-block")) writeWords(place, words);
-}
-
-// Change the last text of an element where it stands: who watches the page for new elements need not look.
-function writeWords(place, text) {
-  const node = place.lastChild;
-  place.qvCurrent = text !== null && node?.nodeType === Node.TEXT_NODE;
-  if (place.qvCurrent && node.nodeValue !== text) node.nodeValue = text;
-}
-
-// What the server alone can write, and what is written here where it can be. A browser looks for one class or
-// attribute forty times as fast as for any of several.
-const WAITING = [".st-key-apply", ".st-key-steps", "[data-qv-line]", "[data-qv-change]", ".qv-block"];
-
-// Dim what is not up to date while a hand moves something, or show it again.
-export function dimWaiting(dims) {
-  for (const selector of dims ? WAITING : ["[data-qv-waits]"])
-    for (const place of document.querySelectorAll(selector)) dim(place, dims);
-  if (dims)
-    for (const place of document.querySelector(".st-key-sentence")?.querySelectorAll("p") ?? [])
-      dim(place, true);
-}
-
-function dim(place, dims) {
-  if (dims && !place.qvCurrent) place.dataset.qvWaits = "";
-  else delete place.dataset.qvWaits;
 }

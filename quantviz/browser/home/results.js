@@ -2,6 +2,7 @@
 
 import { makeLayout } from "../arithmetic/blocks.js";
 import { levelsOf, makeArithmetic, paramsOf, quantizeTensor } from "../arithmetic/quantizing.js";
+import { kept } from "../page/kept.js";
 import { significant } from "../panels/numbers.js";
 
 // Digits of a number, at most.
@@ -32,7 +33,7 @@ export class Toy {
 
   // The result with so many bits, with its comb of codes, how many became 0, and the largest |error|.
   result(bits) {
-    if (!this.made.has(bits)) {
+    return kept(this.made, bits, () => {
       const variant = this.variants.find((each) => each.bits === bits);
       const arithmetic = makeArithmetic(this.programs[variant.program]);
       const result = quantizeTensor(arithmetic, this.x, this.layout);
@@ -43,7 +44,7 @@ export class Toy {
         zeros += result.x_hat[i] === 0 && this.x[i] !== 0 ? 1 : 0;
         largest = Math.max(largest, Math.abs(result.error[i]));
       }
-      this.made.set(bits, {
+      return {
         ...result,
         variant,
         zeros,
@@ -51,9 +52,8 @@ export class Toy {
         scale: params.scale,
         levels: values,
         codes: Array.from(codes, (code) => significant(code, DIGITS, this.writing)),
-      });
-    }
-    return this.made.get(bits);
+      };
+    });
   }
 
   // The touched number as a link tells its cell, and a view of the cells around it.

@@ -1,6 +1,7 @@
 // The sliders below the values' names: each moves a number of the layer. A mouse, a finger and the keys do.
 
 import { Status } from "../hand/status.js";
+import { kept } from "../page/kept.js";
 import { KeysMove } from "../page/keys_move.js";
 import { sliderRules } from "../page/slider.js";
 import { powerOfTen, toUnit } from "../ruler/figures.js";
@@ -34,8 +35,7 @@ export class Knobs {
     const names = list.map(({ name }) => name);
     for (const [name, knob] of this.knobs) if (!names.includes(name)) this.drop(name, knob);
     for (const each of list) {
-      if (!this.knobs.has(each.name)) this.knobs.set(each.name, this.made(each.name));
-      const knob = this.knobs.get(each.name);
+      const knob = kept(this.knobs, each.name, (name) => this.made(name));
       const unit = powerOfTen((each.most - each.least) / KNOB_STEPS);
       Object.assign(knob, each, { unit });
       knob.title.textContent = each.words;

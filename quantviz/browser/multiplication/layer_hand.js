@@ -7,6 +7,7 @@ import { NumberDrag, WAY } from "../page/number_drag.js";
 import { metricsOf, momentsOf } from "../arithmetic/moments.js";
 import {
   changesOf,
+  channelOf,
   errorsOf,
   heldError,
   largestOf,
@@ -121,7 +122,7 @@ export class LayerHand {
     const [, output, channel] = data.cell;
     const words = (name) => filled(data.words[name], { output, channel });
     const list = [];
-    const size = this.channelSize(this.choice.x);
+    const size = largestOf(channelOf(this.choice.x, channel, data.shape));
     if (size) {
       const most = wideEnough(2 * largestOf(data.base), size);
       list.push({ name: "channel", words: words("channel"), value: size, least: 0, most });
@@ -134,11 +135,6 @@ export class LayerHand {
   get weightAt() {
     const [, output, channel] = this.data.cell;
     return output * this.data.shape[1] + channel;
-  }
-
-  channelSize(x) {
-    const [tokens, inputs] = this.data.shape;
-    return largestOf(Float32Array.from({ length: tokens }, (_, t) => x[t * inputs + this.data.cell[2]]));
   }
 
   // What a pointer takes hold of: the marked weight in Wᵀ, or the marked input in X, whose channel grows and
@@ -238,15 +234,32 @@ export class LayerHand {
     const { data, shown, picture } = this;
     if (picture?.gd) this.live.paint(picture, this.parts(), data.look);
     if (!data.small) return writeHeldError(shown.heldBack, data.writing);
-    const errors = errorsOf(shown, data.held, data.shape[2]);
-    if (this.weightDb?.of !== shown.ofWeight)
-      this.weightDb = { of: shown.ofWeight, value: this.sqnrOf(shown.ofWeight) };
-    const weightDb = this.weightDb.value;
-    const at = data.cell[0] * data.shape[2] + data.cell[1];
-    const cell = { y: shown.y[at], y_hat: shown.yHat[at], error: shown.error[at] };
-    writeLayerNumbers({ ...errors, weightDb, cell }, data.words, data.writing);
+    const at = this.writeNumbers(shown);
     const { integers } = this;
     if (integers) writeIntegers(integerCell(integers, shown, data), integers, shown.yHat[at], data.writing);
+  }
+
+  // Write the numbers of all outputs and of the selected one, whose place is returned.
+  writeNumbers(shown) {
+    const { data } = this;
+    const { found } = this.ofWeight;
+    const errors = errorsOf(shown, data.held, data.shape[2]);
+    if (this.weightDb?.of !== found) this.weightDb = { of: found, value: this.sqnrOf(found) };
+    const at = data.cell[0] * data.shape[2] + data.cell[1];
+    const cell = { y: shown.y[at], y_hat: shown.yHat[at], error: shown.error[at] };
+    writeLayerNumbers({ ...errors, weightDb: this.weightDb.value, cell }, data.words, data.writing);
+    return at;
+  }
+
+  // The values of X, W and Y that are looked at, and the ends of their colours.
+  wholeOf({ x, w, y, xHat, wHat, yHat, xChange, wChange, error, ofInputs }) {
+    const { ends, shown } = this.data;
+    const values = {
+      error: { x: xChange, w: wChange, y: error },
+      x: { x, w, y },
+      codes: { x: ofInputs.q ?? xHat, w: this.ofWeight.found.q ?? wHat, y: yHat },
+    }[shown];
+    return { values, ends: ends ?? [largestOf(values.x), largestOf(values.w), largestOf(y)] };
   }
 
   sqnrOf(quantized) {
@@ -260,12 +273,7 @@ export class LayerHand {
     const [, inputs, outputs] = data.shape;
     const edges = [0, 1, 2].map((axis) => [picture.known.edges[axis][0], picture.known.edges[axis].at(-1)]);
     if (!data.small) return { x: this.pooledInputs() };
-    const whole = {
-      error: { x: shown.xChange, w: shown.wChange, y: shown.error },
-      x: { x: shown.x, w: shown.w, y: shown.y },
-      codes: { x: shown.ofInputs.q ?? shown.xHat, w: shown.ofWeight.q ?? shown.wHat, y: shown.yHat },
-    }[data.shown];
-    const ends = data.ends ?? [largestOf(whole.x), largestOf(whole.w), largestOf(shown.y)];
+    const { values: whole, ends } = this.wholeOf(shown);
     const cut = (name, rows, cols, width, step, end) => {
       const inView = (values, Kind) => {
         const found = new Kind((rows[1] - rows[0]) * (cols[1] - cols[0]));

@@ -1,7 +1,9 @@
 // What is drawn over the multiplication: the lines that an output is made of, and its mark.
 
 import { element } from "../page/elements.js";
-import { AXES, boxOf, partsOf, pixelOf } from "./parts.js";
+import { stretchOf } from "../panels/cells.js";
+import { boxOf } from "../panels/geometry.js";
+import { AXES, partsOf } from "./parts.js";
 
 export function newOverlay() {
   const overlay = element("svg", { class: "qv-lights", "aria-hidden": "true" });
@@ -15,9 +17,9 @@ export function drawLights(overlay, gd, { pixels, edges, selected, heldRows, lou
   overlay.replaceChildren();
   const parts = partsOf(gd);
   const marked = selected && [
-    pixelOf(edges[0], selected[0]),
-    selected[2] === null ? -1 : pixelOf(edges[1], selected[2]),
-    pixelOf(edges[2], selected[1]),
+    stretchOf(edges[0], selected[0]),
+    selected[2] === null ? -1 : stretchOf(edges[1], selected[2]),
+    stretchOf(edges[2], selected[1]),
   ];
   for (const part of parts) {
     const [rowAxis, colAxis] = AXES[part.name];
@@ -25,7 +27,7 @@ export function drawLights(overlay, gd, { pixels, edges, selected, heldRows, lou
     if (part.name !== "w") markHeld(overlay, part, heldRows, all.cols, colors);
     if (part.name === "x" && loud !== null) {
       const tower = ((loud + 0.5) / channels) * gd._fullLayout.width;
-      markLoud(overlay, part, pixelOf(edges[1], loud), tower, all.rows, colors);
+      markLoud(overlay, part, stretchOf(edges[1], loud), tower, all.rows, colors);
     }
     if (pixels) lightPart(overlay, part, pixels[rowAxis], pixels[colAxis], all, colors);
     if (!marked) continue;

@@ -2,33 +2,24 @@
 // a click, and asks the server for the part that was zoomed to.
 
 import { SHARED, tuckAway } from "../page/component.js";
-import { Card } from "../panels/card.js";
-import { plainNumber } from "../panels/numbers.js";
-import { AXES, fitNumbers, partsOf, partAt, pixelOf } from "./parts.js";
+import { plainNumber, span } from "../panels/numbers.js";
+import { PageChart } from "../panels/page_chart.js";
+import { stretchOf } from "../panels/cells.js";
+import { AXES, fitNumbers, partsOf, partAt } from "./parts.js";
 import { drawLights, newOverlay } from "./lights.js";
 
-// Milliseconds that a mark waits for the server's answer, and an old picture for the new one.
+// Milliseconds that a mark waits for the server's answer.
 const PATIENT = 4000;
-const GHOST = 2000;
 // Milliseconds after which the height of the chart's place is sent, and the least one, in pixels.
 const SETTLED = 400;
 const LEAST_HEIGHT = 100;
 
-export class Multiplication {
+export class Multiplication extends PageChart {
   constructor(parent) {
+    super();
     tuckAway(parent, true);
-    this.stop = new AbortController();
-    this.card = new Card();
-    this.timers = {};
-    this.observer = new MutationObserver(() => this.find());
-    this.observer.observe(document.body, { childList: true, subtree: true });
     // A line of the table of products chooses its channel.
     document.addEventListener("click", (event) => this.chooseLine(event), { signal: this.stop.signal });
-    window.addEventListener("scroll", () => this.leave(), {
-      signal: this.stop.signal,
-      capture: true,
-      passive: true,
-    });
   }
 
   update(known, send) {
@@ -42,23 +33,11 @@ export class Multiplication {
   }
 
   close() {
-    this.stop.abort();
+    super.close();
     this.listening?.abort();
-    this.observer.disconnect();
-    Object.values(this.timers).forEach(clearTimeout);
-    this.card.remove();
-    this.overlay?.remove();
-    this.dropGhost();
-    this.gd = null;
     if (SHARED.pictures.get(this.known.chart) === this) SHARED.pictures.delete(this.known.chart);
   }
 
-  later(name, wait, act) {
-    clearTimeout(this.timers[name]);
-    this.timers[name] = setTimeout(act, wait);
-  }
-
-  // Streamlit draws the chart anew with each change of its data.
   find() {
     const container = document.querySelector(`.st-key-${CSS.escape(this.known.chart)}`);
     if (container !== this.container) this.listen(container);
@@ -71,6 +50,7 @@ export class Multiplication {
     this.listening?.abort();
     this.container = container;
     if (!container) return;
+    container.style.position = "relative";
     this.listening = new AbortController();
     const options = { signal: this.listening.signal };
     container.addEventListener("pointermove", (event) => this.point(event), options);
@@ -119,34 +99,10 @@ export class Multiplication {
     else if (room !== this.known.height) this.send("height", room);
   }
 
-  // Keep the old picture in sight until the new one is drawn: otherwise the page blinks at each change.
-  lose() {
-    const picture = this.gd.querySelector(".svg-container");
-    const { width, height } = this.place ?? {};
-    this.gd = null;
-    if (!picture || !this.container || !width) return;
-    this.dropGhost();
-    this.ghost = document.createElement("div");
-    this.ghost.setAttribute("aria-hidden", "true");
-    this.ghost.style.cssText = `position: absolute; inset: 0 auto auto 0; pointer-events: none;
-      overflow: hidden; width: ${width}px; height: ${height}px;`;
-    this.ghost.append(picture);
-    this.container.style.position = "relative";
-    this.container.style.minHeight = `${height}px`;
-    this.container.append(this.ghost);
-    this.later("ghost", GHOST, () => this.dropGhost());
-  }
-
-  dropGhost() {
-    this.ghost?.remove();
-    this.ghost = null;
-    if (this.container) this.container.style.minHeight = "";
-  }
-
   draw() {
     if (!this.overlay || !this.gd) return;
     const { width, height } = this.gd.getBoundingClientRect();
-    this.place = { width, height };
+    this.place = { left: 0, top: 0, width, height };
     drawLights(this.overlay, this.gd, {
       ...this.known,
       selected: this.pending ?? this.known.selected,
@@ -181,19 +137,16 @@ export class Multiplication {
   words({ part, row, col }) {
     const { edges, labels, whats } = this.known;
     const [rowAxis, colAxis] = AXES[part.name];
-    const span = (axis, pixel) => {
-      const [first, last] = [edges[axis][pixel], edges[axis][pixel + 1] - 1];
-      return first === last ? `${first}` : `${first}–${last}`;
-    };
+    const [ofRow, ofCol] = [
+      [edges[rowAxis], row],
+      [edges[colAxis], col],
+    ].map(([all, pixel]) => [all[pixel], all[pixel + 1] - all[pixel]]);
     const value = part.values[row][col];
-    const one = [rowAxis, colAxis].every((axis, i) => {
-      const pixel = i ? col : row;
-      return edges[axis][pixel + 1] - edges[axis][pixel] === 1;
-    });
+    const one = ofRow[1] * ofCol[1] === 1;
     const { largest, writing } = this.known;
     return [
-      [labels[rowAxis], span(rowAxis, row)],
-      [labels[colAxis], span(colAxis, col)],
+      [labels[rowAxis], span(...ofRow)],
+      [labels[colAxis], span(...ofCol)],
       [one ? whats[part.name] : `${whats[part.name]} ${largest}`, plainNumber(value, 4, writing)],
     ];
   }
@@ -267,7 +220,7 @@ function heldRows({ edges, held }) {
   return Array.from(held)
     .filter((token) => token >= first && token < last)
     .map((token) => {
-      const pixel = pixelOf(edges[0], token);
+      const pixel = stretchOf(edges[0], token);
       const tall = edges[0][pixel + 1] - edges[0][pixel];
       const from = pixel + (token - edges[0][pixel]) / tall;
       return [from, from + 1 / tall];

@@ -1,5 +1,6 @@
 // The numbers of a layer above its picture, and those of its selected output, as the server writes them.
 
+import { percentage } from "../hand/figures_line.js";
 import { plainNumber, significant } from "../panels/numbers.js";
 import { filled } from "../ruler/figures.js";
 
@@ -10,7 +11,7 @@ export function writeLayerNumbers({ used, heldBack, shares, weightDb, cell }, wo
     output_db: decibels(heldBack ? -10 * Math.log10(heldBack) : Infinity),
     weight_db: decibels(weightDb),
     ...Object.fromEntries(
-      Object.entries(shares).map(([part, share]) => [`part_${part}`, shareOf(share, writing)]),
+      Object.entries(shares).map(([part, share]) => [`part_${part}`, percentage(share, writing)]),
     ),
   };
   for (const [name, text] of Object.entries(texts)) write(`[data-qv-layer=${name}] b`, text);
@@ -36,14 +37,4 @@ export function percent(value, writing) {
   if (value < 1e-6) return `${(100 * value).toFixed(7).replace(/\.?0+$/, "")} %`;
   const places = Math.max(0, 2 - Math.floor(Math.log10(100 * value)));
   return `${(100 * value).toFixed(places)} %`;
-}
-
-// `share_of` of Python: a part's share, which may lie below 0 or above 1.
-export function shareOf(value, writing) {
-  const size = 100 * Math.abs(value);
-  const sign = value <= -0.001 ? writing.minus : "";
-  if (Number.isNaN(size)) return writing.none;
-  if (size > 0 && size < 0.1) return `${sign}< 0.1 %`;
-  if (size > 99.9 && size < 100) return `${sign}> 99.9 %`;
-  return `${sign}${Number(size.toPrecision(3))} %`;
 }

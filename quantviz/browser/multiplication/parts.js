@@ -48,23 +48,6 @@ export function fitNumbers({ width, x }, labels, writing) {
 // The axes of each part by rows and columns: 0 for tokens, 1 for input channels, 2 for outputs.
 export const AXES = { x: [0, 1], w: [1, 2], y: [0, 2] };
 
-// The rectangle of some rows and columns of a part, [first, end] in pixels, cut at its edges; null outside of
-// it. It is at least `least` pixels of the screen wide and high.
-export function boxOf(part, rows, cols, least = 0) {
-  const wide = part.width / (part.x[1] - part.x[0]);
-  const high = part.height / (part.y[0] - part.y[1]);
-  const along = ([first, end], start, size, from, length) => {
-    let low = from + (first - 0.5 - start) * size;
-    let top = from + (end - 0.5 - start) * size;
-    if (top <= from || low >= from + length) return null;
-    if (top - low < least) [low, top] = [(low + top - least) / 2, (low + top + least) / 2];
-    return [Math.max(low, from), Math.min(top, from + length)];
-  };
-  const x = along(cols, part.x[0], wide, part.left, part.width);
-  const y = along(rows, part.y[1], high, part.top, part.height);
-  return x && y && { x: x[0], y: y[0], width: x[1] - x[0], height: y[1] - y[0] };
-}
-
 // A matrix in pixels between edges: each the value of largest magnitude of its cells, as `_pooled` of Python.
 export function pooled(matrix, width, rowEdges, colEdges) {
   const [rows, cols] = [rowEdges.length - 1, colEdges.length - 1];
@@ -82,12 +65,4 @@ export function pooled(matrix, width, rowEdges, colEdges) {
         values[at] = most;
       }
   return { values: Float32Array.from(values), rows, cols };
-}
-
-// The pixel that an index lies in, of the edges of an axis; -1 outside of them.
-export function pixelOf(edges, index) {
-  if (index < edges[0] || index >= edges.at(-1)) return -1;
-  let low = 0;
-  while (edges[low + 1] <= index) low += 1;
-  return low;
 }

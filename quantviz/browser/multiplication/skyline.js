@@ -4,6 +4,7 @@
 import { significant } from "../panels/numbers.js";
 import { drawChildren, element } from "../page/elements.js";
 import { KeysMove } from "../page/keys_move.js";
+import { Drag } from "../page/number_drag.js";
 import { filled } from "../ruler/figures.js";
 
 // The height of the bars, in pixels, and the room above them for the ceiling of a wider range.
@@ -30,10 +31,7 @@ export class Skyline {
     this.towers = towers;
     // What a frame needs is made ready before a hand takes the ceiling.
     towers.addEventListener("pointerenter", () => this.ceiling.hidden || moves.prepare());
-    towers.addEventListener("pointerdown", (event) => this.press(event));
-    towers.addEventListener("pointermove", (event) => this.drag(event));
-    towers.addEventListener("pointerup", (event) => this.end(event, "release"));
-    towers.addEventListener("pointercancel", (event) => this.end(event, "cancel"));
+    this.drag = new Drag(towers, (event) => this.grabbed(event));
     this.ceiling.addEventListener("keydown", (event) => this.key(event));
     parent.append(this.style, this.box);
   }
@@ -87,43 +85,26 @@ export class Skyline {
     this.ceiling.setAttribute("aria-valuetext", value);
   }
 
-  press(event) {
-    if (event.button || !event.isPrimary || this.ceiling.hidden) return;
+  // What a pointer takes hold of: the ceiling, which comes to where it is.
+  grabbed(event) {
     // A finger takes the line's end: elsewhere it scrolls the page.
-    if (event.pointerType === "touch" && event.target !== this.ceiling) return;
-    event.preventDefault();
+    const isBeside = event.pointerType === "touch" && event.target !== this.ceiling;
+    if (this.ceiling.hidden || isBeside) return null;
     this.towers.setPointerCapture(event.pointerId);
     this.ceiling.focus({ preventScroll: true });
-    const { top } = this.towers.getBoundingClientRect();
-    const grip = event.clientY - top - SKYLINE * (1 - this.value / this.top);
-    this.held = { pointer: event.pointerId, grip: Math.abs(grip) < 12 ? grip : 0 };
-    this.drag(event);
-  }
-
-  drag(event) {
-    const { held } = this;
-    if (held?.pointer !== event.pointerId) return;
-    const down = event.clientY - this.towers.getBoundingClientRect().top - held.grip;
-    held.value = this.within(this.top * (1 - down / SKYLINE));
-    held.frame ??= requestAnimationFrame(() => {
-      held.frame = null;
-      this.moves.move("ceiling", held.value);
-    });
+    const downAt = ({ clientY }) => clientY - this.towers.getBoundingClientRect().top;
+    const off = downAt(event) - SKYLINE * (1 - this.value / this.top);
+    const grip = Math.abs(off) < 12 ? off : 0;
+    return {
+      valueAt: (now) => this.within(this.top * (1 - (downAt(now) - grip) / SKYLINE)),
+      move: (value) => this.moves.move("ceiling", value),
+      release: () => this.moves.release(),
+      giveUp: () => this.moves.cancel(),
+    };
   }
 
   within(value) {
     return Number(Math.min(Math.max(value, this.top / CEILING_STEPS), this.top).toPrecision(3));
-  }
-
-  end(event, how) {
-    const { held } = this;
-    if (held?.pointer !== event.pointerId) return;
-    this.held = null;
-    if (held.frame) {
-      cancelAnimationFrame(held.frame);
-      if (how === "release") this.moves.move("ceiling", held.value);
-    }
-    this.moves[how]();
   }
 
   key(event) {
@@ -132,7 +113,7 @@ export class Skyline {
     ];
     if (event.key === "Escape") {
       this.keys.forget();
-      return this.moves.cancel();
+      return this.drag.held ? this.drag.giveUp() : this.moves.cancel();
     }
     if (!way) return;
     event.preventDefault();
@@ -142,6 +123,7 @@ export class Skyline {
 
   close() {
     this.keys.forget();
+    this.drag.close();
     this.style.remove();
     this.box.remove();
   }

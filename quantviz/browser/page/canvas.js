@@ -19,48 +19,10 @@ export function emptied(canvas, width, height) {
   return context;
 }
 
-// A canvas over plotly's heatmaps, which take several frames to be drawn anew.
-export class Cover {
-  constructor() {
-    this.canvas = document.createElement("canvas");
-    this.canvas.className = "qv-painting";
-    layOver(this.canvas);
-    this.context = this.canvas.getContext("2d");
-    this.cells = document.createElement("canvas");
-    this.cellsContext = this.cells.getContext("2d");
-    this.covered = new Set();
-  }
-
-  // Begin a picture of the chart's size.
-  begin({ width, height }) {
-    const { a: ratio } = emptied(this.canvas, width, height).getTransform();
-    // As large as its pixels are, or the page would draw them anew between its own.
-    const [across, down] = [this.canvas.width / ratio, this.canvas.height / ratio];
-    Object.assign(this.canvas.style, { width: `${across}px`, height: `${down}px` });
-  }
-
-  // Until the canvas is removed.
-  hide(drawn) {
-    drawn.style.visibility = "hidden";
-    this.covered.add(drawn);
-  }
-
-  remove() {
-    this.canvas.remove();
-    for (const drawn of this.covered) drawn.style.visibility = "";
-    this.covered.clear();
-  }
-}
-
 // Place a picture over another one, out of the way of the pointer and of a screen reader.
 export function layOver(node) {
   node.setAttribute("aria-hidden", "true");
   node.style.cssText = "position: absolute; left: 0; top: 0; pointer-events: none;";
-}
-
-// Where the picture lies in which plotly has drawn cells, from the corner of its part.
-export function drawnBox(picture) {
-  return ["x", "y", "width", "height"].map((name) => Number(picture.getAttribute(name)));
 }
 
 // A disc of the colour `fill`, and a line around it where it has a colour.
@@ -82,4 +44,17 @@ export function paintLine(context, places, color, width) {
   context.beginPath();
   for (const [x, y] of places) context.lineTo(x, y);
   context.stroke();
+}
+
+// A triangle at each of `places`, which have an `x`, from its foot to its tip; `halfOf` is half its width.
+export function paintTeeth(context, places, halfOf, [foot, tip], color) {
+  context.fillStyle = color;
+  context.beginPath();
+  for (const place of places) {
+    const half = halfOf(place);
+    context.moveTo(place.x - half, foot);
+    context.lineTo(place.x, tip);
+    context.lineTo(place.x + half, foot);
+  }
+  context.fill();
 }

@@ -1,40 +1,43 @@
 import { SHARED } from "../page/component.js";
+import { kept } from "../page/kept.js";
 import { same, windowOf } from "./geometry.js";
 import { drawn, sightOf, subjectOf } from "./layout.js";
 import { drawOverlay } from "./overlay.js";
-import { Card } from "./card.js";
 import { leaveCell } from "./hover.js";
 import { lookAtWindow } from "./zoom.js";
 import { onPointerUp, showSelected, takeEarlyClick } from "./clicks.js";
 import { savePicture } from "./saved_picture.js";
+import { PageChart } from "./page_chart.js";
 import { showSwitch } from "./panel_switch.js";
 import { findChart, measureWidth, writeRules } from "./chart.js";
 
 // One chart of panels and all that the browser knows of it. The modules beside this one act on it;
 // `minimap.js` and the buttons that save a picture find it in `SHARED.bridges` and call its methods.
-export class Bridge {
+export class Bridge extends PageChart {
   constructor(chart) {
+    super();
     this.chart = chart;
     this.remember(chart);
     this.live = null;
-    this.stop = new AbortController();
-    this.card = new Card();
-    this.timers = {};
     this.style = document.head.appendChild(document.createElement("style"));
-    this.observer = new MutationObserver(() => findChart(this));
-    this.observer.observe(document.body, { childList: true, subtree: true });
     this.sizes = new ResizeObserver(() => measureWidth(this));
     const options = { signal: this.stop.signal };
     window.addEventListener("pointerup", (event) => onPointerUp(this, event), { ...options, capture: true });
     window.addEventListener("pointercancel", () => (this.press = null), options);
-    window.addEventListener("scroll", () => leaveCell(this), { ...options, capture: true, passive: true });
+  }
+
+  find() {
+    findChart(this);
+  }
+
+  leave() {
+    leaveCell(this);
   }
 
   // Charts of one group share one memory: zoom, whether it is being changed, and panel.
   remember(group) {
-    if (!SHARED.memory.has(group))
-      SHARED.memory.set(group, { zoom: null, turning: false, panel: null, asked: null });
-    this.memory = SHARED.memory.get(group);
+    const none = { zoom: null, turning: false, panel: null, asked: null };
+    this.memory = kept(SHARED.memory, group, () => none);
   }
 
   get companions() {
@@ -60,19 +63,12 @@ export class Bridge {
   }
 
   close() {
-    this.stop.abort();
-    this.observer.disconnect();
+    super.close();
     this.sizes.disconnect();
-    Object.values(this.timers).forEach(clearTimeout);
-    this.card.remove();
     this.style.remove();
     // The place may be the next bridge's, which shows its own.
     this.bar?.remove();
-    this.overlay?.remove();
-    this.ghost?.remove();
-    // The chart may outlive the bridge and still call its listeners: they do nothing without `gd`.
-    this.gd = this.overlay = null;
-    if (this.container) this.container.style.visibility = this.container.style.minHeight = "";
+    if (this.container) this.container.style.visibility = "";
   }
 
   get selected() {
@@ -107,11 +103,6 @@ export class Bridge {
   // The window in sight, for the mini-map.
   get inSight() {
     return drawn(this.gd?._fullLayout) ? windowOf(sightOf(this), this.meta) : null;
-  }
-
-  later(name, wait, act) {
-    clearTimeout(this.timers[name]);
-    this.timers[name] = setTimeout(act, wait);
   }
 
   // Draw what new cells bring.

@@ -32,7 +32,7 @@ export function pixelAt(cells, row, col) {
 
 // The number of the stretch between two edges that a place lies in; -1 outside. A stretch includes its first
 // edge.
-function stretchOf(edges, place) {
+export function stretchOf(edges, place) {
   if (!(place >= edges[0] && place < edges.at(-1))) return -1;
   let [low, high] = [0, edges.length - 1];
   while (high - low > 1) {

@@ -2,14 +2,11 @@
 // data.
 
 import { element } from "../page/elements.js";
-import { inPixels } from "./geometry.js";
 import { drawn, subjectOf } from "./layout.js";
 import { drawOverlay } from "./overlay.js";
 import { leaveCell, onPointerMove } from "./hover.js";
-import { afterZoom, restoreZoom } from "./zoom.js";
-import { onTouchMove, onTouchStart, onWheel } from "./gestures.js";
-import { extentOf, onMouseDown, onPointerDown, takeEarlyClick } from "./clicks.js";
-import { onArrowKey } from "./keyboard.js";
+import { afterZoom, onTouchMove, onTouchStart, onWheel, restoreZoom } from "./zoom.js";
+import { extentOf, onArrowKey, onMouseDown, onPointerDown, takeEarlyClick } from "./clicks.js";
 import { onModebarClick } from "./saved_picture.js";
 import { showSwitch } from "./panel_switch.js";
 
@@ -17,8 +14,11 @@ export function findChart(bridge) {
   const container = document.querySelector(`.st-key-${CSS.escape(bridge.chart)}`);
   if (container !== bridge.container) listenTo(bridge, container);
   const gd = container?.querySelector(".js-plotly-plot") ?? null;
-  if (bridge.gd && gd !== bridge.gd) loseChart(bridge);
-  if (bridge.ghost && tellsTooMuch(bridge, gd?._fullLayout?.meta)) dropOldPicture(bridge);
+  if (bridge.gd && gd !== bridge.gd) {
+    bridge.lose();
+    bridge.overlay = null;
+  }
+  if (bridge.ghost && tellsTooMuch(bridge, gd?._fullLayout?.meta)) bridge.dropGhost();
   // Plotly may draw the same chart from scratch: then the overlay and the listeners are lost.
   const bare = gd && (gd !== bridge.gd || !bridge.overlay.isConnected);
   // A zoom before plotly has attached its mouse handlers would leave the chart without them.
@@ -48,32 +48,9 @@ function listenTo(bridge, container) {
   listen("focusout", leaveCell);
 }
 
-// Keep the old picture in sight until the new one is drawn; otherwise the page blinks at each change.
-function loseChart(bridge) {
-  const picture = bridge.gd.querySelector(".svg-container");
-  bridge.gd = null;
-  bridge.overlay = null;
-  if (!picture || !bridge.container || !bridge.place) return;
-  bridge.ghost?.remove();
-  bridge.ghost = document.createElement("div");
-  bridge.ghost.setAttribute("aria-hidden", "true");
-  bridge.ghost.style.cssText = "position: absolute; pointer-events: none; overflow: hidden;";
-  Object.assign(bridge.ghost.style, inPixels(bridge.place));
-  bridge.ghost.append(picture);
-  bridge.container.append(bridge.ghost);
-  bridge.container.style.minHeight = `${bridge.container.clientHeight || bridge.place.height}px`;
-  bridge.later("ghost", 2000, () => dropOldPicture(bridge));
-}
-
 // Whether the old picture may tell what a chart that is being drawn covers: then the page rather blinks.
 function tellsTooMuch(bridge, meta) {
   return Boolean(meta?.panels) && meta.open.length < meta.panels.length && subjectOf(meta) !== bridge.subject;
-}
-
-function dropOldPicture(bridge) {
-  bridge.ghost?.remove();
-  bridge.ghost = null;
-  if (bridge.container) bridge.container.style.minHeight = "";
 }
 
 function adoptChart(bridge, gd) {
@@ -112,7 +89,7 @@ function afterPlot(bridge) {
   bridge.subject = subjectOf(bridge.meta);
   // Where all is covered there is no image to wait for.
   const complete = bridge.gd.querySelector(".cartesianlayer image") || !bridge.meta.open.length;
-  if (!moving && complete) dropOldPicture(bridge);
+  if (!moving && complete) bridge.dropGhost();
   const outer = bridge.container.getBoundingClientRect();
   const { left, top, width, height } = bridge.gd.getBoundingClientRect();
   bridge.place = { left: left - outer.left, top: top - outer.top, width, height };

@@ -1,10 +1,12 @@
-// Presses of a mouse or a finger: a click selects a cell, a drag zooms to the box drawn.
+// Presses of a mouse, a finger or a key: a click or an arrow selects a cell, a drag zooms to the box drawn.
 
 import { SHARED } from "../page/component.js";
-import { clamp, placeIn, sameWindow, sharesOf } from "./geometry.js";
-import { cellUnder, panelUnder, pixelUnder, sightOf } from "./layout.js";
-import { drawOverlay } from "./overlay.js";
+import { arrowStep } from "../page/keys.js";
+import { cellShown, pixelAt } from "./cells.js";
+import { boxOf, clamp, placeIn, sameWindow, sharesOf } from "./geometry.js";
 import { leaveCell, pointTogether, showCard } from "./hover.js";
+import { cellUnder, panelUnder, panelsOf, pixelUnder, sightOf } from "./layout.js";
+import { drawOverlay } from "./overlay.js";
 import { aimAt, showWhole } from "./zoom.js";
 
 // Milliseconds within which a picture is drawn again: a click on the old one waits so long.
@@ -106,7 +108,7 @@ function drewBox(bridge, press, event) {
   );
 }
 
-export function selectCell(bridge, cell, wait) {
+function selectCell(bridge, cell, wait) {
   showSelected(bridge, cell, wait);
   bridge.later("send", wait, () => bridge.send("cell", { row: cell[0], col: cell[1] }));
 }
@@ -129,4 +131,24 @@ function mark(bridge, cell) {
     each.pending = cell;
     drawOverlay(each);
   }
+}
+
+export function onArrowKey(bridge, event) {
+  const step = arrowStep(event);
+  const { cells } = bridge;
+  if (!step || !cells || event.shiftKey) return;
+  event.preventDefault();
+  const here = bridge.selected && pixelAt(cells, ...bridge.selected);
+  const [i, j] = here
+    ? [clamp(here.i + step[0], 0, cells.rows - 1), clamp(here.j + step[1], 0, cells.cols - 1)]
+    : [0, 0];
+  const pixel = pixelAt(cells, cells.row_edges[i], cells.col_edges[j]);
+  selectCell(bridge, cellShown(cells, pixel, "x") ?? [pixel.top, pixel.left], 250);
+  const frame = bridge.gd.querySelector(".svg-container").getBoundingClientRect();
+  const panel = panelsOf(bridge).at(cells.how ? 0 : -1);
+  const { top, left, rows, cols } = pixel;
+  const box = boxOf(panel, [top, top + rows], [left, left + cols]);
+  pointTogether(bridge, pixel);
+  if (box)
+    showCard(bridge, pixel, panel.name, frame.left + box.x + box.width, frame.top + box.y + box.height);
 }

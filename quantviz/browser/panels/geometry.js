@@ -65,31 +65,20 @@ export function cellSize({ x, y, width, height }) {
   return { wide: width / (x[1] - x[0]), high: height / (y[0] - y[1]) };
 }
 
-// The rectangle of some rows and columns in a panel, cut at the panel's edges; null outside the panel. With
-// `visibly` it is at least 6 pixels wide and high.
-export function cellBox(panel, cells, visibly = false) {
+// The rectangle of some rows and columns in a panel, [first, end] each, cut at the panel's edges, as attributes of
+// an element; null outside of the panel. It is at least `least` pixels wide and high.
+export function boxOf(panel, rows, cols, least = 0) {
   const { wide, high } = cellSize(panel);
-  let left = panel.left + (cells.left - 0.5 - panel.x[0]) * wide;
-  let top = panel.top + (cells.top - 0.5 - panel.y[1]) * high;
-  let right = left + cells.cols * wide;
-  let bottom = top + cells.rows * high;
-  if (
-    right <= panel.left ||
-    bottom <= panel.top ||
-    left >= panel.left + panel.width ||
-    top >= panel.top + panel.height
-  )
-    return null;
-  // A smaller mark would be hard to find.
-  const grow = (from, to, least) =>
-    to - from < least ? [(from + to - least) / 2, (from + to + least) / 2] : [from, to];
-  if (visibly) [left, right] = grow(left, right, 6);
-  if (visibly) [top, bottom] = grow(top, bottom, 6);
-  left = Math.max(left, panel.left);
-  top = Math.max(top, panel.top);
-  right = Math.min(right, panel.left + panel.width);
-  bottom = Math.min(bottom, panel.top + panel.height);
-  return { left, top, width: right - left, height: bottom - top };
+  const along = ([first, end], start, size, from, length) => {
+    let low = from + (first - 0.5 - start) * size;
+    let top = from + (end - 0.5 - start) * size;
+    if (top <= from || low >= from + length) return null;
+    if (top - low < least) [low, top] = [(low + top - least) / 2, (low + top + least) / 2];
+    return [Math.max(low, from), Math.min(top, from + length)];
+  };
+  const x = along(cols, panel.x[0], wide, panel.left, panel.width);
+  const y = along(rows, panel.y[1], high, panel.top, panel.height);
+  return x && y && { x: x[0], y: y[0], width: x[1] - x[0], height: y[1] - y[0] };
 }
 
 // The first and last index that an axis range shows.

@@ -3,9 +3,10 @@
 import { SHARED } from "../page/component.js";
 import { drawChildren, element, setAttribute } from "../page/elements.js";
 import { pixelAt } from "./cells.js";
-import { cellBox, cellSize, inSight, windowOf } from "./geometry.js";
+import { boxOf, cellSize, inSight, windowOf } from "./geometry.js";
 import { panelsOf, sightOf } from "./layout.js";
-import { inkOn, printsIn } from "./printed_values.js";
+import { inkOn } from "./colours.js";
+import { printsIn } from "./printed_values.js";
 
 export function drawOverlay(bridge) {
   if (!bridge.overlay || !bridge.gd) return;
@@ -52,10 +53,8 @@ function lostIn(panel, cells) {
   return frames.join("");
 }
 
-// A rectangle as attributes of an element.
-function placeOn({ left, top, width, height }) {
-  return { x: left, y: top, width, height };
-}
+// Pixels of a mark: a smaller one would be hard to find.
+const LEAST_MARK = 6;
 
 function drawMarks(bridge, panels) {
   const make = () => element("rect", { fill: "none", rx: 1 });
@@ -70,9 +69,8 @@ function marksIn({ selected, data, meta }, panels) {
   const { halo, mark } = data.colors;
   const [row, col] = selected;
   return panels.flatMap((panel) => {
-    const box = cellBox(panel, { top: row, left: col, rows: 1, cols: 1 }, true);
-    if (!box || !meta.open.includes(panel.name)) return [];
-    const place = placeOn(box);
+    const place = boxOf(panel, [row, row + 1], [col, col + 1], LEAST_MARK);
+    if (!place || !meta.open.includes(panel.name)) return [];
     return [
       { ...place, class: null, stroke: halo, "stroke-width": 4 },
       { ...place, class: "qv-mark", stroke: mark, "stroke-width": 2 },
@@ -87,12 +85,13 @@ export function drawBands(bridge, panels) {
   const fill = { fill: bridge.data.colors.text, "fill-opacity": 0.13 };
   const line = { stroke: bridge.data.colors.mark, "stroke-width": 1 };
   for (const panel of panels) {
-    const box = cellBox(panel, bridge.hover);
+    const { top, left, rows, cols } = bridge.hover;
+    const box = boxOf(panel, [top, top + rows], [left, left + cols]);
     if (!box) continue;
     bands.append(
-      element("rect", { x: panel.left, y: box.top, width: panel.width, height: box.height, ...fill }),
-      element("rect", { x: box.left, y: panel.top, width: box.width, height: panel.height, ...fill }),
-      element("rect", { ...placeOn(box), class: "qv-cross", fill: "none", ...line }),
+      element("rect", { ...box, x: panel.left, width: panel.width, ...fill }),
+      element("rect", { ...box, y: panel.top, height: panel.height, ...fill }),
+      element("rect", { ...box, class: "qv-cross", fill: "none", ...line }),
     );
   }
 }

@@ -2,7 +2,7 @@
 
 import { cellAt, leftOut, pixelAt, shownError } from "./cells.js";
 import { ems, numberText } from "./numbers.js";
-import { clamp, inSight } from "./geometry.js";
+import { inSight } from "./geometry.js";
 
 // Print at most so many cells.
 const MOST_PRINTED = 400;
@@ -78,33 +78,4 @@ export function fitting(values, styles, { width, height }, most, writing) {
     if (size >= writing.smallest) return { labels, size, style };
   }
   return null;
-}
-
-const channels = new WeakMap();
-
-// The red, green and blue of each colour of a scale, from 0 to 1.
-function channelsOf(ramp) {
-  if (!channels.has(ramp)) {
-    const channel = (colour, i) => parseInt(colour.slice(1 + 2 * i, 3 + 2 * i), 16) / 255;
-    channels.set(
-      ramp,
-      ramp.map((colour) => [0, 1, 2].map((i) => channel(colour, i))),
-    );
-  }
-  return channels.get(ramp);
-}
-
-// Black or white, whichever is easier to read on a value's colour.
-export function inkOn({ ramp, stops, lo, hi }, value) {
-  const at = clamp(Number.isFinite(value) ? (value - lo) / (hi - lo) : 0.5, 0, 1);
-  const low = clamp(stops.findIndex((stop) => stop > at) - 1, 0, ramp.length - 2);
-  const share = at === 1 ? 1 : (at - stops[low]) / (stops[low + 1] - stops[low]);
-  const from = at === 1 ? ramp.length - 2 : low;
-  const colours = channelsOf(ramp);
-  const linear = (part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-  const [red, green, blue] = colours[from].map((part, i) =>
-    linear(part + share * (colours[from + 1][i] - part)),
-  );
-  // Where both inks are read equally well their contrast is 4.58.
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
 }

@@ -1,7 +1,8 @@
 // Saving the panels as a picture file.
 
 import { drawn, panelsOf, sightOf } from "./layout.js";
-import { inkOn, printsIn } from "./printed_values.js";
+import { inkOn } from "./colours.js";
+import { printsIn } from "./printed_values.js";
 import { showWhole } from "./zoom.js";
 
 // The font of a saved picture.

@@ -18,7 +18,7 @@ export function stylesOf(values, writing, like = null) {
   if (!found.length) return [style(0)];
   found.sort();
   const largest = found.at(-1);
-  const typical = medianOfSorted(found);
+  const typical = medianOf(found);
   const powers = [1, 0].map((decimals) => style(decimals, true, true));
   const whole = exactDecimals(found, largest);
   let most = whole ?? mostDecimals(largest, typical);
@@ -41,19 +41,13 @@ function sampleOf(values) {
   if (there.length <= SAMPLE) return there;
   const by = Math.floor(there.length / SAMPLE) + 1;
   const numbers = there.filter((each) => !Number.isNaN(each));
-  const ends = numbers.length ? [numbers.reduce(smaller), numbers.reduce(larger)] : [];
+  const end = (of) => numbers.reduce((one, other) => of(one, other));
+  const ends = numbers.length ? [end(Math.min), end(Math.max)] : [];
   return Float64Array.from([...there.filter((_, i) => i % by === 0), ...ends]);
 }
 
-function smaller(a, b) {
-  return Math.min(a, b);
-}
-
-function larger(a, b) {
-  return Math.max(a, b);
-}
-
-function medianOfSorted(sorted) {
+// The median of numbers in their order.
+export function medianOf(sorted) {
   const middle = sorted.length >> 1;
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }

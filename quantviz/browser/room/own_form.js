@@ -1,18 +1,9 @@
 // The form of a question of the lecturer's own, which no lesson has, made of the controls that all pages have.
 
-import { KINDS, partsOf } from "../controls/kinds.js";
+import { KINDS, USUAL, partsOf } from "../controls/kinds.js";
 import { typedNumber } from "./rules.js";
 
 const LETTERS = "ABCDEFGH";
-const USUAL = {
-  value: "",
-  choices: [],
-  limits: ["", "60"],
-  disabled: false,
-  example: "",
-  icon: "",
-  help: "",
-};
 
 export class OwnForm {
   // `commit` gets the answer, null for none, and whether it is sure.

@@ -1,5 +1,6 @@
 // The comb of codes: its teeth, their labels, and the values below them.
 
+import { paintTeeth } from "../page/canvas.js";
 import { writtenAlike } from "./figures.js";
 import { MOST_TEETH, draws, labelledTeeth, roundPlaces } from "./places.js";
 
@@ -21,15 +22,8 @@ export function paintComb(ruling) {
 }
 
 function paintTriangles({ context, bands }, teeth, color) {
-  context.fillStyle = color;
-  context.beginPath();
-  for (const { x, room } of teeth) {
-    const half = Math.max(0.75, Math.min(5, room * 0.4));
-    context.moveTo(x - half, bands.line);
-    context.lineTo(x, bands.tips);
-    context.lineTo(x + half, bands.line);
-  }
-  context.fill();
+  const halfOf = ({ room }) => Math.max(0.75, Math.min(5, room * 0.4));
+  paintTeeth(context, teeth, halfOf, [bands.line, bands.tips], color);
 }
 
 function paintDenseComb(ruling) {

@@ -1,7 +1,7 @@
 // The error against the range, as two areas on the axis of the comb: in a lesson one on the other below the
 // comb, in the Lab both on the comb's line, in decibels.
 
-import { paintDisc, paintLine } from "../page/canvas.js";
+import { paintDisc, paintLine, paintTeeth } from "../page/canvas.js";
 import { DASH, askForGhostWords, paintGhosts } from "./ghosts.js";
 import { filled } from "./figures.js";
 import { decibels, linear, paintDecibels } from "./error_scale.js";
@@ -117,16 +117,11 @@ function paintMinima(ruling, rings) {
   const minima = minimaOf(rounding.map((error, i) => error + clipping[i]));
   if (!lo || minima.length < 2) return [];
   const { xs, tops } = ruling.marks.curve;
-  context.fillStyle = colors.text;
   const alone = [];
   for (const i of minima) {
     if (at[i] > axis.hi) continue;
     const [x, y] = [xs[i], tops[i] - 7];
-    context.beginPath();
-    context.moveTo(x, y);
-    context.lineTo(x - 4, y - 6);
-    context.lineTo(x + 4, y - 6);
-    context.fill();
+    paintTeeth(context, [{ x }], () => 4, [y - 6, y], colors.text);
     if (rings.some((ring) => Math.abs(ring.x - x) < 12)) continue;
     alone.push({ x, y });
     const told = filled(words.minimum_take, { value: ruling.written(at[i]) });

@@ -38,6 +38,6 @@ export function pictureBetween(before, picture, t) {
   };
 }
 
-function areEqual(some, others) {
+export function areEqual(some, others) {
   return some.length === others.length && some.every((each, i) => each === others[i]);
 }

@@ -4,6 +4,7 @@ import { paintBell } from "./bell.js";
 import { nearestLevel, paintComb } from "./comb.js";
 import { heightAt, paintCurve, paintCurveMarks } from "./curve.js";
 import { paintDisc, paintLine } from "../page/canvas.js";
+import { kept } from "../page/kept.js";
 import { significant } from "../panels/numbers.js";
 import { filled } from "./figures.js";
 import { clippedBeyond } from "./limits.js";
@@ -72,17 +73,12 @@ export class RulerPainter {
   fontOf(weight = 400) {
     const font = `${weight} ${LABEL}px ${this.colors.font}`;
     this.context.font = font;
-    if (!this.widths.has(font)) this.widths.set(font, new Map());
-    this.known = this.widths.get(font);
+    this.known = kept(this.widths, font, () => new Map());
+    if (this.known.size > 4000) this.known.clear();
   }
 
   widthOf(text) {
-    let width = this.known.get(text);
-    if (width === undefined) {
-      if (this.known.size > 4000) this.known.clear();
-      this.known.set(text, (width = this.context.measureText(text).width));
-    }
-    return width;
+    return kept(this.known, text, () => this.context.measureText(text).width);
   }
 
   written(value, digits = 4) {

@@ -1,7 +1,7 @@
 // Other grids below the comb, on its axis: the one before, a learner's, the right one. A row may have a mark,
 // one value, on its grid or in place of one.
 
-import { paintDisc } from "../page/canvas.js";
+import { paintDisc, paintLine, paintTeeth } from "../page/canvas.js";
 
 // Pixels of a row, and where in it stand the words and the teeth.
 export const ROW = 27;
@@ -19,33 +19,20 @@ function paintRow(ruling, { words, levels, range, at, tone }, top) {
   const color = { before: colors.muted, wrong: colors.clippingText, right: colors.handle }[tone];
   context.fillStyle = colors.line;
   context.fillRect(axis.left - 14, top + LINE - 0.5, axis.right - axis.left + 28, 1);
-  context.fillStyle = color;
-  const places = (levels ?? []).map((level) => axis.at(level));
-  const seen = places.filter((x) => x >= axis.left - 1 && x <= axis.right + 1);
-  const gap = seen.length > 1 ? (seen.at(-1) - seen[0]) / (seen.length - 1) : 20;
+  const places = (levels ?? []).map((level) => ({ x: axis.at(level) }));
+  const seen = places.filter(({ x }) => x >= axis.left - 1 && x <= axis.right + 1);
+  const gap = seen.length > 1 ? (seen.at(-1).x - seen[0].x) / (seen.length - 1) : 20;
   const half = Math.max(0.6, Math.min(4, gap * 0.35));
-  context.beginPath();
-  for (const x of seen) {
-    context.moveTo(x - half, top + LINE);
-    context.lineTo(x, top + TIPS);
-    context.lineTo(x + half, top + LINE);
-  }
-  context.fill();
-  if (range) {
-    context.strokeStyle = color;
-    context.lineWidth = 2;
-    context.beginPath();
-    for (const [end, inwards] of [
-      [range[0], 1],
-      [range[1], -1],
-    ]) {
-      const x = axis.inside(end);
-      context.moveTo(x + 5 * inwards, top + TIPS - 1);
-      context.lineTo(x, top + TIPS - 1);
-      context.lineTo(x, top + LINE + 1);
-    }
-    context.stroke();
-  }
+  paintTeeth(context, seen, () => half, [top + LINE, top + TIPS], color);
+  (range ?? []).forEach((end, k) => {
+    const [x, y] = [axis.inside(end), top + TIPS - 1];
+    const bracket = [
+      [x + (k ? -5 : 5), y],
+      [x, y],
+      [x, top + LINE + 1],
+    ];
+    paintLine(context, bracket, color, 2);
+  });
   ruling.fontOf(600);
   if (at !== null && at !== undefined) {
     const x = axis.inside(at);

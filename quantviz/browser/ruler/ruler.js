@@ -4,6 +4,7 @@
 
 import { sharpen } from "../page/canvas.js";
 import { setAttribute } from "../page/elements.js";
+import { kept } from "../page/kept.js";
 import { Motion, isStill, oncePainted } from "../page/motion.js";
 import { SHARED } from "../page/component.js";
 import { GLIDE, isAnotherComb, pictureBetween } from "./glide.js";
@@ -215,15 +216,13 @@ export class Ruler {
 
   // The element of a handle; the order in the page is the order of Tab.
   elementOf(id) {
-    let element = this.elements.get(id);
-    if (!element) {
-      element = this.root.appendChild(document.createElement("div"));
+    return kept(this.elements, id, () => {
+      const element = this.root.appendChild(document.createElement("div"));
       element.className = "qv-ruler-handle";
       element.dataset.handle = id;
       element.setAttribute("role", "slider");
-      this.elements.set(id, element);
-    }
-    return element;
+      return element;
+    });
   }
 
   placeHandle(element, { box, label, told, least, most, value }, hand) {

@@ -26,6 +26,7 @@ from quantviz.checkpoints.audit.originals import (
 )
 from quantviz.checkpoints.audit.tensor_audit import TensorAudit, as_lines
 from quantviz.checkpoints.model.coverage_words import percent
+from quantviz.checkpoints.model.layer_names import NAMES
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.moments import Moments
@@ -33,34 +34,9 @@ from quantviz.sources.files.file_data import clipped
 from quantviz.sources.layouts.decoded import ModelTensors
 
 #: The norms that may stand before a layer, the first one that is there; of Hugging Face, and of llama.cpp.
-_NORMS = (
-    (
-        re.compile(r"self_attn\.(?:(?:q|k|v|qkv|q_a)_proj|kv_a_proj_with_mqa)\b"),
-        ("input_layernorm", "self_attn_layer_norm"),
-    ),
-    (re.compile(r"(?<=self_attn\.)(?:q|kv)_b_proj\b"), ("q_a_layernorm", "kv_a_layernorm")),
-    (
-        re.compile(
-            r"mlp\.(?:shared_experts?\.|experts\.(?:\d+\.)?)?(?:gate|gate_proj|up_proj|gate_up_proj)\b"
-        ),
-        ("pre_feedforward_layernorm", "post_attention_layernorm"),
-    ),
-    (re.compile(r"block_sparse_moe\.(?:gate|experts\.\d+\.w[13])\b"), ("post_attention_layernorm",)),
-    (re.compile(r"self_attention\.query_key_value\b"), ("input_layernorm",)),
-    (re.compile(r"mlp\.dense_h_to_4h\b"), ("post_attention_layernorm",)),
-    (re.compile(r"attn\.c_attn\b"), ("ln_1",)),
-    (re.compile(r"mlp\.c_fc\b"), ("ln_2",)),
-    (re.compile(r"attn_(?:q|k|v|qkv)\b"), ("attn_norm",)),
-    (re.compile(r"ffn_(?:gate|up|gate_inp)(?:_exps|_shexp)?\b"), ("ffn_norm",)),
-)
+_NORMS = tuple((re.compile(each["layer"]), each["before"]) for each in NAMES["norms"])
 #: Layers whose columns are scaled, each with those before it whose rows, the last ones, take the scales.
-_ROWS = (
-    ("self_attn.o_proj", ("self_attn.v_proj", "self_attn.qkv_proj")),
-    (".down_proj", (".up_proj", ".gate_up_proj")),
-    (".w2", (".w3",)),
-    (".attn_output", (".attn_v", ".attn_qkv")),
-    (".ffn_down", (".ffn_up",)),
-)
+_ROWS = tuple(NAMES["takers"].items())
 #: Largest distance from their median of the factors of norms that are one factor: norms have 16 bits.
 _NEAR = 0.02
 #: A line counts as scaled from this far off the median on, and a weight from this share of its lines.
@@ -361,8 +337,8 @@ def norms_explained(tensors: Iterable[TensorAudit]) -> list[TensorAudit]:
 
     def took(name: str) -> bool:
         layers = behind.get(name, ())
-        keys = [{note.key for note in layer.done} for layer in layers]
-        return bool(keys) and all("audit.folded_norms" in layer_keys for layer_keys in keys)
+        folded = (any(note.key == "audit.folded_norms" for note in layer.done) for layer in layers)
+        return bool(layers) and all(folded)
 
     is_changed = ("changed", "not_same", "rescaled")
     return [

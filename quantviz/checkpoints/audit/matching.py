@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from quantviz.checkpoints.model.layer_names import NAMES
 from quantviz.schemes.granularity import Shape
 
 #: Parts of a name's end that are compared at most, and names with one end and one shape among which a partner
@@ -31,41 +32,16 @@ class Together(NamedTuple):
     """Matrices that some files have as one."""
 
     #: Names of the joined tensor.
-    wholes: tuple[str, ...]
+    wholes: Sequence[str]
     #: Names of its parts, in the order in which they lie in it.
-    parts: tuple[tuple[str, ...], ...]
+    parts: Sequence[Sequence[str]]
+    #: llama.cpp's kind of the joined tensor, and of its parts; none where it knows none.
+    kind: str = ""
+    kinds: Sequence[str] = ()
 
 
 #: Query, key and value, key and value, gate and up, and DeepSeek's two first projections.
-TOGETHER: Mapping[str, Together] = {
-    "q+k+v": Together(
-        (
-            *("qkv_proj", "attn_qkv", "query_key_value", "c_attn", "Wqkv", "wqkv", "W_pack", "qkv"),
-            *("in_proj", "to_qkv"),
-        ),
-        (
-            ("q_proj", "k_proj", "v_proj"),
-            ("attn_q", "attn_k", "attn_v"),
-            ("query", "key", "value"),
-            ("wq", "wk", "wv"),
-            ("to_q", "to_k", "to_v"),
-            ("q_lin", "k_lin", "v_lin"),
-            ("q", "k", "v"),
-        ),
-    ),
-    "k+v": Together(
-        ("kv_proj", "key_value", "wkv", "Wkv", "to_kv", "kv"),
-        (("k_proj", "v_proj"), ("key", "value"), ("wk", "wv"), ("to_k", "to_v"), ("k", "v")),
-    ),
-    "gate+up": Together(
-        ("gate_up_proj", "ffn_gate_up", "gate_up", "w13", "dense_h_to_4h", "gate_and_up_proj"),
-        (("gate_proj", "up_proj"), ("ffn_gate", "ffn_up"), ("gate", "up"), ("w1", "w3")),
-    ),
-    "gate+up_exps": Together(("ffn_gate_up_exps",), (("ffn_gate_exps", "ffn_up_exps"),)),
-    "q_a+kv_a": Together(
-        ("fused_qkv_a_proj_with_mqa", "qkv_a_proj_with_mqa"), (("q_a_proj", "kv_a_proj_with_mqa"),)
-    ),
-}
+TOGETHER = {mark: Together(**names) for mark, names in NAMES["together"].items()}
 #: A part of a name up to a dot, or before the suffix of PyTorch's attention: `in_proj_weight`.
 _WORD = re.compile(r"(?<![^./])([^./\[\]]+?)(?:(?=[./\[])|$|_(?=(?:weight|bias)$))")
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 import xxhash
 
 from quantviz.checkpoints.audit.by_graph import is_of_inputs, matched_by_graph, modules_of
-from quantviz.checkpoints.audit.matching import FusedPart, Match, matched_by_ends, places_of
+from quantviz.checkpoints.audit.matching import TOGETHER, FusedPart, Match, matched_by_ends, places_of
 from quantviz.checkpoints.audit.originals import tensor_of
-from quantviz.checkpoints.model.gguf_names import TOGETHER_KINDS, OtherNames
+from quantviz.checkpoints.model.gguf_names import OtherNames
 from quantviz.checkpoints.model.items import ModelItem
+from quantviz.checkpoints.model.layer_names import NAMES
 from quantviz.checkpoints.model.opening import OpenModel
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape
@@ -42,13 +43,7 @@ _OF_QUANTIZER = re.compile(
 #: The key of a configuration that ties the head to the embedding.
 _TIED = "tie_word_embeddings"
 #: Last parts of the names of an output layer, and of an embedding that it may be tied to.
-_HEADS = ("lm_head", "embed_out", "output", "output_layer", "proj_out", "decoder")
-_EMBEDDINGS = frozenset(
-    (
-        *("embed_tokens", "word_embeddings", "wte", "tok_embeddings", "embed_in", "token_embd", "shared"),
-        *("embedding", "embeddings"),
-    )
-)
+_HEADS, _EMBEDDINGS = (frozenset(NAMES["modules"][key]) for key in ("heads", "embeddings"))
 #: Tensors with the same bytes at both ends that are compared with one as a whole.
 _MOST_TWINS = 4
 #: Kinds of tensors that have no partner.
@@ -385,11 +380,11 @@ def _holds_more(item: ModelItem, name: str, shape: Shape | None) -> bool:
 
 def _of_converter(key: str, *, is_one: bool) -> tuple[str, ...]:
     """Return llama.cpp's names of the matrix that a key stands for, or of those that it holds."""
-    mark = next((mark for mark in TOGETHER_KINDS if f".{mark}." in key), None)
-    if mark is None:
+    found = (mark for mark, together in TOGETHER.items() if together.kind and f".{mark}." in key)
+    if (mark := next(found, None)) is None:
         return ()
-    one, several = TOGETHER_KINDS[mark]
-    return tuple(key.replace(f".{mark}.", f".{kind}.") for kind in ((one,) if is_one else several))
+    kinds = [TOGETHER[mark].kind] if is_one else TOGETHER[mark].kinds
+    return tuple(key.replace(f".{mark}.", f".{kind}.") for kind in kinds)
 
 
 def _sizes(parts: Mapping[int, ModelItem], count: int, whole: Shape | None) -> tuple[int, ...]:

@@ -483,8 +483,8 @@ class _LineEnergies:
     def __init__(self) -> None:
         self._rows: list[torch.Tensor] = []
         self._zero_rows: list[torch.Tensor] = []
-        self._columns: torch.Tensor | None = None
-        self._zero_columns: torch.Tensor | None = None
+        self._columns = torch.zeros(())
+        self._zero_columns = torch.tensor(True)
 
     def take(self, x: torch.Tensor, x_hat: torch.Tensor) -> None:
         """Look at the next rows of the original and of the file's tensor."""
@@ -492,15 +492,12 @@ class _LineEnergies:
         zero = as_lines(x_hat) == 0
         self._rows.append(energy.sum(1))
         self._zero_rows.append(zero.all(1))
-        self._columns = energy.sum(0) if self._columns is None else self._columns + energy.sum(0)
-        of_columns = zero.all(0)
-        self._zero_columns = of_columns if self._zero_columns is None else self._zero_columns & of_columns
+        self._columns = self._columns + energy.sum(0)
+        self._zero_columns = self._zero_columns & zero.all(0)
 
     @property
     def zeroed(self) -> bool:
         """Return whether a row or column became 0 that is not small beside the others."""
-        assert self._columns is not None
-        assert self._zero_columns is not None
         sides = ((torch.cat(self._rows), torch.cat(self._zero_rows)), (self._columns, self._zero_columns))
         return any(bool((zero & (energy > _ZEROED * energy.mean())).any()) for energy, zero in sides)
 

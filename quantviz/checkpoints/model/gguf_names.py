@@ -1,13 +1,11 @@
-"""llama.cpp's names of tensors, and the names that the same tensors have in the checkpoints it converts.
-
-Source: `tensor_mapping.py` of the package gguf 0.19, which a test holds these against.
-"""
+"""llama.cpp's names of tensors, and the names that the same tensors have in the checkpoints it converts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from quantviz.checkpoints.model.layer_names import NAMES
 
 #: A tensor of a block: its number, its kind, its part of it, and the number of an expert in one tensor.
 _OF_BLOCK = re.compile(r"blk\.(\d+)\.([a-z0-9_]+)\.(weight|bias)(?:\[(\d+)\])?", re.ASCII)
@@ -15,99 +13,14 @@ _OF_MODEL = re.compile(r"([a-z_]+)\.(weight|bias)", re.ASCII)
 #: A tensor of a layer in other checkpoints: the parts before the layer's number, the number, the rest.
 _LAYER = re.compile(r"(?:.*\.)?(?:layers|layer|h|blocks|block)\.(\d+)\.(.+)", re.ASCII)
 
-#: Name parts after the layer's number, by llama.cpp's kind, first match wins; {} is the expert's number.
-_KINDS: Mapping[str, tuple[str, ...]] = {
-    "attn_norm": ("input_layernorm", "ln_1", "attention_norm"),
-    "attn_q": ("self_attn.q_proj", "attention.self.query", "attention.wq", "attn.q_proj"),
-    "attn_k": ("self_attn.k_proj", "attention.self.key", "attention.wk", "attn.k_proj"),
-    "attn_v": ("self_attn.v_proj", "attention.self.value", "attention.wv", "attn.v_proj"),
-    "attn_qkv": (
-        "self_attn.qkv_proj",
-        "self_attention.query_key_value",
-        "attention.query_key_value",
-        "attn.c_attn",
-        "attn.Wqkv",
-        "attention.wqkv",
-        "self_attn.W_pack",
-    ),
-    "attn_output": (
-        "self_attn.o_proj",
-        "attention.output.dense",
-        "attention.wo",
-        "self_attention.dense",
-        "attention.dense",
-        "self_attn.dense",
-        "self_attn.out_proj",
-        "attn.c_proj",
-        "attn.out_proj",
-    ),
-    "attn_q_norm": ("self_attn.q_norm", "self_attn.q_layernorm"),
-    "attn_k_norm": ("self_attn.k_norm", "self_attn.k_layernorm"),
-    "attn_q_a": ("self_attn.q_a_proj",),
-    "attn_q_b": ("self_attn.q_b_proj",),
-    "attn_q_a_norm": ("self_attn.q_a_layernorm",),
-    "attn_kv_a_mqa": ("self_attn.kv_a_proj_with_mqa",),
-    "attn_kv_a_norm": ("self_attn.kv_a_layernorm",),
-    "attn_kv_b": ("self_attn.kv_b_proj",),
-    "attn_output_norm": ("attention.output.LayerNorm",),
-    "layer_output_norm": ("output.LayerNorm",),
-    # Gemma has a norm after attention and another before the feed-forward part; others have one.
-    "post_attention_norm": ("post_attention_layernorm",),
-    "ffn_norm": ("pre_feedforward_layernorm", "post_attention_layernorm", "ln_2", "ffn_norm"),
-    "post_ffw_norm": ("post_feedforward_layernorm",),
-    "ffn_gate": ("mlp.gate_proj", "feed_forward.w1"),
-    "ffn_up": (
-        "mlp.up_proj",
-        "mlp.gate_up_proj",
-        "intermediate.dense",
-        "feed_forward.w3",
-        "mlp.dense_h_to_4h",
-        "mlp.c_fc",
-        "mlp.fc1",
-    ),
-    "ffn_down": (
-        "mlp.down_proj",
-        "output.dense",
-        "feed_forward.w2",
-        "mlp.dense_4h_to_h",
-        "mlp.c_proj",
-        "mlp.fc2",
-    ),
-    "ffn_gate_inp": ("mlp.gate", "block_sparse_moe.gate", "mlp.router"),
-    "ffn_gate_exps": ("mlp.experts.{}.gate_proj", "block_sparse_moe.experts.{}.w1"),
-    "ffn_up_exps": ("mlp.experts.{}.up_proj", "block_sparse_moe.experts.{}.w3"),
-    "ffn_down_exps": ("mlp.experts.{}.down_proj", "block_sparse_moe.experts.{}.w2"),
-    "ffn_gate_shexp": ("mlp.shared_expert.gate_proj", "mlp.shared_experts.gate_proj"),
-    "ffn_up_shexp": ("mlp.shared_expert.up_proj", "mlp.shared_experts.up_proj"),
-    "ffn_down_shexp": ("mlp.shared_expert.down_proj", "mlp.shared_experts.down_proj"),
-    "ffn_gate_inp_shexp": ("mlp.shared_expert_gate",),
-}
-#: Matrices that checkpoints have as one and that llama.cpp writes one by one: name parts after the layer's
-#: number by a kind of ours, and by the mark in a key (`matching.TOGETHER`) the kind and the kinds one by one.
-_AS_ONE: Mapping[str, tuple[str, ...]] = {
-    "ffn_gate_up": ("mlp.gate_up_proj", "mlp.dense_h_to_4h", "feed_forward.w13"),
-    "ffn_gate_up_exps": ("mlp.experts.{}.gate_up_proj", "feed_forward.experts.{}.gate_up_proj"),
-}
-TOGETHER_KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "q+k+v": ("attn_qkv", ("attn_q", "attn_k", "attn_v")),
-        "gate+up": ("ffn_gate_up", ("ffn_gate", "ffn_up")),
-        "gate+up_exps": ("ffn_gate_up_exps", ("ffn_gate_exps", "ffn_up_exps")),
-    }
-)
+#: Name parts after the layer's number, by llama.cpp's kind, first match wins; {} is the expert's number. The
+#: same of matrices that checkpoints have as one, by a kind of ours.
+_KINDS: Mapping[str, Sequence[str]] = NAMES["kinds"]
+_AS_ONE: Mapping[str, Sequence[str]] = NAMES["as_one"]
 #: An expert in a tensor that holds all of them, as other checkpoints call it.
 _OF_STACK = re.compile(r"(.*\bexperts)\.([^.\[\]]+)(?:\.weight)?\[(\d+)\]", re.ASCII)
 #: Ends of the names of tensors of no layer.
-_MODEL: Mapping[str, tuple[str, ...]] = {
-    "token_embd": ("embed_tokens", "word_embeddings", "wte", "tok_embeddings", "embed_in"),
-    "token_embd_norm": ("embeddings.LayerNorm", "word_embeddings_layernorm"),
-    "token_types": ("token_type_embeddings",),
-    "position_embd": ("position_embeddings", "wpe"),
-    "output_norm": ("norm", "final_layernorm", "final_layer_norm", "ln_f"),
-    "output": ("lm_head", "embed_out", "output"),
-}
-
-
+_MODEL: Mapping[str, Sequence[str]] = NAMES["of_model"]
 #: Number of parts in the longest of these, with the last part, such as "weight".
 _MOST_PARTS = 1 + max(end.count(".") + 1 for ends in _MODEL.values() for end in ends)
 

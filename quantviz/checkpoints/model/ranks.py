@@ -13,10 +13,11 @@ from pathlib import Path
 
 import torch
 
+from quantviz.checkpoints.model.layer_names import NAMES
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.files.catalog import Catalog, TensorInfo
-from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.file_data import clipped
 from quantviz.sources.files.mapped import ends_of, same_bytes
 from quantviz.sources.files.several import Joined
 from quantviz.sources.stores.addresses import is_address
@@ -32,22 +33,10 @@ _RANK = re.compile(
 )
 #: Names that are a rank's also where there is one file: rank_32 may be that of an adapter.
 _SURELY = re.compile(r"(?<![a-z])(consolidated\.|[mt]p_rank|model_part-|model\d+-mp\d)", re.ASCII)
-#: The last module of layers whose outputs are shared out, and whose inputs are; "dense" by the one before.
-_BY_OUTPUTS = frozenset(
-    (
-        *("q_proj", "k_proj", "v_proj", "qkv_proj", "q_b_proj", "kv_b_proj", "wq", "wk", "wv", "wqkv"),
-        *("wq_b", "wkv_b", "query_key_value", "linear_qkv", "W_pack", "qkv", "query", "key", "value"),
-        *("gate_proj", "up_proj", "gate_up_proj", "w1", "w3", "w13", "dense_h_to_4h", "linear_fc1", "fc1"),
-        *("lm_head", "embed_out", "output_layer", "output", "head", "intermediate.dense"),
-    )
+#: The last module of layers whose outputs are shared out, and whose inputs; "dense" by the one before.
+_BY_OUTPUTS, _BY_INPUTS, _EMBEDDINGS = (
+    frozenset(NAMES["modules"][key]) for key in ("by_outputs", "by_inputs", "embeddings")
 )
-_BY_INPUTS = frozenset(
-    (
-        *("o_proj", "out_proj", "wo", "linear_proj", "down_proj", "w2", "dense_4h_to_h", "linear_fc2", "fc2"),
-        *("attention.dense", "self_attention.dense", "self_attn.dense", "output.dense"),
-    )
-)
-_EMBEDDINGS = frozenset(("embed_tokens", "word_embeddings", "tok_embeddings", "embed", "wte"))
 
 
 def rank_of(file: str) -> tuple[str, int] | None:
@@ -156,13 +145,6 @@ class RankCatalog(Catalog):
         self._data = first._data
         self._limits = first._limits
         self._infos = {name: self._joined_info(name) for name in pieces}
-
-    @classmethod
-    def recognises(cls, data: FileData) -> bool:
-        return False
-
-    def _list(self) -> Mapping[str, TensorInfo]:
-        return self._infos
 
     def _joined_info(self, name: str) -> TensorInfo:
         axis, parts = self._pieces[name]

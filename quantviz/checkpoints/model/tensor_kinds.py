@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal, get_args
 
+from quantviz.checkpoints.model.layer_names import NAMES
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import CONVOLUTIONS
 from quantviz.sources.files.catalog import is_matrix
@@ -29,31 +30,10 @@ Kind = Literal[
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-#: Ends of names, without ".weight", by kind: the first that fits decides. Names are those of Hugging Face's
-#: models and llama.cpp's files.
-_BY_NAME: tuple[tuple[Kind, str], ...] = (
-    (
-        "position",
-        r"(.*\.)?(\w*pos(ition)?(al)?_?embed\w*|wpe|position_embd|pos_embd|embed_positions"
-        r"|relative_attention_bias|rel_pos\w*|attn_rel_b|relative_position_bias_table|rope_\w+|inv_freq)",
-    ),
-    ("bias", r"(.*[._])?bias"),
-    ("scale", r"(.*[._])?(scales?|zeros|zero_points?|absmax|scale_inv|g_idx|quant_map|biases)"),
-    ("norm", r"(.*\.)?(\w*norm\d*|\w*norm_\w+|ln_?[\da-z]?|ln_\w+)(\.(gamma|beta))?"),
-    ("token_type", r"(.*\.)?(token_type_embeddings?|token_types|segment_embeddings?)"),
-    (
-        "router",
-        r"(.*\.)?((mlp|moe|block_sparse_moe|feed_forward)\.gate|router(\.\w+)?|ffn_gate_inp\w*"
-        r"|shared_expert_gate)",
-    ),
-    (
-        "embedding",
-        r"(.*\.)?(embed_tokens\w*|word_embeddings?|wte|tok_embeddings|tokens_embed|embed_in|(\w+_)?token_embd"
-        r"|embed|embedding|embeddings|shared)",
-    ),
-    ("head", r"((model|transformer)\.)?(lm_head|embed_out|output|output_layer|head)"),
+#: Ends of names, without ".weight", by kind: the first that fits decides.
+_PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(pattern, re.ASCII | re.IGNORECASE)) for kind, pattern in NAMES["kind_patterns"].items()
 )
-_PATTERNS = tuple((kind, re.compile(pattern, re.ASCII | re.IGNORECASE)) for kind, pattern in _BY_NAME)
 #: Axes of the matrices of many experts.
 _STACK = 3
 

@@ -21,24 +21,14 @@ from collections.abc import Container, Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal
 
+from quantviz.checkpoints.model.layer_names import NAMES
 from quantviz.checkpoints.model.tensor_names import place_of_name
 
-#: Names that stand in one place of a tensor's name, where engines store them as one: llama.cpp's names,
-#: those of Hugging Face, BERT's, and DeepSeek's latent attention. vLLM's `packed_modules_mapping` has them
-#: by model. The first is the one whose scale experts take.
-TOGETHER = (
-    ("q_proj", "k_proj", "v_proj"),
-    ("attn_q", "attn_k", "attn_v"),
-    ("query", "key", "value"),
-    ("wq", "wk", "wv"),
-    ("gate_proj", "up_proj"),
-    ("ffn_gate", "ffn_up"),
-    ("ffn_gate_exps", "ffn_up_exps"),
-    ("ffn_gate_shexp", "ffn_up_shexp"),
-    ("w1", "w3"),
-    ("q_a_proj", "kv_a_proj_with_mqa"),
-)
-_SET_OF = {part: parts for parts in TOGETHER for part in parts}
+#: All names that stand in one place of a tensor's name, where engines store them as one, by each of them.
+#: The first is the one whose scale experts take.
+_SET_OF: Mapping[str, tuple[str, ...]] = {
+    part: tuple(parts) for parts in NAMES["engines"]["siblings"] for part in parts
+}
 #: Rule of a kernel for siblings with scales of their own: quantized again at the largest one; or the largest,
 #: the smallest or the first one stands for all.
 Rule = Literal["requantized", "largest", "smallest", "first"]

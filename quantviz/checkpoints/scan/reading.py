@@ -12,6 +12,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -86,54 +87,31 @@ class GroupReader:
         # A tensor that is too large to load takes one value.
         size = min((_READERS + 1) * largest, max(2 * largest, _MOST_AHEAD))
         self._memory = TensorMemory(max(size, _READERS + 1))
-        self._rest = iter(enumerate(groups))
-        self._turn = threading.Lock()
-        self._results: dict[int, list[LoadedTensor] | BaseException] = {}
-        self._changed = threading.Condition()
-        names = (f"quantviz-read-{k}" for k in range(_READERS))
-        self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for name in names]
+        self._own = threading.local()
 
     def __iter__(self) -> Iterator[list[LoadedTensor]]:
-        for thread in self._threads:
-            thread.start()
-        try:
-            for k in range(len(self._groups)):
-                yield self._group(k)
-                self._memory.give_back()
-        finally:
-            self._memory.close()
-            for thread in self._threads:
-                thread.join()
+        rest = deque(self._groups)
+        coming: deque[Future[list[LoadedTensor]]] = deque()
+        pool = ThreadPoolExecutor(_READERS, "quantviz-read")
+        with ExitStack() as opened:
+            try:
+                while rest or coming:
+                    while rest and (room := self._memory.take(loaded_elements(rest[0]))) is not None:
+                        coming.append(pool.submit(self._read, rest.popleft(), room, opened))
+                    yield coming.popleft().result()
+                    self._memory.give_back()
+            finally:
+                pool.shutdown(cancel_futures=True)
 
-    def _group(self, k: int) -> list[LoadedTensor]:
-        with self._changed:
-            self._changed.wait_for(lambda: k in self._results)
-            result = self._results.pop(k)
-        if isinstance(result, BaseException):
-            raise result
-        return result
-
-    def _run(self) -> None:
-        with FileCache() as files:
-            buffer = Buffer()
-            while True:
-                with self._turn:  # so that memory is taken in the order in which it is given back
-                    k, group = next(self._rest, (-1, ()))
-                    room = self._memory.take(loaded_elements(group)) if group else None
-                if room is None:
-                    return
-                buffer.begin(room)
-                result: list[LoadedTensor] | BaseException
-                try:
-                    files.expect(group)
-                    result = [read_tensor(entry, files, buffer) for entry in group]
-                except BaseException as failed:  # raised where the tensors are waited for
-                    result = failed
-                with self._changed:
-                    self._results[k] = result
-                    self._changed.notify()
-                if isinstance(result, BaseException):
-                    return
+    def _read(self, group: Sequence[Entry], room: Array, opened: ExitStack) -> list[LoadedTensor]:
+        """Return the tensors of a group by the thread's own files and buffer."""
+        own = self._own
+        if not hasattr(own, "files"):
+            own.files = opened.enter_context(FileCache())
+            own.buffer = Buffer()
+        own.buffer.begin(room)
+        own.files.expect(group)
+        return [read_tensor(entry, own.files, own.buffer) for entry in group]
 
 
 class FileCache:
@@ -212,8 +190,7 @@ class Buffer:
 
     def __init__(self) -> None:
         self._values: Array = np.empty(0, np.float32)
-        self._bytes: Array = np.empty(0, np.uint8)
-        self._passing: Array = np.empty(0, np.float32)
+        self._passing: dict[npt.DTypeLike, Array] = {}
         self._used = 0
 
     def begin(self, room: Array) -> None:
@@ -226,17 +203,12 @@ class Buffer:
         self._used += count
         return self._values[self._used - count : self._used]
 
-    def passing(self, count: int) -> Array:
-        """Return room for values that are not kept: the same each time."""
-        if count > len(self._passing):
-            self._passing = np.empty(count, np.float32)
-        return self._passing[:count]
-
-    def bytes(self, count: int) -> Array:
-        """Return room for bytes on their way: the same each time."""
-        if count > len(self._bytes):
-            self._bytes = np.empty(count, np.uint8)
-        return self._bytes[:count]
+    def passing(self, count: int, dtype: npt.DTypeLike = np.float32) -> Array:
+        """Return room for values, or bytes, that are not kept: the same each time."""
+        room = self._passing.get(dtype)
+        if room is None or count > len(room):
+            room = self._passing[dtype] = np.empty(count, dtype)
+        return room[:count]
 
 
 def loaded_elements(group: Sequence[Entry]) -> int:
@@ -390,7 +362,7 @@ def _parts(raw: Raw, buffer: Buffer, into: Array | None = None) -> Iterator[Arra
     whole = None if into is None else into.view(np.uint8)
     for start in range(0, size, step):
         stop = min(start + step, size)
-        part = buffer.bytes(stop - start) if whole is None else whole[start:stop]
+        part = buffer.passing(stop - start, np.uint8) if whole is None else whole[start:stop]
         raw.source.read_into(part.data, raw.start + start)
         yield part
     raw.source.check()
@@ -442,12 +414,14 @@ def _named(digest: xxhash.xxh3_128) -> str:
 
 
 class TensorMemory:
-    """A ring of float32 values. A thread that takes some waits until there is room.
+    """A ring of float32 values, of which parts are taken and given back in one order.
 
-    The system gives the memory once, and its pages are used again and again. Safe for many threads.
+    The system gives the memory once, and its pages are used again and again.
 
     >>> memory = TensorMemory(10)
     >>> first, second = memory.take(6), memory.take(4)
+    >>> memory.take(5) is None
+    True
     >>> memory.give_back()  # the first
     >>> len(memory.take(5))
     5
@@ -457,32 +431,20 @@ class TensorMemory:
         self._values = np.empty(size, np.float32)
         #: Begin and end of each part that is taken, the oldest first.
         self._taken: deque[tuple[int, int]] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
 
     def take(self, count: int) -> npt.NDArray[np.float32] | None:
-        """Return room for `count` values, at most as many as there are in all; none once it is closed."""
+        """Return room for `count` values; none where there is none left."""
         # An empty part takes one value: parts are identified by where they begin.
         size = max(count, 1)
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._free(size) is not None)
-            start = self._free(size)
-            if self._closed or start is None:
-                return None
-            self._taken.append((start, start + size))
-            return self._values[start : start + count]
+        start = self._free(size)
+        if start is None:
+            return None
+        self._taken.append((start, start + size))
+        return self._values[start : start + count]
 
     def give_back(self) -> None:
         """Give back the values that were taken first."""
-        with self._changed:
-            self._taken.popleft()
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        """End all waits for room."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        self._taken.popleft()
 
     def _free(self, size: int) -> int | None:
         """Return the place of free room; None where there is none."""

@@ -7,7 +7,6 @@ import functools
 import itertools
 import math
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -94,8 +93,8 @@ class Loaded(NamedTuple):
     notes: tuple[Note, ...]
 
 
-class Catalog(ABC):
-    """The tensors of one open file. A format is one subclass."""
+class Catalog:
+    """The tensors of one open file. A format is one subclass, with its own `recognises` and `_list`."""
 
     #: The format's usual name.
     kind: ClassVar[str]
@@ -134,9 +133,9 @@ class Catalog(ABC):
         self._data.close()
 
     @classmethod
-    @abstractmethod
     def recognises(cls, data: FileData) -> bool:
         """Return whether the bytes begin as this format's do."""
+        return False
 
     @classmethod
     def wanted(cls, data: FileData) -> int | None:
@@ -157,9 +156,9 @@ class Catalog(ABC):
             wanted = cls.wanted(data)
             raise data.error("damaged", kind=cls.kind) if wanted is None else cut_short(data, wanted)
 
-    @abstractmethod
     def _list(self) -> Mapping[str, TensorInfo]:
         """Return all tensors. Any error raised here but a `QuantVizError` is reported as damage."""
+        raise NotImplementedError
 
     def _stored_rows(self, name: str) -> StoredRows | None:
         """Return the place of a tensor that lies row by row in the file; none if `_cutter` reads it
@@ -457,12 +456,11 @@ class Catalog(ABC):
             raise self._data.error(
                 "beyond_float32", name=clipped(name), count=beyond, value=first[1], index=index
             )
-        counted = (
-            (Note.of("stored_as_float32", dtype=converted, changed=changed, count=len(flat)),)
-            if converted
-            else ()
-        )
-        return Loaded(tensor, (*self.info(name).notes, *counted))
+        notes = self.info(name).notes
+        if converted:
+            counted = Note.of("stored_as_float32", dtype=converted, changed=changed, count=len(flat))
+            notes = (*notes, counted)
+        return Loaded(tensor, notes)
 
     def _unreadable(self, name: str, dtype: str) -> QuantVizError:
         return self._data.error("not_numbers", name=clipped(name), dtype=visible(clipped(dtype)))

@@ -1,4 +1,4 @@
-""".npz: a zip of .npy members."""
+""".npz: a zip of .npy members. NumPy's own reader unpacks an array whole; here windows of it are read."""
 
 from __future__ import annotations
 

@@ -12,15 +12,15 @@ from quantviz.schemes.orientation import Orientation
 
 #: Nodes through which a weight goes unchanged in all but its dtype, as their first input.
 _THROUGH = frozenset(("DequantizeLinear", "QuantizeLinear", "Identity", "Cast"))
-#: The weight's place among the inputs of nodes that multiply the inputs by it, inputs × outputs.
-_MATMULS = {
+#: The weight's place among the inputs of nodes that multiply the inputs by it, inputs × outputs; Gemm's have
+#: two axes.
+_PRODUCTS = {
     **dict.fromkeys(("MatMul", "FusedMatMul", "MatMulInteger", "DynamicQuantizeMatMul"), 1),
-    **dict.fromkeys(("MatMulIntegerToFloat", "Attention"), 1),
-    "QLinearMatMul": 3,
+    **dict.fromkeys(("MatMulIntegerToFloat", "Attention", "Gemm", "FusedGemm"), 1),
+    **dict.fromkeys(("QLinearMatMul", "QGemm"), 3),
 }
 #: The same of nodes of a convolution, outputs × inputs × kernel.
 _CONVOLUTIONS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3}
-_GEMMS = {"Gemm": 1, "FusedGemm": 1, "QGemm": 3}
 _RECURRENT = frozenset(("LSTM", "GRU", "RNN"))
 #: Most axes of a tensor whose outputs are searched for, and most nodes that are read for one.
 _MOST_AXES = 5
@@ -176,18 +176,9 @@ def _own_outputs(node: Node, place: int, axes: int) -> tuple[int, ...] | None:
         return (1,) if place == 1 else None
     if node.operator in _RECURRENT:
         return (0, 1) if place in (1, 2) and axes == 3 else None
-    if node.operator in _GEMMS and axes == 2:
-        right = place == _GEMMS[node.operator]
-        if not right and place != 0:
-            return None
-        turned = bool(node.number("transB" if right else "transA", 0))
-        return (0,) if turned == right else (1,)
-    if node.operator in _MATMULS:
-        right = place == _MATMULS[node.operator]
-        if not right and place != 0:
-            return None
-        turned = bool(node.number("transB" if right else "transA", 0))
-        last = axes - 1 if right != turned else axes - 2
-        # The axes before the last two count matrices.
-        return (*range(axes - 2), last)
-    return None
+    right = place == _PRODUCTS.get(node.operator)
+    if node.operator not in _PRODUCTS or (place and not right) or (axes > 2 and "Gemm" in node.operator):
+        return None
+    turned = bool(node.number("transB" if right else "transA", 0))
+    # The axes before the last two count matrices.
+    return (*range(axes - 2), axes - 1 if right != turned else axes - 2)

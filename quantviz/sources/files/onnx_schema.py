@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from quantviz.sources.files.catalog import bits_of
@@ -103,34 +104,22 @@ FLOAT32 = 1
 INT64 = 7
 
 
+@dataclass(slots=True)
 class DeclaredTensor:
     """The fields of a TensorProto."""
 
-    __slots__ = ("axes", "data", "data_type", "dims", "external", "name", "segment", "sparse")
-
-    def __init__(self) -> None:
-        self.name = ""
-        self.dims: list[int] = []
-        #: The number of lengths that it declares.
-        self.axes = 0
-        self.data_type = 0
-        #: The place of its elements in another file: location, offset, length. Empty if they lie here.
-        self.external: dict[str, str] = {}
-        self.sparse = False
-        self.segment = False
-        #: The start and stop of the bytes of its elements, by field; integers of varying length include
-        #: their tags.
-        self.data: dict[int, list[tuple[int, int]]] = {}
-
-    @classmethod
-    def of(cls, data_type: int, field: int) -> DeclaredTensor:
-        """Return a tensor of that dtype with one axis and no elements yet, which will be in that field."""
-        tensor = cls()
-        tensor.dims = [0]
-        tensor.axes = 1
-        tensor.data_type = data_type
-        tensor.data = {field: []}
-        return tensor
+    name: str = ""
+    dims: list[int] = field(default_factory=list)
+    #: The number of lengths that it declares.
+    axes: int = 0
+    data_type: int = 0
+    #: The place of its elements in another file: location, offset, length. Empty if they lie here.
+    external: dict[str, str] = field(default_factory=dict)
+    sparse: bool = False
+    segment: bool = False
+    #: The start and stop of the bytes of its elements, by field; integers of varying length include their
+    #: tags.
+    data: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
 
 def entry_count(dtype: ElementType, count: int) -> int:

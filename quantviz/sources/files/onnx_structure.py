@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -51,7 +51,7 @@ def _signed(number: int) -> int:
     return number - 2**64 if number >= 2**63 else number
 
 
-class OnnxStructure(Catalog):
+class OnnxStructure(Catalog, ABC):
     """A walk through a model within limits, which lists its tensors by their paths and keeps its nodes.
 
     Only the structure is read: of a tensor's elements only their place.
@@ -223,8 +223,11 @@ class OnnxStructure(Catalog):
             elif field.number in schema.HOLDERS:
                 held.append(field)
             elif constant and field.number in _LISTS:
+                kind, elements = _LISTS[field.number]
                 if field.number not in numbers:
-                    numbers[field.number] = DeclaredTensor.of(*_LISTS[field.number])
+                    numbers[field.number] = DeclaredTensor(
+                        dims=[0], axes=1, data_type=kind, data={elements: []}
+                    )
                 self._add_number(numbers[field.number], field)
             elif field.number == schema.ATTRIBUTE_INT and field.wire == VARINT:
                 whole.append(_signed(field.value))

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from quantviz.sources.files.catalog import Catalog, Index, Loaded, TensorInfo
+from quantviz.sources.files.catalog import Catalog, Index, Loaded
 from quantviz.sources.files.gguf import GgufCatalog
 
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.sources.files.file_data import FileData
     from quantviz.sources.files.gguf_blocks import BlockType
     from quantviz.sources.files.mapped import Raw
     from quantviz.tensors.lazy import Stored
 
 
-class InSeveral(Catalog):
+class InSeveral(Catalog, ABC):
     """Tensors that lie in several files."""
 
     @abstractmethod
@@ -84,13 +83,6 @@ class Joined(InSeveral):
         #: The file and the limits in errors about the whole: those of the first file.
         self._data = parts[0]._data
         self._limits = parts[0]._limits
-
-    @classmethod
-    def recognises(cls, data: FileData) -> bool:
-        return False
-
-    def _list(self) -> Mapping[str, TensorInfo]:
-        return self._infos
 
     def holder(self, name: str) -> Catalog:
         return self._holders[name]

@@ -20,7 +20,7 @@ from quantviz.sources.hubs.published import PIECE, PublishedFile, PublishedModel
 from quantviz.sources.limits import HubLimits, Limits
 from quantviz.sources.sandbox import Read, read_apart
 from quantviz.sources.stores.addresses import name_of
-from quantviz.sources.stores.store import About, AskedStore, Store, problem_at
+from quantviz.sources.stores.store import About, AskedStore, Store
 from quantviz.sources.stores.store_data import StoreData
 
 if TYPE_CHECKING:
@@ -227,9 +227,6 @@ class HubStore(Store):
     def read(self, address: str, ranges: Sequence[tuple[int, int]], about: About) -> list[memoryview]:
         file = self._ranges(address)
         return [file.read(*part) for part in ranges]
-
-    def names(self, address: str) -> tuple[str, ...]:
-        raise problem_at(address, "no_list")
 
     def _ranges(self, address: str) -> Ranges:
         place = published_place(address)

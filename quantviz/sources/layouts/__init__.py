@@ -68,10 +68,6 @@ def _is_eetq(claim: Claim) -> bool:
     return bool(claim.config.get("quant_method", "eetq") == "eetq")
 
 
-def _is_vptq(claim: Claim) -> bool:
-    return f"{claim.module}.centroids.weight" in claim.catalog
-
-
 #: The forms of layouts that only their own kernels decode: the names of the codes and of one tensor beside
 #: them. Such weights are named and not read.
 NAMED: dict[str, tuple[Form, ...]] = {
@@ -79,19 +75,13 @@ NAMED: dict[str, tuple[Form, ...]] = {
     "exl3": (Form({"trellis": _WHOLE, "svh": FLOATS}, None), Form({"trellis": _WHOLE, "sv": _WHOLE}, None)),
     "aqlm": (Form({"codes": _WHOLE, "codebooks": FLOATS}, None),),
     "quip": (Form({"Qidxs": _WHOLE, "SU": (*FLOATS, *_WHOLE)}, None),),
-    "vptq": (Form({"indices": (*_WHOLE, "float16")}, None, when=_is_vptq),),
+    "vptq": (Form({"indices": (*_WHOLE, "float16")}, None, beneath="centroids.weight"),),
     "higgs": (Form({"weight": _WHOLE, "tables2": FLOATS}, None),),
     "spqr": (Form({"dense_weights": _WHOLE}, None),),
     "marlin": (Form({"B": ("int32",), "s": FLOATS}, None),),
     "eetq": (Form({"weight": ("int8",), "weight_scales": FLOATS}, None, when=_is_eetq),),
     "mlc": (Form({"q_weight": ("uint32",), "q_scale": FLOATS}, None),),
-    "sinq": (
-        Form(
-            {"W_q": (*_WHOLE, *FLOATS)},
-            None,
-            when=lambda claim: f"{claim.module}.meta.scale" in claim.catalog,
-        ),
-    ),
+    "sinq": (Form({"W_q": (*_WHOLE, *FLOATS)}, None, beneath="meta.scale"),),
     # Of the two one is a tensor without elements.
     "fp_quant": tuple(
         Form(
@@ -103,17 +93,9 @@ NAMED: dict[str, tuple[Form, ...]] = {
     ),
     "fouroversix": (Form({"quantized_weight_values": ("uint8",)}, None),),
     "quark": (
-        Form(
-            {"weight": ("int32",), "weight_scale": FLOATS},
-            None,
-            when=lambda claim: claim.config.get("quant_method") == "quark",
-        ),
+        Form({"weight": ("int32",), "weight_scale": FLOATS}, None, method="quark"),
         # Older files have the tensors of its quantizers by their own names.
-        Form(
-            {"weight": (*_WHOLE, *scaled.FP8)},
-            None,
-            when=lambda claim: f"{claim.module}.weight_quantizer.scale" in claim.catalog,
-        ),
+        Form({"weight": (*_WHOLE, *scaled.FP8)}, None, beneath="weight_quantizer.scale"),
     ),
     "nunchaku": (Form({"qweight": ("int8", "int32"), "wscales": (*FLOATS, "float8_e4m3fn")}, None),),
 }

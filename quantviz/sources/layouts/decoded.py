@@ -21,7 +21,6 @@ from quantviz.schemes.granularity import PerTensor, Window
 from quantviz.schemes.orientation import Orientation
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.files.catalog import Catalog, Index, LazyInfos, Loaded, TensorInfo
-from quantviz.sources.files.file_data import FileData
 from quantviz.sources.files.mapped import Raw
 from quantviz.sources.files.several import Joined
 from quantviz.sources.layouts import QuantizedWeight, quantized_weights
@@ -162,13 +161,6 @@ class ModelTensors(Catalog):
         """Return the tensors of the file that one is made up of."""
         tensor = self._in_file[self._known_as(name)]
         return self.weights[self._known_as(name)].parts if tensor is None else (tensor,)
-
-    @classmethod
-    def recognises(cls, data: FileData) -> bool:
-        return False
-
-    def _list(self) -> Mapping[str, TensorInfo]:
-        return self._infos
 
     def close(self) -> None:
         self.file.close()

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -68,6 +69,10 @@ class Form:
     beside: tuple[str, ...] = BESIDE
     #: Whether a claim is of this layout, if names and dtypes fit another one too.
     when: Callable[[Claim], bool] | None = None
+    #: The same by the `quant_method` that the configuration names, or by another tensor's name inside the
+    #: module; "" where that does not matter.
+    method: str = ""
+    beneath: str = ""
     #: Axes of one weight's codes; one more holds experts, each of which is a weight.
     axes: int = 2
     #: The weight's attribute in the model.
@@ -137,18 +142,14 @@ class Claim:
         scheme: Scheme | None,
         scale_dtype: str,
         coded: Callable[[int, int], Coded],
-        *,
-        row_step: int = 1,
-        columns: torch.Tensor | None = None,
-        notes: tuple[Note, ...] = (),
-        read: Callable[[], Callable[[int, int], Coded]] | None = None,
+        **more: Any,
     ) -> QuantizedWeight:
-        """Return the weight, see `QuantizedWeight`."""
+        """Return the weight, see `QuantizedWeight`, of which `more` are other fields."""
         parts = tuple(self.tensors.values())
         bits = bits_stored(self.catalog, parts, shape) / self.experts
-        notes = notes if columns is None else (*notes, Note.of("layouts.act_order"))
-        weight = QuantizedWeight(self.layout, self.name, shape, parts, scheme, scale_dtype, coded, bits)
-        return dataclasses.replace(weight, row_step=row_step, columns=columns, notes=notes, read=read)
+        if more.get("columns") is not None:
+            more["notes"] = (Note.of("layouts.act_order"),)
+        return QuantizedWeight(self.layout, self.name, shape, parts, scheme, scale_dtype, coded, bits, **more)
 
 
 def with_factors(claim: Claim, weight: QuantizedWeight, factors: str) -> QuantizedWeight:
@@ -238,7 +239,9 @@ def _claimed(
         }
         name = (module.prefix + form.weight.replace(ANY, stem)).removesuffix(".")
         claim = Claim(catalog, config, layout, module.prefix.removesuffix("."), name, tensors)
-        if form.when and not form.when(claim):
+        is_other = form.method and config.get("quant_method") != form.method
+        is_other = is_other or (form.beneath and f"{claim.module}.{form.beneath}" not in catalog)
+        if is_other or (form.when and not form.when(claim)):
             continue
         problem = _not_understood(form, claim, module, stem)
         if problem is None:

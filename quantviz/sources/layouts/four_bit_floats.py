@@ -10,7 +10,6 @@ Source: transformers 5.24, `integrations/mxfp4.py` (`_convert_moe_packed_tensors
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 
@@ -68,9 +67,9 @@ def four_bit_floats(
         return Coded(q, values[q.int()] * scale.repeat_interleave(granularity.size, dim=1), scale)
 
     scheme = plain_scheme(FORMAT, "symmetric", granularity, shape)
-    weight = claim.weight(shape, scheme, dtype_of_scales(claim, scales), coded)
     factor_of_all = float(second.reciprocal() if divisor else second)
-    return dataclasses.replace(weight, of_all=(lambda: factor_of_all) if of_all else None)
+    dtype = dtype_of_scales(claim, scales)
+    return claim.weight(shape, scheme, dtype, coded, of_all=(lambda: factor_of_all) if of_all else None)
 
 
 def dtype_of_scales(claim: Claim, attribute: str) -> str:

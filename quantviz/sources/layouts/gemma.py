@@ -16,8 +16,8 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import PerChannel
-from quantviz.sources.layouts.bit_fields import nibbles, unpacked_bytes
-from quantviz.sources.layouts.forms import BESIDE, FLOATS, Claim, Form
+from quantviz.sources.layouts.bit_fields import unpacked_bytes
+from quantviz.sources.layouts.forms import FLOATS, Claim, Form
 from quantviz.sources.layouts.mlx import lengths_in
 from quantviz.sources.layouts.scaled import scaled_codes
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme
@@ -61,8 +61,7 @@ def _read(claim: Claim, codes: str, scales: str) -> QuantizedWeight:
         raise claim.misfit(scales, shape)
 
     def coded(start: int, stop: int) -> Coded:
-        raw = claim.cut(codes, slice(start, stop))
-        found = nibbles(raw) if bits == 4 else unpacked_bytes(raw, bits, shape[1])
+        found = unpacked_bytes(claim.cut(codes, slice(start, stop)), bits, shape[1])
         q = (found.to(torch.int16) - 2 ** (bits - 1)).to(torch.int8)
         scale = claim.load(scales, slice(start, stop))
         return Coded(q, q.float() * scale, scale.flatten())
@@ -74,12 +73,7 @@ def _read(claim: Claim, codes: str, scales: str) -> QuantizedWeight:
 def _form(codes: str, scales: str) -> Form:
     """Return the form of a weight, or of an embedding, under such attributes."""
     read = functools.partial(_read, codes=codes, scales=scales)
-    return Form(
-        {codes: ("int8", "uint8"), scales: FLOATS},
-        read,
-        beside=BESIDE,
-        when=lambda claim: claim.config.get("quant_method") == "gemma",
-    )
+    return Form({codes: ("int8", "uint8"), scales: FLOATS}, read, method="gemma")
 
 
 FORMS = (_form("weight", "weight_scale"), _form("embedding_quantized", "embedding_scale"))

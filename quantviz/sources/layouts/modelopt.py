@@ -29,10 +29,6 @@ _FACTORS = "pre_quant_scale"
 _MORE = {_FACTORS: FLOATS}
 
 
-def _is_modelopt(claim: Claim) -> bool:
-    return claim.config.get("quant_method") == "modelopt"
-
-
 def _is_int4(claim: Claim) -> bool:
     words = claim.shape("weight")
     scales = claim.shape("weight_scale")
@@ -78,9 +74,9 @@ _MXFP4 = functools.partial(four_bit_floats, codes="weight", scales="weight_scale
 FORMS = (
     _nvfp4("weight", "weight_scale"),
     _nvfp4(ANY, _OF_ANY),
-    Form({"weight": FP8, "weight_scale": SCALES}, _with_factors(scaled_codes), _MORE, when=_is_modelopt),
+    Form({"weight": FP8, "weight_scale": SCALES}, _with_factors(scaled_codes), _MORE, method="modelopt"),
     Form(
-        {"weight": ("int8",), "weight_scale": FLOATS}, _with_factors(scaled_codes), _MORE, when=_is_modelopt
+        {"weight": ("int8",), "weight_scale": FLOATS}, _with_factors(scaled_codes), _MORE, method="modelopt"
     ),
     Form({ANY: FP8, _OF_ANY: SCALES}, functools.partial(scaled_codes, codes=ANY, scales=_OF_ANY), weight=ANY),
     Form({"weight": ("uint8",), "weight_scale": FLOATS}, _with_factors(_int4), _MORE, when=_is_int4),

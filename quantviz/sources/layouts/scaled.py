@@ -18,7 +18,6 @@ and `integrations/fbgemm_fp8.py` (`FbgemmFp8Quantize`).
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 
@@ -112,10 +111,10 @@ def scaled_codes(
 
     scheme = plain_scheme(fmt, "asymmetric" if zeros in claim else "symmetric", granularity, shape)
     step = granularity.rows if isinstance(granularity, PerBlock) else 1
-    weight = claim.weight(shape, scheme, dtype_of_scales(claim, scales), coded, row_step=step)
-    if not isinstance(granularity, PerTensor):
-        return weight
-    return dataclasses.replace(weight, of_all=lambda: float(scales_of(claim, scales).flatten()[0]))
+    is_one = isinstance(granularity, PerTensor)
+    of_all = (lambda: float(scales_of(claim, scales).flatten()[0])) if is_one else None
+    dtype = dtype_of_scales(claim, scales)
+    return claim.weight(shape, scheme, dtype, coded, row_step=step, of_all=of_all)
 
 
 def by_blocks(codes: str, scales: str, activation: str = "activation_scale") -> tuple[Form, Form]:
@@ -147,16 +146,12 @@ def _by_outputs(claim: Claim) -> QuantizedWeight:
     return claim.weight(shape, scheme, claim.dtype(scales), coded)
 
 
-def _is_fbgemm(claim: Claim) -> bool:
-    return claim.config.get("quant_method") == "fbgemm_fp8"
-
-
 COMPRESSED_TENSORS = (
     Form({"weight": FP8, "weight_scale": SCALES}, scaled_codes),
     Form({"weight": ("int8",), "weight_scale": FLOATS}, scaled_codes, {"weight_zero_point": ("int8",)}),
 )
 FP8_BLOCKS = (
-    Form({ANY: FP8, f"{ANY}_scale": FLOATS}, _by_outputs, when=_is_fbgemm, weight=ANY),
+    Form({ANY: FP8, f"{ANY}_scale": FLOATS}, _by_outputs, method="fbgemm_fp8", weight=ANY),
     *by_blocks("weight", "weight_scale_inv"),
     *by_blocks("weight", "scale"),
     *by_blocks(ANY, f"{ANY}_scale_inv", f"{ANY}_activation_scale"),

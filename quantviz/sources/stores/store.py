@@ -56,9 +56,9 @@ class Store(ABC):
             QuantVizError: The file is no longer the version in `about`, or its bytes do not come.
         """
 
-    @abstractmethod
     def names(self, address: str) -> tuple[str, ...]:
         """Return the names of the files in a folder; raise `QuantVizError` if it cannot be listed."""
+        raise problem_at(address, "no_list")
 
 
 class AskedStore(Store):

@@ -59,9 +59,6 @@ class WebStore(Store):
             raise problem_at(address, "changed")
         return [each.body for each in answers]
 
-    def names(self, address: str) -> tuple[str, ...]:
-        raise problem_at(address, "no_list")
-
 
 def store_of(address: str) -> Store:
     """Return the store that an address leads to.

@@ -1,7 +1,7 @@
 """The stops of a lesson's dial: their numbers, and their pictures, which are made of marks.
 
-The browser gets all stops at once (`quantviz/browser/dial/marks.js`), so that a hand is answered in the same
-frame, with the core's own numbers.
+The browser gets all stops at once (`quantviz/browser/dial_component.js`), so that a hand is answered in the
+same frame, with the core's own numbers.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _own_state(formula: Formula, *others: Formula) -> str:
 @dataclass(frozen=True)
 class Question:
     """The base of all kinds of question. A kind is added here: one class in `QUESTIONS`, its control in
-    `ui/lessons/questions.py` and its words.
+    `ui/lessons/answering.py` and its words.
     """
 
     kind: ClassVar[str]

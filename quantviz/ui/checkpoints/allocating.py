@@ -6,7 +6,6 @@ import hashlib
 import html
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
@@ -36,10 +35,11 @@ from quantviz.ui.components.component import written
 from quantviz.ui.components.controls import Control, choose_field, show_controls
 from quantviz.ui.components.small_parts import (
     legend_html,
+    offer_file,
     problem_instead,
     show_button,
+    show_figure,
     show_folded,
-    show_plot,
 )
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.long_work import read_file
@@ -64,22 +64,12 @@ _NAME = 184
 _PIN = 130
 
 
-@dataclass(frozen=True, eq=False)
-class AllocationArguments:
-    """The arguments of `allocate` that the page offers."""
-
-    pinned: Mapping[str, str]
-    excluded: tuple[str, ...]
-    fused: str | tuple[()]
-    #: α by tensor, and the name of the file that it is from.
-    sensitivities: Mapping[str, float] | None
-    file: str
-
-
 def show_spending(
     state: CheckpointsState, model: ScannedModel, table: TypedTable, *, joins: bool
-) -> AllocationArguments:
-    """Show and return the constraints. An engine that `joins` q, k and v leaves no choice."""
+) -> tuple[dict[str, Any], str]:
+    """Show the constraints, and return them as arguments of `choices_of`, with the name of the file of α. An
+    engine that `joins` q, k and v leaves no choice.
+    """
     weights = [tensor.name for tensor in model.weights]
     names = set(weights)
     pins = {name: recipe for name, recipe in state.pins if name in names}
@@ -104,13 +94,13 @@ def show_spending(
             sensitivities = _sensitivities(uploaded, table)
     # Biases and norms stay as they are stored, as engines keep them.
     others = [tensor.name for tensor in model.tensors if tensor.name not in names]
-    return AllocationArguments(
-        {name: recipe for name, recipe in pins.items() if recipe != KEPT},
-        (*others, *(name for name, recipe in pins.items() if recipe == KEPT)),
-        "engine" if state.fused or joins else (),
-        sensitivities,
-        visible(uploaded.name) if uploaded is not None and sensitivities is not None else "",
-    )
+    given = {
+        "pinned": {name: recipe for name, recipe in pins.items() if recipe != KEPT},
+        "excluded": (*others, *(name for name, recipe in pins.items() if recipe == KEPT)),
+        "fused": "engine" if state.fused or joins else (),
+        "sensitivities": sensitivities,
+    }
+    return given, visible(uploaded.name) if uploaded is not None and sensitivities is not None else ""
 
 
 def _show_pins(
@@ -197,16 +187,9 @@ def _show(state: CheckpointsState, model: ScannedModel, profile: Profile | None)
     from quantviz.checkpoints.allocation.frontier import frontier_of
 
     table = TypedTable(COLUMNS, tuple(row for tensor in model.tensors for row in tensor.rows.values()))
-    spending = show_spending(state, model, table, joins=profile is None or profile.joins)
+    given, file = show_spending(state, model, table, joins=profile is None or profile.joins)
     files_of = profile.id if profile and profile.files else None
-    choices = choices_of(
-        table,
-        pinned=spending.pinned,
-        fused=spending.fused,
-        excluded=spending.excluded,
-        sensitivities=spending.sensitivities,
-        files_of=files_of,
-    )
+    choices = choices_of(table, **given, files_of=files_of)
     frontier = frontier_of(choices)
     bits_per_weight = _show_budget(state, frontier)
     if bits_per_weight is None:
@@ -221,8 +204,8 @@ def _show(state: CheckpointsState, model: ScannedModel, profile: Profile | None)
     with right:
         _show_choice(model, allocation)
     alpha = say("checkpoints.allocate.alpha_one")
-    if spending.file:
-        alpha = say("checkpoints.allocate.alpha_of", file=spending.file)
+    if file:
+        alpha = say("checkpoints.allocate.alpha_of", file=file)
     st.caption(plain(say("checkpoints.allocate.model", alpha=alpha)))
     _show_exports(allocation)
 
@@ -249,14 +232,13 @@ def _show_frontier(frontier: Frontier, allocation: Allocation) -> None:
     chosen = FrontierPoint(
         None, allocation.bits, allocation.bits_per_weight, allocation.cost, allocation.sqnr_db
     )
-    figure = allocation_plot_figure(frontier, chosen, language=language(), theme=theme())
-    show_plot(figure, "checkpoints_frontier", say("checkpoints.allocate.frontier_alt"))
+    alt = say("checkpoints.allocate.frontier_alt")
+    show_figure(allocation_plot_figure, "checkpoints_frontier", alt, frontier, chosen)
 
 
 def _show_choice(model: ScannedModel, allocation: Allocation) -> None:
     data = model_map(model, model.recipes[0], choice=allocation.choice)
-    figure = model_map_figure(data, language=language(), theme=theme())
-    show_plot(figure, "checkpoints_choice", say("checkpoints.allocate.choice_alt"))
+    show_figure(model_map_figure, "checkpoints_choice", say("checkpoints.allocate.choice_alt"), data)
     legend = [(recipe_words(name, language()), colour) for name, colour in winners(data, theme())]
     if any(square.status == "kept" for square in data.squares):
         legend.append((say("checkpoints.allocate.kept"), kept_colour(theme())))
@@ -316,18 +298,10 @@ def _show_exports(allocation: Allocation) -> None:
     with st.container(key="checkpoints_exports", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(say("checkpoints.allocate.export"), width="content")
         for form in EXPORTS:
+            content = problem = ""
             try:
                 content = export_allocation(allocation, form)
-                problem = ""
             except QuantVizError as error:
-                content = ""
                 problem = say_error(error)
-            st.download_button(
-                say(f"checkpoints.allocate.exports.{form}"),
-                content,
-                f"allocation-{form}.{_ENDINGS[form]}",
-                key=f"checkpoints_export_{form}",
-                on_click="ignore",
-                disabled=bool(problem),
-                help=problem or None,
-            )
+            words, file = f"checkpoints.allocate.exports.{form}", f"allocation-{form}.{_ENDINGS[form]}"
+            offer_file(words, content, file, f"checkpoints_export_{form}", problem=problem)

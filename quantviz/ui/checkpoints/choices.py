@@ -76,7 +76,7 @@ def show_choices(state: CheckpointsState, there: OfferedFiles) -> CheckpointsSta
     about = say("checkpoints.checkpoint_help")
     choose_among("checkpoints_chosen", "list", label, names, state.chosen, _open, help=about)
     if is_capture(state.chosen):
-        show_pair(state)
+        show_pair()
         return state
     if state.chosen in (*RUNNING, RUNS):
         return state

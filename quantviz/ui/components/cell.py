@@ -15,7 +15,7 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
 from quantviz.sources import Source
 from quantviz.ui.components.controls import place_controls, show_controls
-from quantviz.ui.components.ruler import show_ruler
+from quantviz.ui.components.hand import show_ruler
 from quantviz.ui.components.small_parts import table_html
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, say, shape_text

@@ -23,7 +23,7 @@ from quantviz.teaching.golf import HOLES, counts, problems, score
 from quantviz.teaching.lessons.drags import dragged
 from quantviz.teaching.lessons.formulas import Scene, quantities
 from quantviz.ui.components.class_wall import Running, put_on_ruler, ruler_votes
-from quantviz.ui.components.ruler import show_ruler
+from quantviz.ui.components.hand import show_ruler
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.shell.classroom import LEAST_DIGIT, enlarge_ruler
 from quantviz.ui.shell.words import say, theme

@@ -47,32 +47,6 @@ _MARKS = (
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Schemes that the choices in a page's controls lead to: the browser shows them at once."""
-
-    #: The panels' chart, and the scheme that the choices start from.
-    chart: str
-    scheme: str
-    #: The scheme of each choice, by the control's field and the choice's form; of a button's by "".
-    names: Mapping[str, Mapping[str, str]]
-    #: How the fields of long lists begin; the browser says that one is opened, and gets its choices then.
-    lists: tuple[str, ...]
-    #: The calibration: its id, its numbers that have fields on the page, and the line of a range set by hand,
-    #: by the calibration's id.
-    calibration: Mapping[str, Any]
-    #: Shape, dtype, NaN and Inf of the tensor: programs are made for these.
-    setting: str
-    #: The controls that follow a scheme, and the words of the page's places under the present one.
-    fields: tuple[str, ...]
-    told: Mapping[str, str]
-    #: The variant of each scheme with its program, what the `fields` show under it ("values") and those words
-    #: that differ ("told").
-    schemes: Mapping[str, Mapping[str, Any]]
-    programs: tuple[Mapping[str, Any], ...]
-    texts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Control:
     """A control as the browser draws it."""
 
@@ -376,7 +350,7 @@ def show_controls(
     owner: PageOwner[Any] | None,
     *controls: Control,
     look: str = "",
-    answers: Answers | None = None,
+    answers: Mapping[str, Any] | None = None,
 ) -> None:
     """Show controls beside each other, in one of the style's looks: of fields of an owner's state, or ones
     that take what is chosen. And say what the page's controls answer.
@@ -396,7 +370,7 @@ def show_controls(
         "controls": [each.payload() for each in controls],
     }
     if answers:
-        data["answers"] = vars(answers)
+        data["answers"] = dict(answers)
     component("quantviz_controls", _SCRIPT, isolated=False)(
         key=key, data=pack(data, {}), on_chosen_change=_take
     )

@@ -1,5 +1,5 @@
 """The ruler under the hand in the page: when the hand lets go, one message goes to the server, see
-`quantviz.lab.moves`.
+`quantviz.lab.moves`. And the ruler without a hand: dots over a comb of codes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quantviz.live.hand_payload import (
     large_payload,
     small_payload,
 )
-from quantviz.live.hand_words import Looks
+from quantviz.live.hand_words import Looks, ruler_settings
 from quantviz.ui.components.class_wall import votes_on_ruler
 from quantviz.ui.components.component import component, counted, last_message
 from quantviz.ui.shell.classroom import enlarge_ruler
@@ -26,7 +26,45 @@ from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
     from quantviz.analysis.range_error import RangeCurve
+    from quantviz.figures.ruler_data import RulerPicture
     from quantviz.quantization.explanation import Explanation
+
+
+_RULER = "quantviz_ruler"
+_RULER_SCRIPT = "ruler_component"
+
+
+def show_ruler(
+    picture: RulerPicture,
+    *,
+    key: str,
+    label: str,
+    movable: bool = False,
+    on_moved: Callable[[Mapping[str, Any]], None] | None = None,
+    larger: float | None = None,
+    words: Mapping[str, str] | None = None,
+    votes: Mapping[str, Any] | None = None,
+) -> None:
+    """Show a ruler; `on_moved` gets the handle and place of a drag.
+
+    `label` is the picture in a sentence, for people who cannot see it. Where it is `movable` the selected
+    value can be dragged. `larger` is how many times larger it is where a lesson shows it on a projector: all
+    its digits have one size there. `words` are this ruler's own, in place of those of every ruler. `votes`
+    are a class's, by default those of the page.
+    """
+    larger = larger or enlarge_ruler()
+    settings = {
+        **ruler_settings(theme(), language()),
+        "enlarge": larger or 1.0,
+        "wall": bool(larger),
+        "votes": votes or votes_on_ruler(),
+    }
+    moved, take = counted(key, on_moved) if on_moved else (0, None)
+    header, arrays = picture.for_script(settings, label, movable=movable, words=words)
+    component(_RULER, _RULER_SCRIPT)(
+        key=key, data=pack({**header, "moved": moved}, arrays), on_moved_change=take
+    )
+
 
 _COMPONENT = "quantviz_hand"
 _SCRIPT = "hand_component"

@@ -1,4 +1,5 @@
-"""Small parts of the pages: buttons, plots, tables and legends as HTML, code, words that explain themselves.
+"""Small parts of the pages: buttons, plots, tables and legends as HTML, code, words that explain themselves,
+and work that goes from one thing to the next.
 
 Such a word is underlined by dots, its meaning shown on hover, focus or tap.
 """
@@ -7,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import html
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -16,25 +19,36 @@ from quantviz.errors import QuantVizError
 from quantviz.ui.components.component import clicked_mark
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import enlarge, locked
-from quantviz.ui.shell.words import plain, say, say_error, sentences
+from quantviz.ui.shell.words import language, plain, say, say_error, sentences, theme
 
 if TYPE_CHECKING:
     from quantviz.figures.payload import UncheckedFigure
+    from quantviz.live.layer_page import LayerPage
+    from quantviz.live.standalone import LivePage, LivePages
 
 
-def show_save_page(
-    make: Callable[[], str], problem: QuantVizError | None, file: str, key: str, help: str
+def offer_file(
+    words: str,
+    make: str | bytes | Callable[[], str | bytes],
+    file: str,
+    key: str,
+    *,
+    problem: str = "",
+    help: str | None = None,
 ) -> None:
-    """Show a button that saves a page as a `file`, made when it is pressed, or says the `problem`."""
+    """Show a button, under the words of a key, that saves a `file`, or says the `problem` with it. Where
+    `make` is a function, nobody waits for a file that nobody wants.
+    """
+    shut = bool(problem)
     st.download_button(
-        say("below.page"),
-        make,
-        file,
-        key=key,
-        on_click="ignore",
-        disabled=problem is not None,
-        help=help if problem is None else say_error(problem),
+        say(words), make, file, key=key, on_click="ignore", disabled=shut, help=problem or help
     )
+
+
+def show_save_page(page: LivePage | LivePages | LayerPage, file: str, key: str, about: str) -> None:
+    """Show a button that saves a `page` as a file; `about` is the key of the words on it."""
+    problem = say_error(page.problem) if page.problem else ""
+    offer_file("below.page", page.html, file, key, problem=problem, help=say(about))
 
 
 def error_beside(field: str) -> QuantVizError | None:
@@ -101,7 +115,7 @@ def show_plot(
     config: Mapping[str, Any] | None = None,
     laid_out: bool = False,
     take: Callable[[Any], None] | None = None,
-    fits: Callable[[Any], bool] = bool,
+    marks: Sequence[Any] | Callable[[Any], bool] = (),
     afresh: bool = False,
 ) -> None:
     """Show a plot beside others, described by `alt`, in letters of the session's size.
@@ -113,7 +127,8 @@ def show_plot(
         config: Plotly's settings, by default those of a small plot.
         laid_out: Whether its letters have their size already.
         take: Gets the data of the mark that is clicked.
-        fits: Tells whether data of a mark is of this page: what a browser says is checked.
+        marks: The things of the marks, whose data is their number here: `take` gets the clicked one. Or
+            tells whether data is of this page, which `take` gets then: what a browser says is checked.
         afresh: Whether the plot starts afresh after a click, or a second one would take it back.
     """
     from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
@@ -123,15 +138,38 @@ def show_plot(
     chart = f"{key}_{st.session_state.get(clicks, 0)}" if afresh else key
 
     def clicked() -> None:
-        mark = clicked_mark(chart, fits)
+        mark = clicked_mark(chart, marks if callable(marks) else range(len(marks)).__contains__)
         if take and mark is not None:
             st.session_state[clicks] = st.session_state.get(clicks, 0) + 1
-            take(mark)
+            take(mark if callable(marks) else marks[int(mark)])
 
     look: dict[str, Any] = {}
     if take:
         look = {"on_select": errors.safely(clicked), "selection_mode": "points"}
     st.plotly_chart(figure, key=chart, theme=None, config=dict(config or SMALL_PLOT_CONFIG), alt=alt, **look)
+
+
+def show_figure(
+    draw: Callable[..., UncheckedFigure],
+    key: str,
+    alt: str,
+    *data: Any,
+    take: Callable[[Any], None] | None = None,
+    marks: Sequence[Any] = (),
+    afresh: bool = False,
+    **looks: Any,
+) -> None:
+    """Show the plot that `draw` makes of `data` in the session's language and theme; see `show_plot`."""
+    figure = draw(*data, language=language(), theme=theme(), **looks)
+    show_plot(figure, key, alt, take=take, marks=marks, afresh=afresh)
+
+
+def number_html(key: str, value: str, line: str = "", **told: object) -> str:
+    """Return a number as HTML, named and explained by the words under a key, with a small line below it."""
+    page, name = key.partition(".")[0], key.rpartition(".")[2]
+    words = term(say(key), say(f"{key}_help", **told), key=f"{page}_{name}")
+    small = f" <small>{html.escape(line)}</small>" if line else ""
+    return f'<span class="qv-number" data-qv-layer="{name}">{words} <b>{html.escape(value)}</b>{small}</span>'
 
 
 def table_html(heads: Iterable[str], rows: Iterable[str]) -> str:
@@ -190,3 +228,79 @@ def term(word: str, meaning: str, *, key: str, short: str = "", more: tuple[str,
         f'<span class="qv-word" data-short="{html.escape(short or word)}">{html.escape(word)}</span>'
         f'<span class="qv-meaning" role="tooltip" id="qv-{key}">{html.escape(meaning)}{link}</span></span>'
     )
+
+
+def show_progress(key: str, cancel: Callable[..., None], *args: Any) -> tuple[Any, Any]:
+    """Show a bar with the button that cancels beside it; return the place of both, to be emptied, and the
+    bar.
+
+    Args:
+        key: The place on the page.
+        cancel: Called with `args` when the button is pressed. The run that works ends by itself.
+        *args: The arguments of `cancel`.
+    """
+    place = st.empty()
+    with place.container(key=f"{key}_progress", horizontal=True, vertical_alignment="center"):
+        bar = st.progress(0.0)
+        show_button(say("checkpoints.cancel"), f"{key}_cancel", cancel, *args)
+    return place, bar
+
+
+@dataclass
+class SteppedWork:
+    """Work of a session on some things, one after the other, until all are done or it is cancelled.
+
+    >>> walk = SteppedWork("squares")
+    >>> walk.found[3] = 9
+    >>> walk.missing((2, 3))
+    [2]
+    """
+
+    #: Names the work: of other things there is another one.
+    of: str
+    is_running: bool = True
+    #: The result for each thing that is done; it stays when the work is cancelled.
+    found: dict[Any, Any] = field(default_factory=dict)
+
+    def missing(self, things: Iterable[Any]) -> list[Any]:
+        """Return the things that are not done."""
+        return [thing for thing in things if thing not in self.found]
+
+    def cancel(self) -> None:
+        """End the work after what is done."""
+        self.is_running = False
+
+    def go_on(self) -> None:
+        """Go on with the work after it was cancelled."""
+        self.is_running = True
+
+    def go_through(
+        self,
+        things: Iterable[Any],
+        make: Callable[[Any, Callable[[float], None]], Any],
+        words: Callable[[Any], str],
+        key: str,
+    ) -> None:
+        """Do what is missing, if it runs, and show how far it is.
+
+        Args:
+            things: All things, in order.
+            make: Returns the result for a thing; it may pass on the share of it that is done.
+            words: Returns the sentence on a thing that is being done.
+            key: The place on the page.
+        """
+        every = list(things)
+        missing = self.missing(every)
+        if not self.is_running or not missing:
+            self.is_running = False
+            return
+        place, bar = show_progress(key, self.cancel)
+
+        def show_share(thing: Any, share: float) -> None:
+            bar.progress((len(self.found) + share) / len(every), plain(words(thing)))
+
+        for thing in missing:
+            show_share(thing, 0.0)
+            self.found[thing] = make(thing, partial(show_share, thing))
+        self.is_running = False
+        place.empty()

@@ -15,9 +15,8 @@ from quantviz.ui.checkpoints.choices import begin_scan
 from quantviz.ui.checkpoints.reading import cancel_scan, path_of
 from quantviz.ui.checkpoints.state import FIRST_LOOK, OWNER, CheckpointsState
 from quantviz.ui.lab.dropped_files import CAPTURE, HEADS, MODEL, RUNS, dropped_kind, keep_dropped
-from quantviz.ui.lab.sidebar.folder import open_address
-from quantviz.ui.lab.sidebar.uploads import PICTURES, open_dropped
-from quantviz.ui.layers import attention_state as attention
+from quantviz.ui.lab.sidebar.files import PICTURES, open_address, open_dropped
+from quantviz.ui.layers import attention_page as attention
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.bounds import DROPPED_BYTES

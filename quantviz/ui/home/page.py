@@ -26,7 +26,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.level_count import level_count, tooth_count
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Builtin, write_source
-from quantviz.sources.landscape import landscape
+from quantviz.sources.builtin import BUILTINS
 from quantviz.text import templates, text
 from quantviz.ui.components.component import component
 from quantviz.ui.components.drop_zone import show_anywhere
@@ -125,8 +125,8 @@ def _import_torch() -> None:
 
 @cache
 def _arrays() -> Mapping[str, np.ndarray[Any, Any]]:
-    row = np.array(TOYS["row"].source.literal, np.float32).ravel()
-    return {"picture": landscape().ravel(), "row": row}
+    picture, row = (BUILTINS[TOYS[name].source.name].values.ravel() for name in ("picture", "row"))
+    return {"picture": picture.astype(np.uint8), "row": row}
 
 
 @cache

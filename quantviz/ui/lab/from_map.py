@@ -17,7 +17,7 @@ from quantviz.sources.stores.addresses import is_address
 from quantviz.tensors.views import View
 from quantviz.ui.components.tensor_cache import keep_uploads
 from quantviz.ui.lab.dropped_files import MODEL, dropped_files
-from quantviz.ui.lab.sidebar.uploads import read_upload
+from quantviz.ui.lab.sidebar.files import read_upload
 from quantviz.ui.shell import session
 from quantviz.ui.shell.origin import MapPlace
 

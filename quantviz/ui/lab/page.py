@@ -7,12 +7,13 @@ change is waited for; then the rest.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import streamlit as st
 
@@ -21,15 +22,31 @@ from quantviz.evaluation.tables import PartPosition, as_csv, as_npz, metrics_csv
 from quantviz.export.files import file_name, notebook_text, python_lines, scope_of
 from quantviz.figures.arrangement import PanelsStyle
 from quantviz.lab.classroom import GROUPS, HIDEABLE
+from quantviz.lab.controls import (
+    CONTROLS,
+    bits_choice,
+    calibrations,
+    choice_of,
+    chosen_granularity,
+    with_calibration,
+)
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.state import LabState
+from quantviz.live.hand_payload import describe_variants, is_light
 from quantviz.live.hand_words import Looks
 from quantviz.schemes.arithmetic_changes import TensorTraits
+from quantviz.schemes.calibration import Given
+from quantviz.schemes.conventions import CHOICES
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.recipes import current_recipe
+from quantviz.schemes.scheme import NONFINITE, Scheme
 from quantviz.tensors.views import MOST_PART
 from quantviz.ui.components.classroom_signs import show_prompt
 from quantviz.ui.components.clipboard import copy_button, picture_button, show_copy_link
+from quantviz.ui.components.controls import opened_list, show_controls
 from quantviz.ui.components.phone_tables import number_column, numbers_written
 from quantviz.ui.components.small_parts import (
+    offer_file,
     show_button,
     show_folded,
     show_page_errors,
@@ -38,30 +55,31 @@ from quantviz.ui.components.small_parts import (
     show_save_page,
 )
 from quantviz.ui.components.tensor_cache import kept, notes_of, stored_of, study_of
-from quantviz.ui.lab.bars.answers import show_answers
-from quantviz.ui.lab.bars.scheme_bar import show_scheme
+from quantviz.ui.lab.bars.scheme_bar import OWN, RULES, show_scheme, with_rule
 from quantviz.ui.lab.bars.title_line import show_title, tensor_name
 from quantviz.ui.lab.learning import learn, terms_of
 from quantviz.ui.lab.numbers.tiles import show_numbers, tiles
-from quantviz.ui.lab.picture.navigation import block_words, show_worst
 from quantviz.ui.lab.picture.tensor_panels import (
     PANELS_KEY,
+    block_words,
     error_end,
     height_to_come,
     show_error_choices,
     show_tensor_panels,
     show_value_choices,
+    show_worst,
     whole_panels,
 )
-from quantviz.ui.lab.sidebar.nonfinite import found_in, show_choice, show_note
-from quantviz.ui.lab.sidebar.sidebar import show_sidebar
+from quantviz.ui.lab.sidebar.nonfinite import NOTE, found_in, heeded, note_of, show_choice, show_note
+from quantviz.ui.lab.sidebar.sidebar import BY_HAND, range_lines, range_words, show_sidebar
 from quantviz.ui.lab.stage import Stage, comparing, fill_stage, has_hand, lit_in_view, show_stage
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.address import keep_place
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
-from quantviz.ui.shell.classroom import classroom, embedded, is_open, visible
+from quantviz.ui.shell.classroom import classroom, embedded, is_open, left_out, locked, visible
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.long_work import prepare
+from quantviz.ui.shell.runs import fragment
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, number, say, say_error, shape_text, theme
 
@@ -70,6 +88,155 @@ if TYPE_CHECKING:
     from quantviz.evaluation.histogram_bins import HistogramData
     from quantviz.figures.panels_data import PanelsData
     from quantviz.quantization.result import QuantResult
+
+
+_KEY = "answers"
+#: The schemes of the choices of each control, by their forms.
+_Reached: TypeAlias = dict[str, dict[str, Scheme]]
+#: Beginnings of the fields of lists of many schemes, each with a program of its own.
+_LONG = ("format", "recipe", "convention", "calibration", "rule_")
+
+
+@fragment
+def show_answers(study: Study, state: LabState) -> None:
+    """Send what the controls on the page lead to. It runs by itself when a long list is opened."""
+    now = session.state()
+    if (now.source, now.scheme) != (state.source, state.scheme):
+        return  # the whole page is about to follow
+    opened, steps = opened_list(_KEY), _steps(state)
+    facts = st.session_state.get(session.FACTS, {})
+    # Whoever goes to and fro between two choices asks for the same ones again.
+    to_undo = tuple(scheme for each in steps.values() for scheme in each.values())
+    room = classroom().locked, left_out(), language()
+    key = ("answers", state, opened, tuple(steps), to_undo, tuple(facts.items()), *room)
+    answers = kept(state.source, key, lambda: _answers(study, state, opened, steps))
+    show_controls(_KEY, None, answers=answers)
+
+
+def _answers(study: Study, state: LabState, opened: str | None, steps: _Reached) -> dict[str, Any]:
+    """Return the schemes that the choices in a page's controls lead to, which the browser shows at once."""
+    offered = _offered(state)
+    there = {key: each for key, each in offered.items() if key == opened or not key.startswith(_LONG)}
+    reached = {key: _reached(key, choices, state) for key, choices in there.items()} | steps
+    schemes = dict.fromkeys(each for choices in reached.values() for each in choices.values())
+    at_once = (each for each in schemes if _is_at_once(each, study.shape))
+    known, programs = describe_variants(at_once, study.shape, study.x.dtype, language=language())
+    usual = _words_under(state.scheme, state)
+    variants = {
+        str(each): {
+            **variant,
+            "values": tuple(_values_under(each, state).values()),
+            "told": dict(_words_under(each, state).items() - usual.items()),
+        }
+        for each, variant in known.items()
+    }
+    calibration = {
+        "id": state.scheme.calibration.id,
+        "numbers": _numbers(state),
+        "lines": range_lines(state) if visible("range") else {},
+    }
+    return {
+        # The panels' chart, and the scheme that the choices start from.
+        "chart": PANELS_KEY,
+        "scheme": str(state.scheme),
+        # The controls that follow a scheme, and the words of the page's places under the present one.
+        "fields": tuple(_values_under(state.scheme, state)),
+        "told": usual,
+        # The scheme of each choice, by the control's field and the choice's form; of a button's by "".
+        "names": {
+            key: {form: str(each) for form, each in choices.items() if each in known}
+            for key, choices in reached.items()
+        },
+        # How the fields of long lists begin; the browser says that one is opened, and gets its choices then.
+        "lists": _LONG if offered else (),
+        # Its id, its numbers that have fields on the page, and the line of a range set by hand, by its id.
+        "calibration": calibration,
+        # Programs are made for these.
+        "setting": f"{study.shape} {study.x.dtype} {study.nonfinite}",
+        # The variant of each scheme with its program, what the fields show under it ("values") and those
+        # words that differ ("told").
+        "schemes": variants,
+        **programs,
+    }
+
+
+def _offered(state: LabState) -> dict[str, Collection[Any]]:
+    """Return the choices of each control that is shown and not locked, by its field."""
+    offered: dict[str, Collection[Any]] = {}
+    if visible("scheme") and not locked("scheme"):
+        offered |= {key: control.choices(state) for key, control in CONTROLS.items()}
+        offered |= {key: CHOICES[name] for key, name in RULES.items()}
+    if visible("range") and not locked("range"):
+        offered["calibration"] = calibrations(state)
+        offered |= {"nonfinite": NONFINITE} if heeded(state) else {}
+    return offered
+
+
+def _numbers(state: LabState) -> dict[str, float]:
+    """Return the numbers of the calibration by the names of their fields, where they can be typed."""
+    calibration = state.scheme.calibration
+    if not isinstance(calibration, BY_HAND):
+        return {}
+    return dataclasses.asdict(calibration) if visible("range") and not locked("range") else {}
+
+
+def _reached(key: str, choices: Collection[Any], state: LabState) -> dict[str, Scheme]:
+    """Return the scheme of each choice by its form."""
+    found = {}
+    for choice in choices:
+        with contextlib.suppress(QuantVizError):
+            if key == "nonfinite":
+                found[choice] = session.fitting(state.scheme.replace(nonfinite=choice))
+            else:
+                found[str(choice)] = session.reached(_scheme_after(key, choice, state))
+    return found
+
+
+def _scheme_after(key: str, choice: Any, state: LabState) -> Scheme:
+    if key == "calibration":
+        return with_calibration(state, choice, st.session_state.get(session.FACTS, {}))
+    if key in RULES:
+        return state.scheme.replace(convention=with_rule(state.scheme.chosen, RULES[key], str(choice)))
+    return CONTROLS[key].scheme(state, choice)
+
+
+def _steps(state: LabState) -> _Reached:
+    """Return the schemes of undo and redo, which have no choices."""
+    found = {}
+    history = session.OWNER.history()
+    for name, there in (("undo", history.undo().now), ("redo", history.redo().now)):
+        if there == history.now or not visible("actions"):
+            continue
+        if there.replace(scheme=state.scheme, chosen=state.chosen) == state:
+            found[name] = {"": there.scheme}
+    return found
+
+
+def _is_at_once(scheme: Scheme, shape: Shape) -> bool:
+    """Return whether a browser quantizes with a scheme within a frame: without a search for a range."""
+    calibration = scheme.calibration
+    return (calibration.of_values or isinstance(calibration, Given)) and is_light(scheme, shape)
+
+
+def _values_under(scheme: Scheme, state: LabState) -> dict[str, str]:
+    """Return the values of the controls that follow a scheme, by their fields."""
+    fmt = scheme.number_format
+    return {
+        "format": choice_of(fmt),
+        "bits": bits_choice(fmt),
+        "mode": scheme.mode,
+        "granularity": chosen_granularity(state.replace(scheme=scheme)) or "",
+        "recipe": current_recipe(scheme, state.source.shape) or OWN,
+    }
+
+
+def _words_under(scheme: Scheme, state: LabState) -> dict[str, str]:
+    """Return the range in a line, and the note on NaN and Inf, under a scheme, by their places."""
+    there = state.replace(scheme=scheme)
+    words = {"range_expander": range_words(there)} if visible("range") else {}
+    note = note_of(there)
+    return words | ({NOTE: note.message(language())} if note else {})
+
 
 #: Blocks up to which the scales are listed without asking.
 _FEW_BLOCKS = 16
@@ -172,13 +339,8 @@ def _show_metrics(study: Study, state: LabState) -> None:
         },
         alt=say("metrics.alt"),
     )
-    st.download_button(
-        say("metrics.csv"),
-        lambda: metrics_csv(found),
-        file_name(state.source, state.scheme, "metrics.csv"),
-        key="download_metrics",
-        on_click="ignore",
-    )
+    file = file_name(state.source, state.scheme, "metrics.csv")
+    offer_file("metrics.csv", lambda: metrics_csv(found), file, "download_metrics")
 
 
 #: Cells up to which there is a .csv: a line each, held in memory while it is made.
@@ -220,35 +382,25 @@ def _data(study: Study, state: LabState) -> None:
         ("npz", partial(as_npz, within=within), MOST_PART),
         ("csv", partial(as_csv, within=within), _MOST_CSV),
     ):
-        too_many = count > most
-        about = say("below.of_the_slice") if result is None else None
-        if too_many:
-            about = say("below.too_many", most=most)
-        st.download_button(
-            say(f"below.{ending}"),
+        offer_file(
+            f"below.{ending}",
             lambda write=write: write(exported()),  # type: ignore[misc]
             file_name(state.source, state.scheme, ending),
-            key=f"download_{ending}",
-            on_click="ignore",
-            disabled=too_many,
-            help=about,
+            f"download_{ending}",
+            problem=say("below.too_many", most=most) if count > most else "",
+            help=say("below.of_the_slice") if result is None else None,
         )
     title = f"{state.source.title(language())} · {shape_text(study.shape)}"
     # They show everything: also what a teacher has hidden.
     if all(map(visible, HIDEABLE)) and result is not None:
-        st.download_button(
-            say("below.notebook"),
-            partial(notebook_text, state, title, language=language()),
-            file_name(state.source, state.scheme, "ipynb"),
-            key="download_ipynb",
-            on_click="ignore",
-        )
+        make = partial(notebook_text, state, title, language=language())
+        offer_file("below.notebook", make, file_name(state.source, state.scheme, "ipynb"), "download_ipynb")
     if is_open():
         # The page is made when it is asked for, when the session's own cache is not at hand.
         own = study if study.result is None or study.of_file else Study.of_result(study.result)
         page = LivePage(own, title, state.cell, Looks(language(), theme()))
         file = file_name(state.source, state.scheme, "html")
-        show_save_page(page.html, page.problem, file, "download_html", say("below.page_help"))
+        show_save_page(page, file, "download_html", "below.page_help")
 
 
 def _pictures(state: LabState, study: Study, chart: str, whole: Callable[[], PanelsData]) -> None:
@@ -284,7 +436,7 @@ class Areas:
     stage: Stage
 
 
-def show_controls(state: LabState) -> Areas:
+def show_frame(state: LabState) -> Areas:
     """Show title, scheme, sidebar and the empty frame: without torch, but for a tensor from a file."""
     # There for every tensor: the parts below it keep their place while one is opened.
     opening = st.container(key="opening")

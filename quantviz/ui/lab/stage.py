@@ -25,8 +25,7 @@ from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.lab.compare import compare_tab, compared_engines
 from quantviz.ui.lab.learning import CAUSES, learn, terms_of
 from quantviz.ui.lab.numbers.tiles import WORDED_METRICS, baseline_tiles, metric_texts
-from quantviz.ui.lab.picture.navigation import has_places, show_places
-from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY
+from quantviz.ui.lab.picture.tensor_panels import PANELS_KEY, has_places, show_places
 from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, locked, visible

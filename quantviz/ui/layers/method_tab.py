@@ -16,21 +16,24 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
+from quantviz.layers.methods.chain import offered_chains
+from quantviz.layers.methods.packages import PACKAGE_METHODS, of_chain
 from quantviz.ui.components.controls import choice_control, field_control, show_controls
 from quantviz.ui.components.phone_tables import TableColumn, show_table
-from quantviz.ui.components.small_parts import show_button, show_refused
-from quantviz.ui.components.stepped_work import SteppedWork
+from quantviz.ui.components.small_parts import SteppedWork, show_button, show_refused
 from quantviz.ui.layers.scaling_pictures import show_awq, show_low_rank, show_rotation, show_smoothquant
-from quantviz.ui.layers.search_pictures import show_course, show_rounding, show_sweep
 from quantviz.ui.layers.smaller_pictures import (
     show_bias,
     show_clips,
     show_codebook,
+    show_course,
     show_double,
     show_ends,
     show_equalization,
     show_grid,
     show_outliers,
+    show_rounding,
+    show_sweep,
 )
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
 from quantviz.ui.layers.words import compared, decibels, percent, show_sentence
@@ -87,9 +90,6 @@ def show_method(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> No
 
 def show_method_choice(state: LayerState) -> None:
     """Show the choice of a method, also of a layer on which the present one cannot work."""
-    from quantviz.layers.methods.chain import offered_chains
-    from quantviz.layers.methods.packages import PACKAGE_METHODS, of_chain
-
     offered = dict.fromkeys((*offered_chains(), state.method))
     chains = {"": NEAREST} | {each.name: each.chain for each in PACKAGE_METHODS}
     method = field_control(
@@ -153,8 +153,6 @@ def _lesson(seen: SeenLayer, state: LayerState) -> str:
 
 def _show_ranking(state: LayerState) -> None:
     """Show the methods that were measured as a table, and the button that measures all."""
-    from quantviz.layers.methods.chain import offered_chains
-
     key = f"{state.source.key} {state.pair} {state.seed}"
     ranking = cast("SteppedWork | None", st.session_state.get(_RANKED))
     if ranking is None or ranking.of != key:

@@ -6,56 +6,37 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import streamlit as st
 
-from quantviz.errors import QuantVizError
 from quantviz.lab.layer_sources import parse_layer, write_layer
 from quantviz.lab.layer_state import (
-    AS_IT_IS,
-    INPUTS,
-    NEAREST,
-    PAIRS,
-    WEIGHTS,
     LayerState,
-    SchemePair,
-    name_of_pair,
 )
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.models.model_layer import ModelLayer
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.controls import (
     Control,
-    choice_control,
-    choose_among,
     number_control,
     show_controls,
     show_undo,
 )
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.small_parts import problem_instead, show_page_errors
-from quantviz.ui.layers.hand import offer_page, show_hand
-from quantviz.ui.layers.integer_tab import show_integer
-from quantviz.ui.layers.method_tab import show_method, show_method_choice
 from quantviz.ui.layers.own_layer import MORE, refuse_large, show_own_layer
-from quantviz.ui.layers.picture import settled, show_picture
-from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
-from quantviz.ui.layers.tabs import show_cell, show_channels, show_compare
-from quantviz.ui.layers.words import pair_names, scheme_name, show_finding, show_numbers, show_remedy
+from quantviz.ui.layers.state import OWNER
+from quantviz.ui.layers.words import choice, pair_controls, scheme_name
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import language, say, say_note
+from quantviz.ui.shell.words import language, say
 
 #: Whether the list of more choices was ever open.
 _OPENED = "layers_more_opened"
-#: The schemes that are offered for each side, and its letter.
-_OFFERED = MappingProxyType({"weights": WEIGHTS, "inputs": INPUTS})
+#: The letter of each side.
 _LETTERS = MappingProxyType({"weights": "W", "inputs": "X"})
 #: Among the layers the one without weights, which has a page of its own.
 _ATTENTION = "attention"
@@ -65,29 +46,20 @@ _MOST_SEED = 999_999_999
 
 def show_choices(state: LayerState) -> None:
     """Show the layer and its schemes."""
-    shape = state.source.shape
     layers = {write_layer(each): each.title(language()) for each in map(BuiltInLayer, BUILT_IN_LAYERS)}
     now = write_layer(state.source)
     layers[_ATTENTION] = say("layers.attention")
     layers.setdefault(now, state.source.title(language()))
-    pairs = {name: words for name, words in pair_names().items() if not PAIRS[name].problem(shape)}
-    known = name_of_pair(state.pair)
-    own = {} if known in pairs else {"": say("layers.own_pair")}
-    controls = [
-        _control("layer", layers, now, _take_layer),
-        _control(
-            "pair",
-            own | pairs,
-            known if known in pairs else "",
-            lambda name: OWNER.change(pair=PAIRS.get(name, state.pair)),
-        ),
-    ]
+    named, *sides = pair_controls(
+        "layers", lambda: OWNER.state.pair, lambda pair: OWNER.change(pair=pair), state.source.shape
+    )
+    controls = [choice("layers", "layer", layers, now, _take_layer), named]
     with st.container(key="layers_choices", horizontal=True, gap="small"):
         show_controls("layers_schemes", OWNER, *controls, look="qv-inside")
         st.html(f'<p class="qv-small">{html.escape(_schemes_words(state))}</p>', width="stretch")
         more = st.popover(say("layers.more"), key=MORE, help=say("layers.more_help"), on_change="rerun")
         with more:
-            show_controls("layers_sides", OWNER, *(_side_control(state, side) for side in _OFFERED))
+            show_controls("layers_sides", OWNER, *sides)
             # Once opened they stay, and with them an upload and a typed value.
             if more.open or st.session_state.get(_OPENED):
                 st.session_state[_OPENED] = True
@@ -108,24 +80,6 @@ def _schemes_words(state: LayerState) -> str:
     if scheme is not None and state.pair.static and scheme.layout(state.source.shape[:2]).block_count == 1:
         names.append(say("layers.static_word"))
     return " · ".join(names)
-
-
-def _side_control(state: LayerState, side: str) -> Control:
-    """Return the choice of a side's scheme: those that fit, and the present one, which a link may have."""
-    present = getattr(state.pair, side)
-    plain = SchemePair(AS_IT_IS, AS_IT_IS)
-    fits = (form for form in _OFFERED[side] if not plain.with_side(side, form).problem(state.source.shape))
-    names = {form: scheme_name(form, side) for form in (AS_IT_IS, *fits, present)}
-    return _control(
-        side, names, present, lambda form: OWNER.change(pair=OWNER.state.pair.with_side(side, form))
-    )
-
-
-def _control(name: str, names: dict[str, str], now: str, take: Any) -> Control:
-    about = say(f"layers.choice.{name}_help")
-    return choice_control(
-        f"layers_{name}", "list", say(f"layers.choice.{name}"), names, now, take, help=about
-    )
 
 
 def _show_more(state: LayerState) -> None:
@@ -151,28 +105,6 @@ def _show_more(state: LayerState) -> None:
     show_controls("layers_inputs_of", OWNER, static, seed)
 
 
-@dataclass(frozen=True, eq=False)
-class TabContent:
-    """All that a tab may show: the state, and its layer under its schemes."""
-
-    state: LayerState
-    seen: SeenLayer
-    #: The selected output.
-    cell: tuple[int, int]
-
-
-#: The tabs of the stage by their ids, in their order, each with the function that shows it.
-TABS: Mapping[str, Callable[[TabContent], None]] = MappingProxyType(
-    {
-        "cell": lambda scene: show_cell(scene.seen, scene.state, scene.cell),
-        "channels": lambda scene: show_channels(scene.seen, scene.state),
-        "integer": lambda scene: show_integer(scene.seen, scene.state, scene.cell),
-        "method": lambda scene: show_method(scene.seen, scene.state, scene.cell),
-        "compare": lambda scene: show_compare(scene.state),
-    }
-)
-
-
 def show_page() -> None:
     """Show the layer of the state under its schemes."""
     st.html(Path(__file__).with_name("layers.css"))
@@ -192,57 +124,7 @@ def show_page() -> None:
     show_page_errors(*OWNER.problems)
     with problem_instead():
         refuse_large(source)
-        seen = _seen(state)
-        state = settled(seen, state)
-        OWNER.amend(state)
-        with finding:
-            show_finding(seen, look)
-        with actions:
-            offer_page(seen, state)
-        _show_layer(state, seen)
+        from quantviz.ui.layers.tabs import show_layer
+
+        show_layer(state, look, finding, actions)
     OWNER.show_link()
-
-
-def _seen(state: LayerState) -> SeenLayer:
-    """Return the layer of the state; where its method cannot work, show the choice of another one."""
-    try:
-        return seen_layer(state)
-    except QuantVizError:
-        if state.method != NEAREST:
-            show_method_choice(state)
-        raise
-
-
-def _show_layer(state: LayerState, seen: SeenLayer) -> None:
-    cell = state.cell or seen.worst
-    channel = int(seen.products(cell).channels[0]) if state.channel is None else state.channel
-    with st.container(key="layers_scene"):
-        with st.container(key="layers_left", gap="xsmall"):
-            hand = show_hand(seen, state, (*cell, channel))
-            # With knobs, the picture leaves them room.
-            with st.container(key="layers_view_hand" if hand else "layers_view", gap="xsmall"):
-                show_picture(seen, state, (*cell, channel if hand else state.channel), hand=hand)
-        with st.container(key="layers_right", gap="xsmall"):
-            with st.container(key="layers_numbers", gap="xsmall"):
-                show_numbers(seen)
-                show_remedy(seen, state)
-            _show_stage(TabContent(state, seen, cell))
-            for note in seen.notes:
-                st.caption(say_note(note))
-
-
-def _show_stage(scene: TabContent) -> None:
-    """Show the tabs and the open one."""
-    with st.container(key="layers_stage", gap="xsmall"):
-        with st.container(key="layers_tabs"):
-            tab = choose_among(
-                "layers_tab_choice",
-                "row",
-                say("layers.tabs"),
-                {name: say(f"layers.tab.{name}") for name in TABS},
-                scene.state.open_tab,
-                lambda tab: OWNER.change(tab=tab),
-                look="qv-unnamed qv-tabs",
-            )
-        with st.container(key=f"layers_tab_{tab}", gap="xsmall"):
-            TABS[tab](scene)

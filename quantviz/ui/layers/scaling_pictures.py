@@ -5,28 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import streamlit as st
+import torch
 
 from quantviz.figures.marks import Marks
+from quantviz.figures.method_plots import ErrorBars, Shown, method_figure
 from quantviz.figures.numbers import number, short_number
 from quantviz.lab.layer_state import NEAREST, LayerState
+from quantviz.layers.methods.awq import awq_scales
+from quantviz.layers.methods.chain import as_chain
+from quantviz.layers.methods.channel_scales import SmoothTrace
+from quantviz.layers.methods.rotation import (
+    REACH,
+    RotationSpread,
+    RotationTrace,
+    can_turn_by_angle,
+    hadamard_blocks,
+)
+from quantviz.layers.work import channels_kept_apart, errors_of_channels, traces_of_turns
 from quantviz.ui.components.controls import choose_among, switch
 from quantviz.ui.components.dial import Plot, show_dial
-from quantviz.ui.components.small_parts import show_button, show_plot
+from quantviz.ui.components.small_parts import show_button, show_figure
 from quantviz.ui.layers.state import OWNER, SeenLayer, errors_of_chains, seen_layer
 from quantviz.ui.layers.words import compared, percent, show_sentence, show_terms
-from quantviz.ui.shell.words import language, say, theme
-
-if TYPE_CHECKING:
-    import torch
-
-    from quantviz.figures.method_plots import Shown
-    from quantviz.layers.methods.channel_scales import SmoothTrace
-    from quantviz.layers.methods.rotation import RotationSpread, RotationTrace
+from quantviz.ui.shell.words import say
 
 #: How many times as far as in the middle of the values bars may reach inside of the picture.
 _BEYOND = 3
@@ -233,15 +239,11 @@ WORSE = {"l": "builtin(name=minilm_0_output)", "w": "int8_per_row", "a": "int8_p
 
 def chain_field(state: LayerState, method: str, field: str) -> Any:
     """Return the value of a field of a method of the state's chain."""
-    from quantviz.layers.methods.chain import as_chain
-
     return next(getattr(each, field) for each in as_chain(state.method).methods if each.id == method)
 
 
 def setter_of(state: LayerState, method: str, field: str) -> Callable[[Any], None]:
     """Return the function that takes a value of a method's field: a chain of its own, and so in the link."""
-    from quantviz.layers.methods.chain import as_chain
-
     chain = as_chain(state.method)
     return lambda value: OWNER.change(method=str(chain.with_field(method, **{field: value})))
 
@@ -264,10 +266,6 @@ def slide_field(state: LayerState, method: str, field: str, values: Iterable[Any
 
 def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show α under the hand, with the channels' maxima trading height and the error of the layer by α."""
-    import torch
-
-    from quantviz.layers.methods.chain import as_chain
-
     trace = seen.result.trace["smoothquant"]
     chain = as_chain(state.method)
     alphas = sorted({*_TENTHS, trace.alpha})
@@ -338,8 +336,6 @@ def peak_of(values: torch.Tensor) -> float:
 
 def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show block and angle under the hand, with the histogram of weights and inputs before and after."""
-    from quantviz.layers.methods.rotation import can_turn_by_angle, hadamard_blocks
-
     trace = seen.result.trace["rotation"]
     tokens, inputs, outputs = seen.result.shape
     offered: dict[str, tuple[Iterable[Any], Any]] = {}
@@ -401,19 +397,12 @@ def _traces_of_turns(
 ) -> dict[Any, RotationTrace]:
     """Return the trace of the rotation with each value of a field; a value that does not fit has none."""
 
-    from quantviz.layers.methods.chain import as_chain
-    from quantviz.layers.work import traces_of_turns
-
     work = partial(traces_of_turns, chain=as_chain(state.method), field=field, values=values)
     return seen.found(f"turns {field} {values}", work)
 
 
 def _show_turning(state: LayerState, field: str, now: Any, traces: Mapping[Any, RotationTrace]) -> None:
     """Show the histograms at each value of a field, under its slider if there are several."""
-    import torch
-
-    from quantviz.layers.methods.rotation import REACH
-
     plots = []
     for name, bins, spreads in (("weights", "weight_bins", "weights"), ("inputs", "input_bins", "inputs")):
         shares = [getattr(each, bins) for each in traces.values()]
@@ -443,10 +432,6 @@ def _spread_words(name: str, before: RotationSpread, after: RotationSpread) -> s
 
 def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show r under the hand, with its curve and the salient channels, and the bargain of one group."""
-    import torch
-
-    from quantviz.layers.methods.awq import awq_scales
-
     trace = seen.result.trace["awq"]
     given = chain_field(state, "awq", "ratio")
     found = trace.ratios[trace.best]
@@ -495,9 +480,6 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
 
 def _show_bargain(seen: SeenLayer, nearest: SeenLayer) -> None:
     """Show the loudest channel's group before and after scaling, beside channels kept in float16 instead."""
-    from quantviz.figures.method_plots import ErrorBars
-    from quantviz.layers.work import channels_kept_apart, errors_of_channels
-
     group, here = _loudest_group(seen, nearest)
     work = partial(errors_of_channels, group=group)
     before, after = (each.found(f"errors of channels {group}", work) for each in (nearest, seen))
@@ -520,10 +502,7 @@ def _show_bargain(seen: SeenLayer, nearest: SeenLayer) -> None:
 
 def show_series(shown: Shown, key: str, alt: str, height: int = HEIGHT) -> None:
     """Show a series of a method, described by `alt`."""
-    from quantviz.figures.method_plots import method_figure
-
-    figure = method_figure(shown, height=height, language=language(), theme=theme())
-    show_plot(figure, f"layers_{key}", alt)
+    show_figure(method_figure, f"layers_{key}", alt, shown, height=height)
 
 
 def _loudest_group(seen: SeenLayer, nearest: SeenLayer) -> tuple[slice, int]:
@@ -563,8 +542,6 @@ def _bargain(seen: SeenLayer, group: slice, here: int, before: torch.Tensor, aft
 
 def show_low_rank(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the rank under the hand, on the energy that each rank leaves of W, E and ES, with its bits."""
-    from quantviz.layers.methods.chain import as_chain
-
     trace = seen.result.trace["low_rank"]
     chain = as_chain(state.method)
     most = len(trace.of_error)
@@ -610,8 +587,6 @@ def show_low_rank(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
 
 def _left(values: torch.Tensor) -> torch.Tensor:
     """Return the share of the energy beyond each rank, from rank 0 on."""
-    import torch
-
     squares = values.square()
     beyond = squares.flip(0).cumsum(0).flip(0) / (float(squares.sum()) or 1.0)
     return torch.cat([beyond, beyond.new_zeros(1)])

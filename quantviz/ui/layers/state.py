@@ -14,7 +14,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.lab.layer_sources import ChangedLayer, LayerSource, parse_layer, write_layer
 from quantviz.lab.layer_state import NEAREST, LayerPart, LayerState, SchemePair
 from quantviz.lab.page_state import Codec, codec
-from quantviz.ui.components.stepped_work import show_progress
+from quantviz.ui.components.small_parts import show_progress
 from quantviz.ui.components.tensor_cache import opened_files
 from quantviz.ui.shell.bounds import HEAVY_PRODUCTS, HEAVY_SECONDS, SESSION_BYTES
 from quantviz.ui.shell.long_work import heavily

@@ -1,45 +1,251 @@
-"""The tabs of a layer: the products of an output, its channels, and schemes side by side."""
+"""The tabs of a layer: the products of an output, its channels, its integers, and schemes side by side."""
 
 from __future__ import annotations
 
 import html
 import math
 import string
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.figures.layer_plots import (
+    MIRRORED,
+    PARTS,
+    PairPoint,
+    channels_figure,
+    pairs_figure,
+    part_colours,
+)
+from quantviz.figures.line_plots import range_curve
 from quantviz.figures.numbers import short_number
 from quantviz.lab.layer_sources import LayerWeight
-from quantviz.lab.layer_state import MOST_PAIRS, LayerState, SchemePair, pairs_compared
+from quantviz.lab.layer_state import MOST_PAIRS, NEAREST, PAIRS, LayerState, SchemePair, pairs_compared
 from quantviz.lab.state import LabState
+from quantviz.layers.causes import Channels, Products, note_on_culprit
+from quantviz.layers.integer_engines import ACTIVATIONS, INTEGER_ENGINES
+from quantviz.layers.integer_explanation import IntegerExplanation, rows_of_steps
+from quantviz.layers.integer_result import IntegerResult
+from quantviz.layers.integers_of_layer import OUTPUT_FORMATS, activated, operated_output, operators_after
+from quantviz.layers.layer_numbers import ranges_over_tokens
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.cell import steps_html
-from quantviz.ui.components.controls import place_controls, show_controls, switch
+from quantviz.ui.components.controls import (
+    choose_among,
+    field_control,
+    hold_choice,
+    place_controls,
+    show_controls,
+    switch,
+)
 from quantviz.ui.components.phone_tables import TableColumn, show_table
 from quantviz.ui.components.small_parts import (
     legend_html,
     show_button,
+    show_figure,
     show_folded,
-    show_plot,
     table_html,
     term,
 )
 from quantviz.ui.components.tensor_cache import loudness_of
-from quantviz.ui.layers.picture import select
+from quantviz.ui.layers.method_tab import Picture, show_method, show_method_choice
+from quantviz.ui.layers.picture import (
+    both_bits,
+    offer_page,
+    select,
+    settled,
+    show_finding,
+    show_hand,
+    show_numbers,
+    show_picture,
+    show_remedy,
+)
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
-from quantviz.ui.layers.words import both_bits, decibels, pair_name, share_of, show_sentence, stacked_bar
+from quantviz.ui.layers.words import (
+    decibels,
+    pair_name,
+    share_of,
+    show_sentence,
+    stacked_bar,
+)
 from quantviz.ui.shell import session
 from quantviz.ui.shell.address import turn_to
-from quantviz.ui.shell.words import language, number, plain, say, say_note, sentences, theme
+from quantviz.ui.shell.words import (
+    count_text,
+    language,
+    number,
+    plain,
+    say,
+    say_error,
+    say_note,
+    sentences,
+    theme,
+)
 
-if TYPE_CHECKING:
-    from quantviz.figures.layer_plots import PairPoint
-    from quantviz.layers.causes import Channels, Products
-    from quantviz.ui.layers.state import SeenLayer
+#: The pair that the button applies where the chosen schemes have no integer layer.
+_FITTING = "w8a8_static"
+#: Products that are written out; of more, those of largest magnitude.
+_MOST_WRITTEN = 4
+#: Digits of a real number: those of a float32, nearly.
+_DIGITS = 7
+#: Rounding moves an output by half a step at most; more than this is the work of something else.
+_ROUNDING = 0.501
+
+
+def show_integer(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
+    """Show the steps of the selected output."""
+    try:
+        layer = seen.integers(state.engine, state.output_format, state.activation)
+    except QuantVizError as problem:
+        _show_choices(state)
+        st.markdown(say_error(problem))
+        name = pair_name(PAIRS[_FITTING])
+        show_button(
+            say("layers.integer.apply", pair=name),
+            "layers_integer_apply",
+            lambda: OWNER.change(pair=PAIRS[_FITTING], engine="onnxruntime"),
+            type="primary",
+        )
+        return
+    _show_choices(state)
+    why = layer.explain(*cell)
+    with st.container(key="layers_integer_answer"):
+        st.markdown(sentences(_answer(seen, why, state, cell), _about_formats(seen, layer)))
+    _show_integers(_rows_of_steps(why))
+    for note in layer.notes:
+        st.caption(say_note(note))
+    if operators := operators_after(layer):
+        words = say("layers.integer.operator")
+        show_folded(words, "layers_operator", _show_operator, seen, layer, cell, operators)
+
+
+def _show_integers(rows: Iterable[str]) -> None:
+    heads = [say(f"cell.{name}") for name in ("step", "numbers", "gives")]
+    table = table_html(heads, rows)
+    st.html(f'<div class="qv-products qv-integers" tabindex="0">{table}</div>')
+
+
+def _show_operator(
+    seen: SeenLayer, layer: IntegerResult, cell: tuple[int, int], operators: Sequence[str]
+) -> None:
+    """Show the output after an operator that follows the layer."""
+    names = {name: say(f"layers.integer.operators.{name}") for name in operators}
+    label = say("layers.integer.then")
+    operator = hold_choice("layers_operator_name", "list", label, names, operators[0], look="qv-inside")
+    try:
+        found = operated_output(seen.result, layer, operator, *cell)
+    except QuantVizError as problem:
+        st.markdown(say_error(problem))
+        return
+    scales = (layer.outputs.scale, layer.inputs.scale, found.params.scale)
+    a, b, y = (short_number(float(scale)) for scale in scales)
+    key = "operator_with_input" if operator in ("add", "mul") else "operator_alone"
+    st.caption(say(f"layers.integer.{key}", channel=cell[1], a=a, b=b, y=y))
+    _show_integers(
+        _row(row.words, row.code_line, _read(row.inputs), _written(row.output), row.dtype)
+        for row in rows_of_steps(found.steps, language())
+    )
+
+
+def _show_choices(state: LayerState) -> None:
+    """Show the engine, the format of the outputs' codes, and the activation."""
+    choices = {
+        "engine": {name: say(f"integer_engines.{name}.name") for name in INTEGER_ENGINES},
+        "output_format": {name: name for name in OUTPUT_FORMATS},
+        "activation": {name: say(f"layers.integer.activations.{name}") for name in ACTIVATIONS},
+    }
+    about = {field: say(f"layers.integer.{field}_help") for field in choices}
+    engine = choices["engine"][state.engine]
+    about["engine"] += f" {engine}: {say(f'integer_engines.{state.engine}.help')}."
+    controls = (
+        field_control(OWNER, field, "list", say(f"layers.integer.{field}"), names, help=about[field])
+        for field, names in choices.items()
+    )
+    show_controls("layers_integer", OWNER, *controls, look="qv-inside")
+
+
+def _answer(seen: SeenLayer, why: IntegerExplanation, state: LayerState, cell: tuple[int, int]) -> str:
+    """Return the sentence on the output's code, and on what moved it most."""
+    token, output = cell
+    y_hat = seen.result.cells(slice(token, token + 1), slice(output, output + 1)).y_hat
+    wanted = float(activated(y_hat, state.activation))
+    step = float(why.given["s_y"])
+    values = {"q": _written(why.q), "y": short_number(why.y, 4), "wanted": short_number(wanted, 4)}
+    found = int([step.output for step in why.steps if step.name == "acc"][-1])  # without a real bias
+    exact = int(why.exact_accumulator)
+    if why.step("integer_pairs") and found != exact:
+        sums = {"sum": _written(found), "exact": _written(exact)}
+        return plain(say("layers.integer.saturates", **values, **sums))
+    away = why.y - wanted
+    moved = number(away, 2, signed=True)
+    if abs(away) > _ROUNDING * step and why.q in (why.given["low"], why.given["high"]):
+        return plain(say("layers.integer.clamped", **values, moved=moved))
+    return plain(say("layers.integer.rounded", **values, moved=moved, half=short_number(step / 2)))
+
+
+def _about_formats(seen: SeenLayer, layer: IntegerResult) -> str:
+    """Return the sentences on an engine whose pairs saturate: its uint8 inputs, and pairs that all fit."""
+    if INTEGER_ENGINES[layer.engine].pairs == "exact":
+        return ""
+    fit = "" if bool(layer.saturated_pairs.any()) else say("layers.integer.pairs_fit")
+    scheme = seen.result.inputs.scheme
+    moved = scheme is not None and scheme.format != layer.inputs.number_format
+    return sentences(say("layers.integer.unsigned") if moved else "", fit)
+
+
+def _rows_of_steps(why: IntegerExplanation) -> Iterator[str]:
+    """Yield the steps as lines of a table, and at last that from the code to its value."""
+    for row in why.rows(language()):
+        numbers = _read(row.inputs)
+        if row.code_line.startswith("acc = int32(dot"):
+            numbers = _products(why)
+        yield _row(row.words, row.code_line, numbers, _written(row.output), row.dtype)
+    values = {"q": why.q, "S_y": why.given["s_y"], "Z_y": why.given["z_y"]}
+    words = say("layers.integer.value")
+    yield _row(words, "y_hat = s_y * (q - z_y)", _read(values.items()), _written(why.y), "float32")
+
+
+def _row(words: str, line: str, numbers: str, gives: str, dtype: str) -> str:
+    return (
+        f"<tr><td>{html.escape(words)}<br><code>{html.escape(line)}</code></td>"
+        f"<td>{html.escape(numbers)}</td><td><b>{gives}</b> <small>{dtype}</small></td></tr>"
+    )
+
+
+def _read(values: Iterable[tuple[str, float | int]]) -> str:
+    """Return the values that a line reads, each with its symbol."""
+    return ", ".join(f"{symbol} = {_written(value)}" for symbol, value in values)
+
+
+def _products(why: IntegerExplanation) -> str:
+    """Return the products of the codes: all of a few, or the largest of many."""
+    count = len(why.products)
+    order = list(range(count))
+    if count > _MOST_WRITTEN:
+        order = why.products.abs().argsort(descending=True, stable=True)[:_MOST_WRITTEN].tolist()
+    written = " + ".join(f"{_factor(int(why.q_x[at]))}·{_factor(int(why.q_w[at]))}" for at in order)
+    if count <= _MOST_WRITTEN:
+        return written
+    return say("layers.integer.products", count=count_text(count), largest=written)
+
+
+def _factor(code: int) -> str:
+    return f"({_written(code)})" if code < 0 else _written(code)
+
+
+def _written(value: float | int) -> str:
+    """Return a whole number in full, and a real one to seven digits."""
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}".replace("-", "−")
+    return number(value, _DIGITS)
+
 
 _LAB = "pages/lab/playground.py"
 _HEIGHT = 256
@@ -48,10 +254,8 @@ _CURVE_HEIGHT = 200
 _MOST_NAMED = 4
 
 
-def show_channels(seen: SeenLayer, state: LayerState) -> None:
+def show_channels(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the channels as mirrored bars."""
-    from quantviz.figures.layer_plots import MIRRORED, channels_figure
-
     with st.container(key="layers_channels_look", horizontal=True, gap="small"):
         views = {name: say(f"layers.channels.{name}") for name in MIRRORED}
         mirrored = switch("layers_mirrored", say("layers.channels.view"), views)
@@ -59,15 +263,9 @@ def show_channels(seen: SeenLayer, state: LayerState) -> None:
         order = switch("layers_order", say("layers.channels.order"), orders)
     channels = seen.channels
     st.markdown(_loud_words(channels) if mirrored == "size" else _cost_words(channels))
-    figure = channels_figure(
-        channels,
-        mirrored,
-        ranked=order == "ranked",
-        height=_HEIGHT,
-        language=language(),
-        theme=theme(),
-    )
-    show_plot(figure, "layers_channels", say(f"layers.channels.{mirrored}_alt"))
+    alt = say(f"layers.channels.{mirrored}_alt")
+    draw = partial(channels_figure, ranked=order == "ranked", height=_HEIGHT)
+    show_figure(draw, "layers_channels", alt, channels, mirrored)
     st.caption(say(f"layers.channels.{mirrored}_help"))
     show_button(say("layers.channels.in_lab"), "layers_in_lab", _open_in_lab, channels)
     show_folded(say("layers.channels.batches"), "layers_batches", _show_batches, seen)
@@ -75,9 +273,6 @@ def show_channels(seen: SeenLayer, state: LayerState) -> None:
 
 def _show_batches(seen: SeenLayer) -> None:
     """Show how the one static scale of X grows with the tokens that it is chosen on."""
-    from quantviz.figures.range_curve import range_curve
-    from quantviz.layers.layer_numbers import ranges_over_tokens
-
     found = seen.found("ranges over tokens", ranges_over_tokens)
     if found is None:
         st.caption(say("layers.channels.no_batches"))
@@ -85,8 +280,7 @@ def _show_batches(seen: SeenLayer) -> None:
     count = len(found.scale)
     st.markdown(say("layers.channels.settled", settled=min(found.settled, count), count=count))
     alt = say("range_curve.alt", count=count, scale=short_number(float(found.scale[-1])))
-    figure = range_curve(found, height=_CURVE_HEIGHT, language=language(), theme=theme())
-    show_plot(figure, "layers_batches_curve", alt)
+    show_figure(range_curve, "layers_batches_curve", alt, found, height=_CURVE_HEIGHT)
 
 
 def _open_in_lab(channels: Channels) -> None:
@@ -144,10 +338,8 @@ _WIDTH = 570
 _FAR = 3.0
 
 
-def show_compare(state: LayerState) -> None:
+def show_compare(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the pairs as a table, and as dots beside the diagonal."""
-    from quantviz.figures.layer_plots import PairPoint, pairs_figure
-
     pairs = []
     found = []
     for pair in pairs_compared(state):
@@ -162,13 +354,15 @@ def show_compare(state: LayerState) -> None:
     ]
     show_sentence(_lesson(points))
     _show_buttons(state)
-    figure = pairs_figure(points, 0, height=_DOTS_HEIGHT, language=language(), theme=theme())
-    show_plot(
-        figure,
+    show_figure(
+        pairs_figure,
         _DOTS,
         say("layers.compare.alt"),
-        take=lambda at: OWNER.change(pair=pairs[int(at)]),
-        fits=lambda at: at in range(len(pairs)),
+        points,
+        0,
+        take=lambda pair: OWNER.change(pair=pair),
+        marks=pairs,
+        height=_DOTS_HEIGHT,
     )
     _show_table(points, found, pairs)
 
@@ -240,9 +434,6 @@ _MOST_LISTED = 512
 
 def show_cell(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the selected output."""
-    from quantviz.figures.layer_plots import PARTS, part_colours
-    from quantviz.layers.causes import note_on_culprit
-
     products = seen.products(cell)
     _show_place(seen, cell)
     error = float(products.contributions.sum())
@@ -328,3 +519,71 @@ def _show_steps(seen: SeenLayer, cell: tuple[int, int], channel: int) -> None:
             st.caption(say("layers.cell.not_rounded"))
         else:
             st.html(steps_html(operand.explain(place)))
+
+
+# ---- the page below its choices ------------------------------------------------------------------------
+
+
+#: The tabs of the stage by their ids, in their order, each with the function that shows it.
+TABS: Mapping[str, Picture] = MappingProxyType(
+    {
+        "cell": show_cell,
+        "channels": show_channels,
+        "integer": show_integer,
+        "method": show_method,
+        "compare": show_compare,
+    }
+)
+
+
+def _seen(state: LayerState) -> SeenLayer:
+    """Return the layer of the state; where its method cannot work, show the choice of another one."""
+    try:
+        return seen_layer(state)
+    except QuantVizError:
+        if state.method != NEAREST:
+            show_method_choice(state)
+        raise
+
+
+def show_layer(state: LayerState, look: str, finding: Any, actions: Any) -> None:
+    """Show the layer of the state, with its finding, which has a `look`, and its page in their places."""
+    seen = _seen(state)
+    state = settled(seen, state)
+    OWNER.amend(state)
+    with finding:
+        show_finding(seen, look)
+    with actions:
+        offer_page(seen, state)
+    cell = state.cell or seen.worst
+    channel = int(seen.products(cell).channels[0]) if state.channel is None else state.channel
+    with st.container(key="layers_scene"):
+        with st.container(key="layers_left", gap="xsmall"):
+            hand = show_hand(seen, state, (*cell, channel))
+            # With knobs, the picture leaves them room.
+            with st.container(key="layers_view_hand" if hand else "layers_view", gap="xsmall"):
+                show_picture(seen, state, (*cell, channel if hand else state.channel), hand=hand)
+        with st.container(key="layers_right", gap="xsmall"):
+            with st.container(key="layers_numbers", gap="xsmall"):
+                show_numbers(seen)
+                show_remedy(seen, state)
+            _show_stage(seen, state, cell)
+            for note in seen.notes:
+                st.caption(say_note(note))
+
+
+def _show_stage(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
+    """Show the tabs and the open one."""
+    with st.container(key="layers_stage", gap="xsmall"):
+        with st.container(key="layers_tabs"):
+            tab = choose_among(
+                "layers_tab_choice",
+                "row",
+                say("layers.tabs"),
+                {name: say(f"layers.tab.{name}") for name in TABS},
+                state.open_tab,
+                lambda tab: OWNER.change(tab=tab),
+                look="qv-unnamed qv-tabs",
+            )
+        with st.container(key=f"layers_tab_{tab}", gap="xsmall"):
+            TABS[tab](seen, state, cell)

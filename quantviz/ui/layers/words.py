@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -15,25 +14,18 @@ from quantviz.lab.layer_state import (
     AS_IT_IS,
     ASYMMETRIC,
     INPUTS,
-    NEAREST,
     PAIRS,
     WEIGHTS,
-    LayerState,
     SchemePair,
     name_of_pair,
 )
 from quantviz.schemes.calibration import ManualRange
+from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import ALL_RECIPES, as_scheme
 from quantviz.text import text
-from quantviz.ui.components.small_parts import show_button, term
-from quantviz.ui.layers.state import OWNER, SeenLayer
-from quantviz.ui.shell.words import language, method_name, plain, say, sentences, share, theme, unbroken
-
-if TYPE_CHECKING:
-    from quantviz.layers.operands import Operand
-
-#: The parts of the output error, in the order of their bar.
-PARTS = ("inputs", "cross", "weights")
+from quantviz.ui.components.controls import Control, choice_control
+from quantviz.ui.components.small_parts import term
+from quantviz.ui.shell.words import language, plain, say, share, unbroken
 
 #: The axis that a recipe's row is of, for each side; a column is an input channel of both.
 _LINES = {"weights": "output", "inputs": "token"}
@@ -83,113 +75,41 @@ def pair_name(pair: SchemePair) -> str:
     return f"{scheme_name(pair.weights, 'weights')} · {scheme_name(pair.inputs, 'inputs')}{dynamic}"
 
 
-def pair_names() -> dict[str, str]:
-    """Return the names of the pairs that have one, by their ids."""
-    return {name: say(f"layers.pairs.{name}") for name in PAIRS}
+def choice(page: str, name: str, names: Mapping[str, str], now: str, take: Callable[[str], None]) -> Control:
+    """Return the list of a choice about a layer on a page, with its help."""
+    words = f"layers.choice.{name}"
+    about = say(f"{words}_help")
+    return choice_control(f"{page}_{name}", "list", say(words), names, now, take, help=about)
 
 
-def show_finding(seen: SeenLayer, look: str) -> None:
-    """Show what is loud in the layer and what that does, in one sentence; `look` unfolds behind it."""
-    more = f" <small>{term(say('layers.more_on_it'), look, key='layers_look')}</small>" if look else ""
-    st.html(f'<p class="qv-finding">{html.escape(unbroken(_finding(seen)))}{more}</p>')
-
-
-def _finding(seen: SeenLayer) -> str:
-    """Return the sentence on the side of most of the error: its loudest channel, and who shares its scale."""
-    parts = seen.result.parts
-    if not seen.result.rel_out.held_back:
-        return say("layers.finding.none")
-    side = max(("inputs", "weights"), key=lambda each: parts[each].share.held_back)
-    loud, sizes, letter = {
-        "inputs": (seen.channels.loud_inputs, seen.channels.x_max, "X"),
-        "weights": (seen.channels.loud_weights, seen.channels.w_max, "W"),
-    }[side]
-    if not loud:
-        return say("layers.finding.even", side=letter)
-    times = short_number(float(sizes[loud[0]] / sizes.median()), 2)
-    sharing = _sharing(getattr(seen.result, side), float(sizes[loud[0]]))
-    reach = say(f"layers.finding.reach_{sharing}", side=letter)
-    return sentences(say(f"layers.finding.loud_{side}", channel=loud[0], times=times), reach)
-
-
-def _sharing(operand: Operand, size: float) -> str:
-    """Return the values that share a scale with a channel's own, the largest of which is `size`: "all"
-    others, "some" of them, or "none"; "cut" where the range was set by hand and ends below them.
+def pair_controls(
+    page: str, now: Callable[[], SchemePair], take: Callable[[SchemePair], None], shape: Shape | None = None
+) -> Iterator[Control]:
+    """Yield the choices of the pairs that have a name, and of each side's scheme, on a page: those that fit a
+    layer of `shape`, if given, and the present ones, which a link may have. `now` returns the present pair.
     """
-    if operand.study is None:
-        return "none"
-    by_hand = operand.study.scheme.calibration
-    if isinstance(by_hand, ManualRange) and max(-by_hand.lo, by_hand.hi) < size:
-        return "cut"
-    layout = operand.study.layout
-    if layout.block_count == 1:
-        return "all"
-    by_column = layout.block_count == operand.shape[1] and layout.block_size == operand.shape[0]
-    return "none" if by_column else "some"
+
+    def fits(other: SchemePair) -> bool:
+        return shape is None or not other.problem(shape)
+
+    pair = now()
+    known = name_of_pair(pair)
+    named = {name: say(f"layers.pairs.{name}") for name, each in PAIRS.items() if fits(each)}
+    own = {} if known in named else {"": say("layers.own_pair")}
+    shown = known if known in named else ""
+    yield choice(page, "pair", own | named, shown or "", lambda name: take(PAIRS.get(name, now())))
+    plain = SchemePair(AS_IT_IS, AS_IT_IS)
+    for side, offered in (("weights", WEIGHTS), ("inputs", INPUTS)):
+        present = getattr(pair, side)
+        forms = (AS_IT_IS, *(form for form in offered if fits(plain.with_side(side, form))), present)
+        names = {form: scheme_name(form, side) for form in forms}
+        yield choice(page, side, names, present, partial(_take_side, now, take, side))
 
 
-def show_numbers(seen: SeenLayer) -> None:
-    """Show the output error, large, the shares of X and W in it as a bar, and the other numbers."""
-    from quantviz.figures.layer_plots import part_colours
-
-    used, held_back = seen.result.rel_out
-    shades = part_colours(theme())
-    shares = {name: seen.result.parts[name].share.held_back for name in PARTS}
-    # A part that cancels others has no place in the bar.
-    sizes = [max(share, 0.0) for share in shares.values()]
-    bar = stacked_bar(sizes, [shades[name] for name in PARTS], 0.0, sum(sizes))
-    told = (
-        f'<span><span class="qv-swatch" style="background:{shades[name]}"></span> '
-        f"{number_html(f'layers.numbers.part_{name}', share_of(shares[name]))}</span>"
-        for name in PARTS
-    )
-    others = (
-        number_html("layers.numbers.output_db", decibels(seen.output_db)),
-        number_html("layers.numbers.weight_db", decibels(seen.weight_db)),
-        number_html("layers.numbers.bits", both_bits(seen)),
-    )
-    error = number_html(
-        "layers.numbers.rel_out", percent(held_back), say("layers.numbers.used", used=percent(used))
-    )
-    st.html(
-        f'<div class="qv-layer-numbers"><p class="qv-large">{error}</p>'
-        f'<p class="qv-parts">{"".join(told)}</p>'
-        f'<i class="qv-share" style="background:{bar}"></i>'
-        f'<p class="qv-others">{"".join(others)}</p></div>'
-    )
-
-
-def show_remedy(seen: SeenLayer, state: LayerState) -> None:
-    """Show the remedy that leaves the layer the least error, with a button that takes it; nothing where none
-    is known.
-    """
-    from quantviz.lab.layer_remedy import best_remedy
-
-    if state.method != NEAREST:
-        return
-    found = seen.found("remedy", partial(best_remedy, pair=state.pair))
-    if found is None:
-        return
-    taken = method_name(found.method)
-    if found.method == NEAREST:
-        side = "weights" if found.pair.weights != state.pair.weights else "inputs"
-        taken = say(f"layers.remedy.finer_{side}", scheme=scheme_name(getattr(found.pair, side), side))
-    less = short_number(found.before / found.after, 2) if found.after else "∞"
-    fix = say("layers.remedy.fix", remedy=taken, after=percent(found.after), less=less)
-    some = say("layers.remedy.some", count=found.outputs, all=seen.result.shape[2])
-    words = sentences(fix, some if found.outputs < seen.result.shape[2] else "")
-    with st.container(key="layers_fix", horizontal=True, wrap=False, vertical_alignment="center"):
-        st.html(f"<p>{html.escape(unbroken(words))}</p>", width="stretch")
-        take = partial(OWNER.change, pair=found.pair, method=found.method)
-        show_button(say("layers.remedy.take"), "layers_remedy", take)
-
-
-def number_html(key: str, value: str, line: str = "") -> str:
-    """Return a number as HTML, named and explained by the words under a key, with a small line below it."""
-    name = key.rpartition(".")[2]
-    words = term(say(key), say(f"{key}_help"), key=f"layer_{name}")
-    small = f" <small>{html.escape(line)}</small>" if line else ""
-    return f'<span class="qv-number" data-qv-layer="{name}">{words} <b>{html.escape(value)}</b>{small}</span>'
+def _take_side(
+    now: Callable[[], SchemePair], take: Callable[[SchemePair], None], side: str, form: str
+) -> None:
+    take(now().with_side(side, form))
 
 
 def stacked_bar(values: Sequence[float], colours: Sequence[str], low: float, high: float) -> str:
@@ -268,14 +188,3 @@ def share_of(value: float) -> str:
     """Return a part's share, which may lie below 0 or above 1 where parts cancel each other."""
     sign = "−" if value <= -0.001 else ""
     return sign + share(abs(value))
-
-
-def both_bits(seen: SeenLayer) -> str:
-    """Return the bits of a weight and of an input, with their scales; "–" where nothing is quantized."""
-    from quantviz.evaluation.metric_formulas import bits_per_element
-
-    operands = (seen.result.weights, seen.result.inputs)
-    return " · ".join(
-        "–" if each.scheme is None else short_number(bits_per_element(each.scheme, each.shape))
-        for each in operands
-    )

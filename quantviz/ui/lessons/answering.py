@@ -6,26 +6,150 @@ import html
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.teaching.lessons.answer_words import answer_words, as_vote, of_vote
+from quantviz.lab.typed_numbers import LONGEST, read_number
+from quantviz.teaching.lessons.answer_words import (
+    answer_words,
+    as_vote,
+    drag_words,
+    lettered,
+    of_vote,
+    option_texts,
+)
 from quantviz.teaching.lessons.drags import drag_answer
-from quantviz.teaching.lessons.formulas import HERE
-from quantviz.teaching.lessons.model import DragQuestion, Question
+from quantviz.teaching.lessons.formulas import HERE, Scenes
+from quantviz.teaching.lessons.model import (
+    DIRECTIONS,
+    CellQuestion,
+    ChoiceQuestion,
+    DirectionQuestion,
+    DragQuestion,
+    NumberQuestion,
+    OrderQuestion,
+    Question,
+)
 from quantviz.teaching.lessons.progress import LearnerAnswer
 from quantviz.ui.components import in_room
-from quantviz.ui.components.controls import Control, show_controls
+from quantviz.ui.components.controls import Control, hold_choice, hold_text, place_controls, show_controls
 from quantviz.ui.components.lesson_place import go_on_from
-from quantviz.ui.lessons import hands, questions
+from quantviz.ui.lessons import hands
 from quantviz.ui.lessons.moving import has_moved, in_hand, scene_in_hand
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.progress import keep_answer, refused
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import classroom
-from quantviz.ui.shell.words import language, say, say_error, sentences
+from quantviz.ui.shell.words import language, number, say, say_error, sentences
+
+
+def given(question: Question, key: str) -> Any:
+    """Return the answer in the control `key`, None where it is empty; `QuantVizError` if unreadable."""
+    value = st.session_state.get(key)
+    if isinstance(question, NumberQuestion):
+        return read_number(value, question.unit) if value and value.strip() else None
+    if isinstance(question, CellQuestion):
+        places = [st.session_state.get(f"{key}_{axis}") for axis in ("row", "col")]
+        return None if None in places else tuple(places)
+    if isinstance(question, OrderQuestion):
+        return tuple(value) if value and len(value) == len(question.items) else None
+    return value
+
+
+def truth_told(question: Question, scenes: Scenes) -> str:
+    """Return the true answer in words."""
+    if isinstance(question, DirectionQuestion):
+        numbers = {
+            name: number(formula.value(scenes))
+            for name, formula in (("before", question.before), ("after", question.after))
+        }
+        return say(f"lessons.truth_{question.truth(scenes)}", **numbers)
+    if isinstance(question, CellQuestion):
+        return say("lessons.or").join(
+            answer_words(question, place, scenes, language()) for place in sorted(question.truth(scenes))
+        )
+    if isinstance(question, OrderQuestion):
+        values = [question.items[i].value.value(scenes) for i in question.truth(scenes)]
+        names = [question.items[i].text.say(scenes) for i in question.truth(scenes)]
+        return " < ".join(f"{name} ({number(value)})" for name, value in zip(names, values, strict=True))
+    if isinstance(question, DragQuestion):
+        return drag_words(question.truth(scenes), question.solution, scenes[HERE].state.cell, language())
+    return answer_words(question, question.truth(scenes), scenes, language())
+
+
+# ---- controls -----------------------------------------------------------------------------------
+
+
+def ask(question: Question, scenes: Scenes, key: str) -> None:
+    """Show the control in which the answer to a question is given; its value is kept under `key`."""
+    texts = dict(enumerate(option_texts(question, scenes, language())))
+    match question:
+        case DragQuestion():
+            st.caption(question.tolerance.say(question.named_scenes(scenes)))
+        case DirectionQuestion():
+            names = dict(zip(DIRECTIONS, lettered(texts.values()), strict=True))
+            hold_choice(key, "row", say("lessons.your_answer"), names, look="qv-unnamed")
+        case NumberQuestion():
+            label = say("lessons.your_number")
+            if question.unit:
+                label = say("lessons.your_number_in", unit=question.unit)
+            hold_text(key, label, LONGEST, example=say("lessons.number_example"))
+        case CellQuestion():
+            st.caption(say("lessons.click_a_cell"))
+            names = {f"{key}_row": say("cell.row"), f"{key}_col": say("cell.column")}
+            shape = scenes[HERE].state.source.shape
+            fields = tuple(names)
+
+            def take(axis: int, to: int) -> None:
+                st.session_state[fields[axis]] = to
+
+            controls = place_controls(names, map(st.session_state.get, fields), shape, take)
+            show_controls("cell_answer", None, *controls)
+        case ChoiceQuestion():
+            options = dict(enumerate(lettered(texts.values())))
+            hold_choice(key, "row", say("lessons.your_answer"), options, look="qv-unnamed qv-below")
+        case OrderQuestion():
+            # A list that opens would lie over the button that commits.
+            chosen = hold_choice(key, "many", say("lessons.your_order"), texts)
+            so_far = " < ".join(texts[i] for i in chosen)
+            st.caption(so_far or say("lessons.order_smallest"))
+
+
+def show_on_paper(question: Question, scenes: Scenes) -> None:
+    """Show the choices as they stand on paper. On a screen they are not seen: they keep the room."""
+    texts = option_texts(question, scenes, language())
+    items = "".join(f"<div><span>{html.escape(text)}</span></div>" for text in texts)
+    look = "qv-below" if isinstance(question, ChoiceQuestion) else ""
+    kind = "many" if isinstance(question, OrderQuestion) else "row"
+    st.html(
+        f'<div class="qv-room-{question.kind} qv-controls {look}"><div class="qv-control" data-kind="{kind}">'
+        f'<div class="qv-segments">{items}</div></div></div>'
+    )
+
+
+# ---- pictures of a wrong answer ----------------------------------------------------------------------
+
+
+def show_drawn(question: Question, answer: Any, scenes: Scenes) -> None:
+    """Draw a wrong order as bars; other answers are drawn on the ruler or in the picture."""
+    if isinstance(question, OrderQuestion):
+        values = [question.items[i].value.value(scenes) for i in answer]
+        most = max(map(abs, values)) or 1.0
+        bars = [
+            f'<div><span style="width: {100 * abs(value) / most:.1f}%"></span>'
+            f"<b>{html.escape(question.items[i].text.say(scenes))}</b></div>"
+            for i, value in zip(answer, values, strict=True)
+        ]
+        st.html(f'<div class="qv-bars">{"".join(bars)}</div>')
+
+
+def refusal(key: str) -> str:
+    """Return the reason why the answer in the control called `key` was not taken; "" where it was."""
+    problem: QuantVizError | None = errors.input_errors().get(key)
+    return say_error(problem) if problem else ""
+
 
 #: Whether a teacher wants to count hands.
 HANDS = "lesson_hands"
@@ -78,7 +202,7 @@ def _show_room(now: Now) -> None:
         with st.container(key="lesson_on_paper"):
             for question in now.step.questions:
                 st.markdown(f"## {question.ask.say(now.scenes)}")
-                questions.show_on_paper(question, now.scenes)
+                show_on_paper(question, now.scenes)
 
 
 def comes_after_hand(now: Now) -> bool:
@@ -98,14 +222,16 @@ def open_question(now: Now, i: int, question: Question) -> None:
     tries = now.tries[i]
     if now.is_blind(i):
         assert isinstance(question, DragQuestion)
-        questions.ask_for_mark(question)
+        with st.container(key="lesson_blind"):
+            where = "axis" if question.marked_on == "axis" else "slider"
+            st.markdown(say(f"lessons.mark_{where}"))
         _show_refusal(key)
         return
     on_wall = classroom().projector and tries
     if on_wall:
         # One line: more would take its height from the picture.
         with st.container(key=_told_key(now, i)):
-            st.markdown(questions.refusal(key) or _first_try(now, question, tries[-1], short=True))
+            st.markdown(refusal(key) or _first_try(now, question, tries[-1], short=True))
     elif tries:
         with st.container(key=_told_key(now, i)):
             _you_said(now, question, tries[-1])
@@ -114,7 +240,7 @@ def open_question(now: Now, i: int, question: Question) -> None:
     elif now.mark(i) is not None:
         st.caption(say("lessons.marked"))
     if not (on_wall and isinstance(question, DragQuestion)):
-        questions.ask(question, now.scenes, key)
+        ask(question, now.scenes, key)
     if not on_wall:
         _show_refusal(key)
     # Two buttons alike: the learner chooses how sure they are, and no choice is the default.
@@ -164,7 +290,7 @@ def offer_votes(now: Now) -> None:
 
 
 def _show_refusal(key: str) -> None:
-    if words := questions.refusal(key):
+    if words := refusal(key):
         st.error(words)
 
 
@@ -198,7 +324,8 @@ def _commit(now: Now, i: int, question: Question, sure: bool, _pressed: str) -> 
         place = (cast(str, now.place.lesson), now.place.step, question.id, now.attempt)
         tried = max(len(now.tries[i]), now.round_of(question))
         keep_answer(LearnerAnswer(*place, answer, sure, tried, now.mark(i), classroom().room))
-        questions.begin_again(question, key)
+        if isinstance(question, OrderQuestion):
+            st.session_state[key] = []  # a second order is chosen from nothing
         go_on_from(f".st-key-{_told_key(now, i)}")
         errors.clear()
 
@@ -206,7 +333,7 @@ def _commit(now: Now, i: int, question: Question, sure: bool, _pressed: str) -> 
 def _given(now: Now, question: Question, key: str) -> object:
     """Return the answer in a question's control; None where nothing was chosen, typed or moved yet."""
     if not isinstance(question, DragQuestion):
-        return questions.given(question, key)
+        return given(question, key)
     # A hand that came back to where it began has an answer too.
     return drag_answer(now.scenes[HERE].state, in_hand(now)) if has_moved(now) else None
 
@@ -227,7 +354,7 @@ def _answered(now: Now, i: int, question: Question, answer: LearnerAnswer | None
         _you_said(now, question, answer)
     if not now.revealed:
         return
-    truth = questions.truth_told(question, now.scenes).rstrip(".。")
+    truth = truth_told(question, now.scenes).rstrip(".。")
     if answer is None or verdict is None:
         st.info(say("lessons.the_answer", truth=truth))
     elif verdict.right:
@@ -246,7 +373,7 @@ def _answered(now: Now, i: int, question: Question, answer: LearnerAnswer | None
             say("lessons.the_answer", truth=truth),
         ]
         st.error(sentences(*said, say("lessons.was_too_sure") if answer.sure else ""))
-        questions.show_drawn(question, answer.given, now.scenes)
+        show_drawn(question, answer.given, now.scenes)
     if question.why:
         if _tells_of_the_start(now, question):
             st.caption(say("lessons.as_at_first"))

@@ -37,7 +37,7 @@ from quantviz.teaching.lessons.progress import (
 from quantviz.ui.components import in_room
 from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.component import component, last_message
-from quantviz.ui.components.small_parts import show_button
+from quantviz.ui.components.small_parts import offer_file, show_button
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.words import language, say, say_error, sentences
 
@@ -169,14 +169,8 @@ def _show_answers(titled: Mapping[str, Lesson]) -> None:
     judgements = verdicts()
     st.html(_card(titled, judgements))
     with st.container(horizontal=True, gap="small"):
-        st.download_button(
-            say("lessons.progress.download"),
-            as_json(answers(), judgements),
-            "quantviz_lessons.json",
-            "application/json",
-            key="progress_file",
-            on_click="ignore",
-        )
+        content = as_json(answers(), judgements)
+        offer_file("lessons.progress.download", content, "quantviz_lessons.json", "progress_file")
         copy_button(
             "copy_progress",
             say("lessons.progress.copy"),

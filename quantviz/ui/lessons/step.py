@@ -6,6 +6,7 @@ Hidden parts are not sent to the browser before the last answer of their step.
 from __future__ import annotations
 
 import html
+import string
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,13 +19,24 @@ from quantviz.figures.ruler_detail import RulerDetail
 from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.live.hand_words import Looks
 from quantviz.teaching.lessons import known_by, sound_lessons
-from quantviz.teaching.lessons.answer_words import lettered, option_texts
+from quantviz.teaching.lessons.answer_words import answer_words, lettered, made, option_texts
 from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.dials import DialState
-from quantviz.teaching.lessons.formulas import HAND, HERE, Scene
-from quantviz.teaching.lessons.model import ChoiceQuestion, DirectionQuestion, Lesson, LessonStep, Question
+from quantviz.teaching.lessons.formulas import HAND, HERE, SOLUTION, Formula, Scene
+from quantviz.teaching.lessons.model import (
+    CellQuestion,
+    ChoiceQuestion,
+    DirectionQuestion,
+    DragQuestion,
+    Lesson,
+    LessonStep,
+    NumberQuestion,
+    OrderQuestion,
+    Question,
+)
 from quantviz.teaching.lessons.plan import FIRST_HOUR
-from quantviz.ui.components.class_wall import running
+from quantviz.ui.components import class_votes
+from quantviz.ui.components.class_wall import Running, put_on_ruler, running
 from quantviz.ui.components.controls import as_html, show_controls
 from quantviz.ui.components.lesson_place import LessonPlace, go, go_on_from, show_focus
 from quantviz.ui.components.page_header import write_title
@@ -35,7 +47,7 @@ from quantviz.ui.components.small_parts import (
     show_words_with_terms,
     term,
 )
-from quantviz.ui.lessons import hands, questions
+from quantviz.ui.lessons import hands
 from quantviz.ui.lessons.answering import (
     answer_key,
     comes_after_hand,
@@ -43,9 +55,9 @@ from quantviz.ui.lessons.answering import (
     open_question,
     show_questions,
     show_rule,
+    truth_told,
     with_votes,
 )
-from quantviz.ui.lessons.class_answers import mark_drags, show_class
 from quantviz.ui.lessons.moving import TOLD, bell_of, curve_in_hand, ruler_of_step, scene_in_hand
 from quantviz.ui.lessons.now import ATTEMPTS, Now
 from quantviz.ui.lessons.picture import panels_of_step, selected_cell, show_looks, show_picture, state_shown
@@ -70,11 +82,100 @@ if TYPE_CHECKING:
     from quantviz.live.standalone import LivePage
 
 
+#: Mistakes that are named below the dots.
+_NAMED = 2
+
+
+def show_class(now: Now, question: Question) -> None:
+    """Show the answers of the class, and once it is told the right one in words."""
+    there = cast(Running, running())
+    match question:
+        case ChoiceQuestion() | DirectionQuestion():
+            names = hands.hand_names(question, now.scenes, now.revealed)
+            texts = lettered(text for text, _ in names)
+            class_votes.show_bars(zip(texts, (right for _, right in names), strict=True), there)
+        case NumberQuestion():
+            _show_numbers(now, question, there)
+        case DragQuestion():
+            _show_drags(now, question, there)
+        case CellQuestion():
+            shape = now.scenes[HERE].state.view.matrix(now.scenes[HERE].state.source.shape)
+            right = [(cell[0], cell[-1]) for cell in question.truth(now.scenes)] if now.revealed else []
+            class_votes.show_cells(there, shape, right)
+        case OrderQuestion():
+            most = sorted(there.rows, key=lambda row: -row[1] - row[2])
+            class_votes.show_board(
+                there, {row[0]: answer_words(question, row[0], now.scenes, language()) for row in most}
+            )
+    if now.revealed and isinstance(question, CellQuestion | OrderQuestion):
+        st.markdown(say("lessons.the_answer", truth=truth_told(question, now.scenes).rstrip(".。")))
+
+
+def _show_numbers(now: Now, question: NumberQuestion, there: Running) -> None:
+    at = {row[0]: float(cast(float, row[0])) for row in there.rows + there.before}
+    truth, named, places = None, [], {}
+    said = []
+    if now.revealed:
+        mistakes = [each for each in question.mistakes if isinstance(each.formula, Formula)]
+        places = dict(zip(string.ascii_lowercase, question.mistaken(now.scenes), strict=False))
+        made_by = {
+            sign: sum(row[1] + row[2] for row in there.rows if question.within.accepts(at[row[0]], place))
+            for sign, place in places.items()
+        }
+        named = sorted(filter(made_by.get, places), key=lambda sign: -made_by[sign])[:_NAMED]
+        truth = question.truth(now.scenes)
+        of_sign = dict(zip(places, mistakes, strict=True))
+        said = [(sign, made_by[sign], of_sign[sign].says.say(now.scenes)) for sign in named]
+    class_votes.show_places(there, at, truth, {sign: places[sign] for sign in named})
+    for sign, count, words in said:
+        st.html(f'<p class="qv-mistake"><b>{sign}</b> {count} · {html.escape(words)}</p>')
+
+
+def mark_drags(now: Now) -> None:
+    """Put the answers that were dragged on the ruler of the step's picture, once the class may see them."""
+    at = asked_on_wall(now)
+    question = now.step.questions[at] if at is not None and running() else None
+    if isinstance(question, DragQuestion) and (name := _on_ruler(question)):
+        places, truth = _dragged(now, question, name)
+        put_on_ruler(places, question.marked_on, truth)
+
+
+def _on_ruler(question: DragQuestion) -> str:
+    """Return the quantity of a drag that has its place on the ruler; "" for a zero point or a scale."""
+    return next((name for name in ("hi", "value", "bits", "size") if name in question.solution), "")
+
+
+def _dragged(now: Now, question: DragQuestion, name: str) -> tuple[dict[Any, float], float | None]:
+    """Return the place of each dragged answer by a quantity, and the true one once it is revealed."""
+    start = now.scenes[HERE].state
+    places = class_votes.dragged_places(cast(Running, running()), start, lambda scene: made(name, scene))
+    return places, made(name, question.named_scenes(now.scenes)[SOLUTION]) if now.revealed else None
+
+
+def _show_drags(now: Now, question: DragQuestion, there: Running) -> None:
+    """Show drags that have no place on the ruler as dots on an axis; else how many were right, once told."""
+    if not _on_ruler(question):
+        places, truth = _dragged(now, question, next(iter(question.solution)))
+        class_votes.show_places(there, places, truth)
+        return
+    if now.revealed and there.rows:
+        right = sum(row[1] + row[2] for row in there.rows if _is_right(now, question, row[0]))
+        words = say("lessons.class_right", right=right, answered=there.rounds[-1].answered)
+        st.html(f'<p class="qv-mistake">{html.escape(words)}</p>')
+    class_votes.show_few(there)
+
+
+def _is_right(now: Now, question: DragQuestion, answer: Any) -> bool:
+    try:
+        return question.judge(str(answer), now.scenes).right
+    except (QuantVizError, ValueError):  # a forged text
+        return False
+
+
 def offer_page(now: Now) -> None:
     """Show a button that saves a step as a page; its picture is a tensor's, no dial's."""
     file = f"{now.place.lesson}_{now.place.step + 1}.html"
-    page = page_of(now)
-    show_save_page(page.html, page.problem, file, "lesson_to_page", say("lessons.page_help"))
+    show_save_page(page_of(now), file, "lesson_to_page", "lessons.page_help")
 
 
 def page_of(now: Now) -> LivePage:
@@ -167,7 +268,7 @@ def _bar_names(question: Question, now: Now) -> list[tuple[str, bool]]:
     names = hands.hand_names(question, now.scenes, now.revealed)
     if not now.revealed or isinstance(question, ChoiceQuestion):
         return names
-    truth = "; ".join(questions.truth_told(each, now.scenes).rstrip(".。") for each in now.step.questions)
+    truth = "; ".join(truth_told(each, now.scenes).rstrip(".。") for each in now.step.questions)
     return [(truth if right else name, right) for name, right in names]
 
 

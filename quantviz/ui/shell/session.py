@@ -230,16 +230,12 @@ def reached(wanted: Scheme) -> Scheme:
     return fitting(wanted if wanted.nonfinite == nonfinite else wanted.replace(nonfinite=nonfinite))
 
 
-def _fields(scheme: Scheme) -> dict[str, Any]:
-    return {name: getattr(scheme, name) for name in SCHEME_FIELDS}
-
-
 def adapt_scheme(wanted: Scheme, *asked: str) -> None:
     """Take a scheme of which only the fields `asked` were requested, and remember its other changes;
     `QuantVizError` where it is not valid.
     """
     before = state().scheme
-    put_scheme(**_fields(wanted))
+    put_scheme(**{name: getattr(wanted, name) for name in SCHEME_FIELDS})
     st.session_state[on_desk(_ADAPTED)] = Adapted(before, state().scheme, asked)
 
 

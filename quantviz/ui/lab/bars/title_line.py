@@ -19,7 +19,7 @@ from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.lab.bars.scheme_bar import further_changes
 from quantviz.ui.lab.from_map import open_place
-from quantviz.ui.lab.picture.navigation import block_words
+from quantviz.ui.lab.picture.tensor_panels import block_words
 from quantviz.ui.shell import origin, session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import classroom, visible

@@ -23,8 +23,7 @@ from quantviz.ui.components.phone_tables import TableColumn, room_beside_ruler, 
 from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.components.small_parts import offer, show_plot
 from quantviz.ui.components.tensor_cache import ask_study_of, heavy_fact, inputs_of, searches
-from quantviz.ui.lab.picture.navigation import block_words
-from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY
+from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, block_words
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import enlarge, locked
 from quantviz.ui.shell.words import language, number, plain, say, sentences, shape_text, theme
@@ -384,7 +383,7 @@ def _table(key: str, columns: Sequence[TableColumn], **look: Any) -> None:
 
 
 def _show_curve(blame: Blame) -> None:
-    from quantviz.figures.marked_line import marked_line_figure
+    from quantviz.figures.line_plots import marked_line_figure
 
     points = [(each.k, each.whole_db) for each in blame.curve]
     chosen = blame.choice.k if blame.choice else None

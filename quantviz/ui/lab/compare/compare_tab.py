@@ -31,8 +31,8 @@ from quantviz.ui.components.phone_tables import TableColumn, is_phone, show_tabl
 from quantviz.ui.components.scheme_words import format_name
 from quantviz.ui.components.small_parts import offer, show_plot, show_refused
 from quantviz.ui.components.tensor_cache import heavy_fact
-from quantviz.ui.lab.bars.engine_controls import group_of
-from quantviz.ui.lab.compare import compared_engines, compared_schemes, engine_comparison
+from quantviz.ui.lab.bars.scheme_bar import group_of
+from quantviz.ui.lab.compare import compared_engines, compared_schemes
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, is_pooled
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, noted, visible
@@ -87,7 +87,7 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
         say("recipes.plot_alt"),
         config=RECIPE_PLOT_CONFIG,
         take=None if fixed else lambda form: session.change(scheme=Scheme.parse(form)),
-        fits=lambda form: isinstance(form, str) and form != "",
+        marks=lambda form: isinstance(form, str) and form != "",
     )
     told = [] if fixed else [say("recipes.plot_how")]
     st.html(_legend(known))
@@ -185,7 +185,7 @@ def show_compare(
         with st.container(key="compare_actions", horizontal=True, gap="small"):
             if visible("actions"):
                 compared_schemes.show_choices(state)
-            engine_comparison.show_open_button(state)
+            compared_engines.show_open_button(state)
         answered = visible("compare") and compared_schemes.show_compared_schemes(state, told, use)
         if compared:
             show_engines(compared, state)
@@ -207,7 +207,7 @@ def show_compare(
 def show_engines(compared: compared_engines.ComparisonView, state: LabState) -> None:
     """Show the results of other engines."""
     with st.container(key="compare"):
-        engine_comparison.show_comparison(compared, state, pooled=is_pooled(state))
+        compared_engines.show_comparison(compared, state, pooled=is_pooled(state))
 
 
 def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence: Any, action: Any) -> None:

@@ -29,10 +29,10 @@ from quantviz.ui.components.scheme_words import convention_option, part_words
 from quantviz.ui.components.small_parts import offer, show_button, show_save_page
 from quantviz.ui.components.tensor_cache import heavy_fact, study_of
 from quantviz.ui.lab.compare.compared_engines import seen
-from quantviz.ui.lab.picture.navigation import block_words
 from quantviz.ui.lab.picture.tensor_panels import (
     BRIDGE_KEY,
     PANELS_KEY,
+    block_words,
     error_end,
     linked_place,
     panels_of,
@@ -363,7 +363,7 @@ def offer_page(state: LabState, schemes: tuple[Scheme, ...], names: tuple[str, .
         title = say("contest.name", letter=_letter(k), name=names[k])
         pages.append(LivePage(own, title, state.cell, looks))
     page = LivePages(tuple(pages), f"{state.source.title(language())} · {shape_text(state.source.shape)}")
-    show_save_page(page.html, page.problem, "compared.html", "contest_to_page", say("contest.page_help"))
+    show_save_page(page, "compared.html", "contest_to_page", "contest.page_help")
 
 
 def _offer_best(found: SchemeComparison, state: LabState, action: Any) -> None:

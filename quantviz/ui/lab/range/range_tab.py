@@ -30,8 +30,7 @@ from quantviz.ui.components.scheme_words import calibration_words, part_words
 from quantviz.ui.components.small_parts import offer, show_refused
 from quantviz.ui.components.tensor_cache import ask_study_of, heavy_fact, kept
 from quantviz.ui.lab.bars.scheme_bar import other_granularities
-from quantviz.ui.lab.picture.navigation import block_words
-from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, PANELS_KEY
+from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, PANELS_KEY, block_words
 from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
 from quantviz.ui.shell.classroom import locked, visible

@@ -1,28 +1,33 @@
-"""The server's folder and the hubs: choose a file and one of its tensors, read where they lie, or by ranges.
-The choice of a tensor is the same for uploads.
-"""
+"""Tensors in files: uploads and pictures, which this session alone keeps, the server's folder, hubs."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
-from quantviz.schemes.orientation import MOST_WEIGHT_AXES
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.orientation import MOST_WEIGHT_AXES, Orientation
 from quantviz.sources import HubTensor, LocalTensor, Source
+from quantviz.sources.files import cut_out_snippet, reader_of
 from quantviz.sources.files.npy import dtypes_of
 from quantviz.sources.hubs.addresses import HubAddress
 from quantviz.sources.hubs.hosts import Hosts
+from quantviz.sources.image import CHANNELS, read_image
 from quantviz.sources.local import FolderListing, data_folder, list_files, short
 from quantviz.sources.matrix import as_opened
+from quantviz.sources.sandbox import Held
+from quantviz.sources.upload import Upload, UploadedFile
 from quantviz.text import visible
 from quantviz.ui.components.controls import finder, hold_choice, hold_text
 from quantviz.ui.components.small_parts import error_beside, show_error_beside
-from quantviz.ui.components.tensor_cache import catalog_of
+from quantviz.ui.components.tensor_cache import catalog_of, keep_uploads
 from quantviz.ui.lab.sidebar.nonfinite import show_error_and_choice, take
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.bounds import FIND_CHARACTERS
@@ -34,9 +39,11 @@ from quantviz.ui.shell.words import plain, say, say_error, shape_text
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog, TensorInfo
     from quantviz.sources.hubs.published import PublishedModel
+    from quantviz.tensors.lazy import Stored
+
 
 #: The control of the dtype of an array whose file does not contain it.
-_READ_AS = "folder_read_as"
+_FOLDER_READ_AS = "folder_read_as"
 #: Names that a list offers at once; of more it offers those that fit the typed text.
 MOST_OFFERED = 200
 #: Most names of unreadable files in a sentence.
@@ -55,21 +62,23 @@ def show_folder(state: LabState) -> None:
     prepare_reading()
     source = state.source.original
     if isinstance(source, LocalTensor):
-        opened = {"folder_file": source.file, "folder_tensor": source.name, _READ_AS: source.read_as}
+        opened = {"folder_file": source.file, "folder_tensor": source.name, _FOLDER_READ_AS: source.read_as}
         if "folder" not in errors.input_errors():
             st.session_state.update(opened)
     try:
         _choose_file(listing(str(data_folder())))
         file = st.session_state.get("folder_file")
         if file:
-            read_as = st.session_state.get(_READ_AS) or ""
+            read_as = st.session_state.get(_FOLDER_READ_AS) or ""
             catalog = catalog_of(file, read_as)
 
             def label(name: str) -> str:
                 return tensor_label(name or file, catalog, name)
 
-            choose_tensor("folder_tensor", catalog.names, label, _load)
-            choose_dtype(_READ_AS, catalog_of(file), st.session_state.get("folder_tensor"), _load)
+            choose_tensor("folder_tensor", catalog.names, label, _load_of_folder)
+            choose_dtype(
+                _FOLDER_READ_AS, catalog_of(file), st.session_state.get("folder_tensor"), _load_of_folder
+            )
     except QuantVizError as error:
         # The error of a callback is shown below.
         if error_beside("folder") is None:
@@ -174,7 +183,7 @@ def _choose_file(listed: FolderListing) -> None:
     if not files:
         st.caption(say("folder.none"))
         return
-    choose_file("folder_file", say("folder.file"), files, _open_file, help=say("folder.help"))
+    choose_file("folder_file", say("folder.file"), files, _open_file_of_folder, help=say("folder.help"))
     if listed.cut_short:
         st.caption(say("folder.cut_short", count=len(listed.files)))
 
@@ -188,13 +197,13 @@ def choose_file(
     hold_choice(key, "list", label, names, None, change, lock="tensor", example=example, help=help)
 
 
-def _open_file() -> None:
+def _open_file_of_folder() -> None:
     st.session_state["folder_tensor_filter"] = ""
-    st.session_state[_READ_AS] = ""
-    _load(first=True)
+    st.session_state[_FOLDER_READ_AS] = ""
+    _load_of_folder(first=True)
 
 
-def _load(first: bool = False) -> None:
+def _load_of_folder(first: bool = False) -> None:
     """Look at the chosen tensor, or the file's `first`; on an error the tensor that was open stays open."""
     file = st.session_state["folder_file"]
     if file is None:
@@ -203,7 +212,7 @@ def _load(first: bool = False) -> None:
         if first:
             st.session_state["folder_tensor"] = first_readable(catalog_of(file))
         name = st.session_state["folder_tensor"]
-        read_as = st.session_state.get(_READ_AS) or ""
+        read_as = st.session_state.get(_FOLDER_READ_AS) or ""
         catalog = catalog_of(file, read_as)
         local = LocalTensor.of(file, name, catalog, read_as=read_as)
         take(session.state().with_source(as_opened(local, catalog.orientation(name))))
@@ -333,7 +342,7 @@ def _open_first(model: PublishedModel) -> None:
     file = st.session_state["hub_file"]
     st.session_state["hub_tensor"] = _first(published_catalog(model, file, read_file))
     st.session_state[_LISTED] = (model.commit, file)
-    _take(model)
+    _take_of_hub(model)
 
 
 def _first(catalog: Catalog) -> str:
@@ -350,11 +359,179 @@ def _load_of_hub() -> None:
     found = st.session_state.get(_FOUND)
     if found is not None:
         with errors.caught_beside("hub_file"):
-            _take(found.model)
+            _take_of_hub(found.model)
 
 
-def _take(model: PublishedModel) -> None:
+def _take_of_hub(model: PublishedModel) -> None:
     """Choose the tensor. The page reads it, and goes back to the one that was open where it cannot."""
     place = HubAddress(model.repo, model.commit, st.session_state["hub_file"], model.host)
     source = HubTensor.of(place, st.session_state["hub_tensor"])
     session.put_source(as_opened(source, source.file_orientation()))
+
+
+#: A file that was dropped on another page; a file in the uploader of its kind goes before it.
+_DROPPED_PICTURE = "dropped_picture"
+_DROPPED_FILE = "dropped_file"
+_USUAL = Orientation()
+#: Suffixes of pictures.
+PICTURES = (".png", ".jpg", ".jpeg")
+
+#: The control of the dtype of an array whose file does not contain it.
+_READ_AS = "file_read_as"
+
+
+def open_dropped(uploaded: Any) -> None:
+    """Open a file that was dropped on another page: a picture, else the first tensor of it."""
+    picture = uploaded.name.lower().endswith(PICTURES)
+    st.session_state[_DROPPED_PICTURE] = uploaded if picture else None
+    st.session_state[_DROPPED_FILE] = None if picture else uploaded
+    if picture:
+        _read_image()
+    else:
+        _open_file()
+
+
+def _file() -> Any:
+    return st.session_state.get("tensor_file") or st.session_state.get(_DROPPED_FILE)
+
+
+def show_image(state: LabState) -> None:
+    """Upload a picture and choose its channel."""
+    prepare_reading()
+    st.file_uploader(
+        say("upload.image"),
+        type=[each.removeprefix(".") for each in PICTURES],
+        key="image_file",
+        on_change=errors.safely(_read_image),
+        help=say("upload.private"),
+    )
+    words = {name: say(f"upload.channels.{name}") for name in CHANNELS}
+    hold_choice("image_channel", "list", say("upload.channel"), words, next(iter(CHANNELS)), _read_image)
+    show_error_and_choice("image")
+
+
+def _read_image() -> None:
+    uploaded = st.session_state.get("image_file") or st.session_state.get(_DROPPED_PICTURE)
+    if uploaded is None:
+        return
+    from quantviz.tensors.lazy import InMemory
+
+    data = uploaded.getvalue()
+    channel = st.session_state.get("image_channel", "grey")
+    with errors.caught_beside("image"):
+        place = UploadedFile(uploaded.name, channel=channel)
+        name = f"{uploaded.name} · {say(f'upload.channels.{channel}')}"
+        work = partial(read_image, data, channel, filename=uploaded.name)
+        key = "picture", hashlib.sha256(data).digest(), channel, uploaded.name
+        tensor = InMemory(*read_file(work, key, uploaded.name))
+        _take(upload_of(data, place, name, tensor.shape), tensor)
+
+
+def show_file(state: LabState) -> None:
+    """Upload a file and choose one of its tensors."""
+    prepare_reading()
+    st.file_uploader(
+        say("upload.file"),
+        key="tensor_file",
+        on_change=errors.safely(_open_file),
+        help=say("upload.private"),
+    )
+    listed: dict[str, str] = st.session_state.get("file_tensors", {}) if _file() is not None else {}
+    if listed:
+        choose_tensor("file_tensor", tuple(listed), listed.__getitem__, _load_tensor)
+        show_dtype(_file(), _READ_AS, st.session_state.get("file_tensor"), _load_tensor)
+    show_error_and_choice("file")
+    with st.expander(say("upload.too_large"), expanded="file" in errors.input_errors()):
+        uploaded = _file()
+        # A file that is no tensor file has been refused above: nothing can be cut out of it.
+        file = "model.safetensors"
+        tensor = "layer.weight"
+        if uploaded is not None and reader_of(uploaded.name):
+            file = uploaded.name
+            tensor = st.session_state.get("file_tensor") or tensor
+        st.code(cut_out_snippet(file, tensor), language="python", wrap_lines=True)
+
+
+def show_dtype(uploaded: Any, key: str, name: str | None, change: Callable[[], None]) -> None:
+    """Show the choice of a tensor's dtype in the widget `key`, where the uploaded file does not have it."""
+    if uploaded.name.lower().endswith((".npy", ".npz")):
+        choose_dtype(key, open_upload(uploaded), name, change)
+
+
+def _open_file() -> None:
+    uploaded = _file()
+    st.session_state["file_tensors"] = {}
+    st.session_state[_READ_AS] = ""
+    if uploaded is None:
+        return
+    with errors.caught_beside("file"):
+        catalog = open_upload(uploaded)
+        listed, first = tensors_in(uploaded, catalog)
+        st.session_state["file_tensors"] = listed
+        st.session_state["file_tensor"] = first
+        st.session_state["file_tensor_filter"] = ""
+        _load(uploaded, first, catalog)
+
+
+def open_upload(uploaded: Any, read_as: str = "") -> Catalog:
+    """Return the tensors of an uploaded file.
+
+    Raises:
+        QuantVizError: It is no file of tensors.
+    """
+    from quantviz.sources.sandboxed import Sandboxed
+
+    return Sandboxed(Held(uploaded.name, uploaded.getvalue(), read_as), read_file)
+
+
+def tensors_in(uploaded: Any, catalog: Catalog) -> tuple[dict[str, str], str]:
+    """Return the tensors of an uploaded file with their labels, and the first readable one."""
+    listed = {name: label_of(name or uploaded.name, catalog.info(name)) for name in catalog.names}
+    return listed, first_readable(catalog)
+
+
+def _load_tensor() -> None:
+    uploaded = _file()
+    if uploaded is not None:
+        with errors.caught_beside("file"):
+            _load(uploaded, st.session_state["file_tensor"])
+
+
+def _load(uploaded: Any, name: str, catalog: Catalog | None = None) -> None:
+    read_as = st.session_state.get(_READ_AS) or ""
+    upload, tensor, orientation = read_upload(uploaded, name, read_as, catalog)
+    _take(upload, tensor, orientation)
+
+
+def read_upload(
+    uploaded: Any, name: str, read_as: str = "", catalog: Catalog | None = None
+) -> tuple[Upload, Stored, Orientation]:
+    """Return a tensor of an uploaded file, its values, and its axes of outputs.
+
+    Args:
+        uploaded: The file.
+        name: The tensor's name in it.
+        read_as: The dtype of arrays whose file does not have it.
+        catalog: The tensors of the file, where it is open; None to open it.
+
+    Raises:
+        QuantVizError: It cannot be read.
+    """
+    catalog = open_upload(uploaded, read_as) if catalog is None else catalog
+    info = catalog.info(name)
+    tensor = catalog.stored(name)
+    place = UploadedFile(uploaded.name, name, source_type=info.source_type, read_as=read_as)
+    shown = f"{uploaded.name} · {name}" if name else uploaded.name
+    return upload_of(uploaded.getvalue(), place, shown, tensor.shape), tensor, catalog.orientation(name)
+
+
+def upload_of(data: bytes, place: UploadedFile, name: str, shape: Shape) -> Upload:
+    """Return the source of a tensor in the content of an uploaded file; `name` is that for people."""
+    return Upload(hashlib.sha256(data).hexdigest()[:16], visible(name), shape, place)
+
+
+def _take(upload: Upload, tensor: Stored, orientation: Orientation = _USUAL) -> None:
+    """Open a tensor; if it cannot be quantized the one before stays, and with NaN or Inf it waits."""
+    keep_uploads({upload: tensor}, session.state().source)
+    place = upload.place_in_file
+    take(session.state().with_source(upload if place.channel else as_opened(upload, orientation)))
