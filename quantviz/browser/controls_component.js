@@ -4,13 +4,8 @@
 import { SHARED, tuckAway, lasting } from "./page/component.js";
 import { endKeysMoves } from "./page/keys_move.js";
 import { answeringHand, hearAnswers, touched } from "./controls/answers.js";
-<<<<<<< HEAD
 import { giveUp, hear, isAhead, isOnlyOf, makeAgain, tell } from "./controls/outbox.js";
-import { KINDS, partsOf } from "./controls/kinds.js";
-=======
-import { giveUp, hear, isAhead, isOnlyOf, tell } from "./controls/outbox.js";
 import { KINDS, USUAL, partsOf } from "./controls/kinds.js";
->>>>>>> main
 
 // Milliseconds between two looks at a server, and looks at one at rest after which it has refused a choice.
 const BETWEEN_LOOKS = 100;
