@@ -140,7 +140,7 @@ _RENAMED: dict[str, tuple[str, str]] = {}
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return _version()
+        return import_module("quantviz.version").version()
     if name in _RENAMED:
         new, end = _RENAMED[name]
         told = f"quantviz.{name} is quantviz.{new} now; the old name goes in version {end}"
@@ -149,19 +149,6 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'quantviz' has no attribute {name!r}")
     return getattr(import_module(f"quantviz.{_HOME_OF[name]}"), name)
-
-
-def _version() -> str:
-    """Return the version of the installed package, or of the clone."""
-    from importlib import metadata
-
-    try:
-        return metadata.version("quantviz")
-    except metadata.PackageNotFoundError:
-        import tomllib
-
-        with open(os.path.join(os.path.dirname(__file__), "..", "pyproject.toml"), "rb") as project:
-            return str(tomllib.load(project)["project"]["version"])
 
 
 def __dir__() -> list[str]:

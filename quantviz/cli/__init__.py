@@ -123,9 +123,9 @@ def quantviz() -> None:
 
 def _tell_version(context: click.Context) -> None:
     """Print the version, and end."""
-    import quantviz
+    from quantviz.version import version
 
-    click.echo(f"quantviz {quantviz.__version__}")
+    click.echo(f"quantviz {version()}")
     context.exit()
 
 
