@@ -354,7 +354,7 @@ def _show_dots(
     kinds = {kind: kind_words(kind) for kind in dict.fromkeys(each.kind for each in rows)}
     st.html(f'<p class="qv-small qv-legend">{legend_html(coloured(kinds.values(), theme()))}</p>')
     alt = say("models.schemes_alt", number=say(f"models.predictors.{state.predictor}"))
-    of = rows, state.predictor, cards, kinds
+    of = rows, state.predictor, cards[: len(rows)], kinds  # some are not tried yet
     show_figure(schemes_figure, key, alt, *of, height=_DOTS_HEIGHT, **clicks)
 
 
