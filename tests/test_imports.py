@@ -224,6 +224,7 @@ ALLOWED = {
     "jobs": "budget errors",
     "public_calls": "errors",
     "quoting": "",
+    "version": "",
     "whole_files": "errors",
     "schemes": "errors pickling public_calls text",
     "tensors": "errors public_calls schemes",
