@@ -255,7 +255,7 @@ ALLOWED = {
     "course": "teaching",
     "lessons": "teaching",
     "cli": "analysis checkpoints errors evaluation export figures jobs lab layers live models quantization"
-    " quoting schemes sources streaming tensors text whole_files",
+    " quoting schemes sources streaming tensors text version whole_files",
     "__main__": "cli",
     "pytest_plugin": "checkpoints export schemes",
     "ui/shell": "browser budget errors figures jobs lab public_calls rooms schemes sources streaming tensors"
