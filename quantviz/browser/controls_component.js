@@ -29,13 +29,17 @@ class Bar {
       hearAnswers({ ...data.answers, taken: data.taken }, send);
       tuckAway(this.root.parentNode, true);
     }
-    if (!isAhead()) this.draw();
+    // Where a hand is ahead, what stands here stays until an answer knows of it: it may come to another bar alone.
+    this.isBehind = true;
+    if (!isAhead()) SHARED.bars.forEach((bar) => bar.isBehind && bar.draw());
+    else if (!this.made.size) this.draw();
     makeAgain((owner, field) =>
       [...SHARED.bars].find((bar) => bar.data?.owner === owner && bar.made.has(field)),
     );
   }
 
   draw() {
+    this.isBehind = false;
     const { look, controls } = this.data;
     this.root.className = `qv-controls ${look}`;
     this.root.classList.toggle(

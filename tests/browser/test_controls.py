@@ -10,7 +10,7 @@ from PIL import Image
 from quantviz.lab.state import opening
 from quantviz.schemes.calibration import Percentile
 from quantviz.sources.typed import Typed
-from tests.helpers.browser import TWO_FRAMES, choice_of, press, wait_idle
+from tests.helpers.browser import ANSWER_LATE, TWO_FRAMES, choice_of, press, wait_idle
 from tests.helpers.picture import middle, opened
 
 #: A control by its key, and the choice in a list or a row; none for a button.
@@ -310,6 +310,32 @@ def a_tab_is_shown_whole(page, tab, key=None):
     before, *after = [shown for dimmed, *shown in frames if not dimmed]
     assert after
     assert all(ruler == tab.lower() and words != before[1] for ruler, words in after), frames
+
+
+def test_a_choice_that_no_answer_knew_outlives_a_reload(url, new_page):
+    """And every bar of controls is drawn that comes while the hand is ahead: part of the page is answered by
+    itself.
+    """
+    page = new_page(1366, 768)
+    page.goto(f"{url}/checkpoints?f=model:adder&lang=en")
+    weights = page.locator("[data-field=models_shared] select")
+    weights.wait_for()
+    wait_idle(page)
+    page.add_init_script(ANSWER_LATE)
+    page.reload()
+    weights.wait_for()
+    wait_idle(page)
+    fields = "[...document.querySelectorAll('[data-field]')].map(({ dataset }) => dataset.field).sort()"
+    before = page.evaluate(fields)
+    weights.select_option("tensor")
+    page.locator("[data-field=models_order] input[value=carries]").click()
+    page.reload(wait_until="commit")
+    weights.wait_for()
+    wait_idle(page)
+    assert weights.input_value() == "tensor"
+    assert page.locator("[data-field=models_order] :checked").input_value() == "carries"
+    assert page.evaluate(fields) == before
+    assert "g=tensor" in page.url
 
 
 def the_server_agrees(page, at_once):

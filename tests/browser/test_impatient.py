@@ -4,22 +4,10 @@ import random
 
 import pytest
 
-from tests.helpers.browser import wait_idle
+from tests.helpers.browser import ANSWER_LATE, LATE, wait_idle
 
 pytestmark = pytest.mark.nightly
 TRIES = 25
-#: Seconds by which each of the server's answers comes late.
-LATE = 0.35
-ANSWER_LATE = f"""{{
-    const usual = WebSocket.prototype.addEventListener;
-    const late = (act) => act && ((event) => setTimeout(() => act(event), {1000 * LATE}));
-    WebSocket.prototype.addEventListener = function (kind, act, ...rest) {{
-        return usual.call(this, kind, kind === "message" ? late(act) : act, ...rest);
-    }};
-    const own = Object.getOwnPropertyDescriptor(WebSocket.prototype, "onmessage");
-    const set = function (act) {{ own.set.call(this, late(act)); }};
-    Object.defineProperty(WebSocket.prototype, "onmessage", {{ ...own, set }});
-}}"""
 #: Milliseconds between two presses at most.
 GAP = 120
 #: Of each page: its address, its rows and lists with the choices that are pressed, whether each choice there

@@ -131,6 +131,19 @@ STILL_SKELETONS = """{
     sheet.replaceSync("[data-testid^=stSkeleton] { animation: none !important }");
     document.adoptedStyleSheets.push(sheet);
 }"""
+#: Seconds by which each of the server's answers comes late.
+LATE = 0.35
+#: Run before any script of a page: has the server answer late.
+ANSWER_LATE = f"""{{
+    const usual = WebSocket.prototype.addEventListener;
+    const late = (act) => act && ((event) => setTimeout(() => act(event), {1000 * LATE}));
+    WebSocket.prototype.addEventListener = function (kind, act, ...rest) {{
+        return usual.call(this, kind, kind === "message" ? late(act) : act, ...rest);
+    }};
+    const own = Object.getOwnPropertyDescriptor(WebSocket.prototype, "onmessage");
+    const set = function (act) {{ own.set.call(this, late(act)); }};
+    Object.defineProperty(WebSocket.prototype, "onmessage", {{ ...own, set }});
+}}"""
 #: Milliseconds after which what a test waits for does not come. No test asserts a time; a slow machine is
 #: busy with other tests and their compilers.
 LONGEST = 120_000
