@@ -29,7 +29,7 @@ class Bar {
       hearAnswers({ ...data.answers, taken: data.taken }, send);
       tuckAway(this.root.parentNode, true);
     }
-    // Where a hand is ahead, what stands here stays until an answer knows of it: it may come to another bar alone.
+    // While a hand is ahead, a bar stays as it is. The answer that knows of the choice may come to another bar.
     this.isBehind = true;
     if (!isAhead()) SHARED.bars.forEach((bar) => bar.isBehind && bar.draw());
     else if (!this.made.size) this.draw();

@@ -10,7 +10,7 @@ from PIL import Image
 from quantviz.lab.state import opening
 from quantviz.schemes.calibration import Percentile
 from quantviz.sources.typed import Typed
-from tests.helpers.browser import ANSWER_LATE, TWO_FRAMES, choice_of, press, wait_idle
+from tests.helpers.browser import ANSWER_LATE, TWO_FRAMES, choice_of, press, wait_idle, wait_link
 from tests.helpers.picture import middle, opened
 
 #: A control by its key, and the choice in a list or a row; none for a button.
@@ -336,6 +336,21 @@ def test_a_choice_that_no_answer_knew_outlives_a_reload(url, new_page):
     assert page.locator("[data-field=models_order] :checked").input_value() == "carries"
     assert page.evaluate(fields) == before
     assert "g=tensor" in page.url
+
+
+def test_controls_do_without_the_tabs_storage(url, new_page):
+    """A browser refuses it to a frame in a page of another site, where cookies of others are blocked."""
+    page = new_page(1366, 768)
+    page.add_init_script("""Object.defineProperty(window, "sessionStorage", {
+        get() { throw new DOMException("Access is denied", "SecurityError"); }
+    })""")
+    page.goto(f"{url}/formats?lang=en")
+    ties = page.locator("[data-field=ties] select")
+    ties.select_option("up")
+    wait_link(page, "t", "up")
+    page.reload()
+    ties.wait_for()
+    assert ties.input_value() == "up"
 
 
 def the_server_agrees(page, at_once):

@@ -4,13 +4,32 @@
 import { oncePainted } from "../page/motion.js";
 
 const outbox = { session: null, page: null, last: 0, pending: [] };
-// What a page had not told the server yet when it was loaded anew, or left and come back to.
+// The name in the tab's storage of the choices that no answer knew when the page was left, with its address.
 const KEPT = "quantviz.unheard";
-let kept = null;
-addEventListener("pagehide", () => {
+// Those choices, where this is the same page, loaded anew or come back to.
+let unheard = readUnheard();
+addEventListener("pagehide", keepUnheard);
+
+function readUnheard() {
+  const isNew = performance.getEntriesByType("navigation")[0]?.type === "navigate";
+  try {
+    const [address, choices] = JSON.parse(sessionStorage.getItem(KEPT)) ?? [];
+    sessionStorage.removeItem(KEPT);
+    return address === location.href && !isNew ? choices : [];
+  } catch {
+    return []; // storage can be switched off
+  }
+}
+
+function keepUnheard() {
   const choices = outbox.pending.map(([, ...choice]) => choice);
-  if (choices.length) sessionStorage.setItem(KEPT, JSON.stringify([location.pathname, choices]));
-});
+  try {
+    if (choices.length) sessionStorage.setItem(KEPT, JSON.stringify([location.href, choices]));
+    else sessionStorage.removeItem(KEPT);
+  } catch {
+    // Then a choice made just before a reload is lost.
+  }
+}
 
 // Take an answer: it knows the choices up to the number `taken`.
 export function hear({ session, page, taken }) {
@@ -25,21 +44,18 @@ export function isAhead() {
   return outbox.pending.length > 0;
 }
 
-// Have hands' choices of before the page was loaded made again, once all their controls are there: `placeOf`
-// returns a control's bar.
-export function makeAgain(placeOf) {
-  kept ??= JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
-  sessionStorage.removeItem(KEPT);
-  const [pathname, choices = []] = kept;
-  const bars = choices.map(([owner, field]) => placeOf(owner, field));
-  if (pathname !== location.pathname || !bars.every(Boolean)) return;
-  kept = [];
+// Make the choices again that were unheard, once all their controls are there; `barOf` returns a control's bar.
+export function makeAgain(barOf) {
+  const bars = unheard.map(([owner, field]) => barOf(owner, field));
+  if (!bars.every(Boolean)) return;
+  const choices = unheard;
+  unheard = [];
   choices.forEach(([, field, form], at) => bars[at].choose(field, form));
 }
 
 // Send a choice of a field of an `owner`, in the form that links have; returns its number.
 export function tell(owner, field, form, send) {
-  kept = [];
+  unheard = []; // the hand has gone on
   outbox.pending.push([++outbox.last, owner, field, form]);
   // What the page shows of it is painted first.
   oncePainted(() => isAhead() && send("chosen", outbox.pending));

@@ -86,7 +86,7 @@ class Control:
             (form, words, *filter(None, (self.reasons.get(form),))) for form, words in self.choices.items()
         ]
         data |= {"choices": choices, "help": as_html(self.help)}
-        # Values that are as usual are not sent, see `USUAL` in `controls_component.js`.
+        # Values that are as usual are not sent, see `USUAL` in `controls/kinds.js`.
         return {name: value for name, value in data.items() if value}
 
 

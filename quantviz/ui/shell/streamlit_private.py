@@ -167,8 +167,9 @@ class _Messages:
     waiting: collections.deque[WidgetStates] = dataclasses.field(default_factory=collections.deque)
     #: Held while they are taken. Each of Streamlit's threads has a lock of its own.
     lock: threading.RLock = dataclasses.field(default_factory=threading.RLock)
-    #: Runs that have begun, and the last run that had each large message of the server, by its hash.
+    #: The number of runs that have begun.
     runs: int = 0
+    #: The last run that sent or named each large message, by its hash.
     sent: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
@@ -176,13 +177,14 @@ class _Messages:
 class _LargeMessages:
     """The large messages that the browser surely still has when this run's answer comes.
 
-    It says which ones it has when it asks for a run. Streamlit would not send these again, although the
-    browser drops old ones at the end of each run that is still on its way: it would stand still.
+    The browser says which ones it has when it asks for a run, and Streamlit then only names them. Until the
+    answer comes, other runs end, and at each end the browser drops old ones: without a named one it stands
+    still.
     """
 
     told: Collection[str]
     messages: _Messages
-    #: Runs for which the browser keeps one.
+    #: Runs for which the browser keeps a message.
     kept: int
 
     def __contains__(self, message: str) -> bool:
