@@ -28,6 +28,7 @@ from tests.helpers.session import (
     spec,
     told,
     turned,
+    unfolded,
 )
 
 
@@ -119,7 +120,7 @@ def test_baseline_undo_and_reset():
     assert numbers(at)[1].delta.endswith("dB")
     assert address(act(at, "undo"))["s"].startswith("int4")
     assert address(act(at, "redo"))["s"].startswith("int8")
-    act(at, "reset")
+    act(unfolded(at), "reset")
     assert address(healthy(at)) == {**opening().replace(held=1.64).written(), "lang": "en"}
 
 
@@ -136,7 +137,7 @@ def test_the_error_range_is_held_until_the_tensor_changes():
 
 @pytest.mark.parametrize("view", ["absolute", "relative", "steps"])
 def test_the_error_has_four_views(view):
-    at = act(opened(), error_view=view)
+    at = act(unfolded(opened()), error_view=view)
     assert address(at)["e"] == view
     r = result(at)
     whole = {"absolute": 1, "relative": r.x.abs(), "steps": r.step_of_cells()}[view]
@@ -202,8 +203,8 @@ def test_the_steps_and_the_python_are_on_the_page():
     at = opened()
     # What colours code is loaded for who looks at it.
     assert not at.code
-    at.session_state["python"] = True
-    assert any("qv.quantize" in code.value for code in healthy(at.run()).code)
+    at = unfolded(at, "share", "python")
+    assert any("qv.quantize" in code.value for code in at.code)
     healthy(at.checkbox(key="cell_steps").check().run())
     assert "y = x / scale" in bodies(at, 'class="qv-steps')[0]
 
@@ -211,12 +212,12 @@ def test_the_steps_and_the_python_are_on_the_page():
 def test_the_colours_of_x_are_chosen_and_stay_over_scheme_and_tensor():
     at = opened()
     assert address(at)["x"] == "auto"
-    assert address(act(at, value_scale="percentile", bits=8))["x"] == "percentile"
+    assert address(act(unfolded(at), value_scale="percentile", bits=8))["x"] == "percentile"
     x, *_, error = panels(at)
     layout = spec(at, "panels_chart")["layout"]
     far = float(np.abs(x).max())
     assert layout["coloraxis"]["cmax"] == layout["coloraxis3"]["cmax"] == pytest.approx(far, rel=1e-3)
-    drawn = panels(act(at, value_scale="symlog"))
+    drawn = panels(act(unfolded(at), value_scale="symlog"))
     assert float(drawn[0].max()) < 5
     assert np.array_equal(drawn[3], error)
     # An example brings its whole state.
@@ -233,9 +234,8 @@ def metrics_shown(at):
 def test_what_is_locked_cannot_be_moved_in_a_saved_page_either():
     # Names of the files under *Share*, which is open.
     def offered(**params):
-        at = opened(**params)
-        at.session_state["share"] = True
-        return {button.key for button in healthy(at.run()).get("download_button")}
+        at = unfolded(opened(**params), "share")
+        return {button.key for button in at.get("download_button")}
 
     assert {"download_npz", "download_html"} <= offered()
     locked = offered(k="lock-scheme")

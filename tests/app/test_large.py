@@ -14,7 +14,19 @@ from quantviz.ui.lab.picture import tensor_panels
 from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell import shared_cache
 from tests.helpers.controls import choose
-from tests.helpers.session import act, address, healthy, keys_of, numbers, opened, panels, spec, told, turned
+from tests.helpers.session import (
+    act,
+    address,
+    healthy,
+    keys_of,
+    numbers,
+    opened,
+    panels,
+    spec,
+    told,
+    turned,
+    unfolded,
+)
 
 SIDES = {"rows": 300, "cols": 260}
 LARGE = "one_outlier(rows=300,cols=260,value=40,row=271,col=13)"
@@ -140,7 +152,7 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     at.session_state["histograms"] = at.session_state["scales"] = True
     healthy(at.run())
     assert len(surveyed) == 1
-    healthy(act(at, scope="slice"))
+    healthy(act(unfolded(at), scope="slice"))
     shared_cache._cache.clear()
 
 

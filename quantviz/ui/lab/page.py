@@ -536,11 +536,11 @@ def _remember_facts(study: Study, why: Any) -> None:
 
 
 def show_below(study: Study, state: LabState, areas: Areas) -> None:
-    """Show the contents of *Share* and *More*; below the fold the worst cells, histograms and scales."""
-    if areas.share is not None:
+    """Show *Share* and *More* where they are open; below the fold the worst cells, histograms and scales."""
+    if areas.share is not None and areas.share.open:
         with areas.share:
             show_share(study, state, PANELS_KEY, lambda: whole_panels(study, state))
-    if areas.more is not None:
+    if areas.more is not None and areas.more.open:
         with areas.more:
             _more(state)
     if has_hand(study, state, areas.stage):

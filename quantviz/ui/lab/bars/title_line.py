@@ -72,13 +72,13 @@ def show_title(state: LabState) -> tuple[Any, Any]:
             if way_back:
                 _back_to_the_lesson(way_back)
             if visible("actions") or visible("below"):
-                share = st.popover(say("lab.share"), key="share", type="primary")
+                share = st.popover(say("lab.share"), key="share", type="primary", on_change="rerun")
             if visible("actions"):
                 show_undo(session.OWNER)
             if visible("actions") or visible("x") or visible("x_hat") or visible("error"):
-                more = st.popover(
-                    say("lab.more"), key="more", icon=":material/more_horiz:", help=say("lab.more")
-                )
+                words = say("lab.more")
+                icon = ":material/more_horiz:"
+                more = st.popover(words, key="more", icon=icon, help=words, on_change="rerun")
     return share, more
 
 
