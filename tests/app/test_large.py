@@ -123,14 +123,14 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     said = [(metric.label, metric.value, metric.delta) for metric in numbers(opened(**link))]
     monkeypatch.setattr("quantviz.analysis.study.MOST_WHOLE", 1000)
     monkeypatch.setattr("quantviz.lab.state.MOST_WHOLE", 1000)
-    shared_cache._cache.clear()
+    shared_cache._cache.cache_clear()
     at = opened(**link)
     assert [(metric.label, metric.value, metric.delta) for metric in numbers(at)] == said
     assert turned(at, "compare").button(key="compare_open").disabled
     assert "Measured on" not in told(at, "markdown"), "the part is all of it"
     monkeypatch.setattr("quantviz.analysis.sampled_part.SAMPLED", 2**11)
     monkeypatch.setattr(range_tab, "_CELLS", 2**13)
-    shared_cache._cache.clear()
+    shared_cache._cache.cache_clear()
     measured_on = r"Measured on [\d.]+.% of the values"
     # In *Range* at first of the selected cell's block alone.
     for tab, chosen, exact in (
@@ -153,7 +153,7 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     healthy(at.run())
     assert len(surveyed) == 1
     healthy(act(unfolded(at), scope="slice"))
-    shared_cache._cache.clear()
+    shared_cache._cache.cache_clear()
 
 
 @pytest.mark.parametrize(

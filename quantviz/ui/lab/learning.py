@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlencode
 
-from quantviz.ui.shell.classroom import parameters
+from quantviz.lab.classroom import Classroom
+from quantviz.ui.shell.classroom import classroom, written
 from quantviz.ui.shell.words import language, say
 
 _READ = tomllib.loads(Path(__file__).with_name("terms.toml").read_text(encoding="utf-8"))
@@ -48,7 +50,12 @@ def _address(term: str, rest: str) -> str:
 
 
 def _rest() -> str:
-    return urlencode({"lang": language(), **parameters()})
+    return _encoded(language(), classroom())
+
+
+@lru_cache(maxsize=64)
+def _encoded(language: str, room: Classroom) -> str:
+    return urlencode({"lang": language, **written(room)})
 
 
 def explained(control: str, words: str) -> str:

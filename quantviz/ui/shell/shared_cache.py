@@ -8,6 +8,7 @@ wait for it, later ones find it done. Nothing of an upload comes in here: it bel
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import threading
@@ -18,8 +19,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.ui.shell.startup import run_queue
@@ -211,7 +210,7 @@ def forget_unused(*, is_alone: bool) -> bool:
     return (is_alone and _cache(TENSOR_BYTES).forget_unused(_SMALL)) or facts
 
 
-@st.cache_resource(show_spinner=False)
+@functools.cache
 def _cache(setting: str) -> Shared:
     return Shared(_bytes(setting))
 
