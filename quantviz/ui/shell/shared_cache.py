@@ -177,17 +177,17 @@ def held_bytes(value: Any) -> int:
     >>> held_bytes({"a": np.zeros(1000)}) - held_bytes({"a": np.zeros(0)})
     8000
     """
+    if isinstance(value, str | bytes):
+        return _OBJECT + len(value)
     nbytes = getattr(value, "nbytes", None)  # arrays, tensors, and other values with that field
     if isinstance(nbytes, int):
         return _OBJECT + nbytes
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _OBJECT + sum(held_bytes(getattr(value, field.name)) for field in dataclasses.fields(value))
-    if isinstance(value, Mapping):
-        return _OBJECT + sum(map(held_bytes, value.values()))
     if isinstance(value, list | tuple):
         return _OBJECT + sum(map(held_bytes, value))
-    if isinstance(value, str | bytes):
-        return _OBJECT + len(value)
+    if isinstance(value, Mapping):
+        return _OBJECT + sum(map(held_bytes, value.values()))
     count = getattr(value, "count", None)  # Stored
     return _OBJECT + (4 * count if isinstance(count, int) else 0)
 
