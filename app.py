@@ -4,6 +4,7 @@
 runs it for each session.
 """
 
+from functools import partial
 from typing import Literal
 
 import streamlit as st
@@ -21,7 +22,6 @@ from quantviz.ui.shell import dropped, errors, run_facts, tab
 from quantviz.ui.shell.address import arrive, go_on
 from quantviz.ui.shell.events import note_session, operator_routes
 from quantviz.ui.shell.imports import Ahead, frames, importing
-from quantviz.ui.shell.pages import sections
 from quantviz.ui.shell.room_routes import room_routes
 from quantviz.ui.shell.runs import error_boundary
 from quantviz.ui.shell.server import Announced, CompiledAhead, ProbeAnswers, Styled, script_routes, starting
@@ -33,6 +33,7 @@ from quantviz.ui.shell.streamlit_private import (
     read_what_widgets_say,
     take_messages_whole,
 )
+from quantviz.ui.shell.words import say
 
 #: Modules that the server imports before anybody needs them: the Lab's frame takes longest.
 AHEAD = Ahead(
@@ -78,13 +79,30 @@ def show_page() -> None:
     note_session()
     run_facts.begin()
     tab.begin()
-    named = sections()
-    (home,) = named[""]
-    pages = [page for section in named.values() for page in section]
+    home = st.Page("pages/home/home.py", title=say("pages.home"), url_path="home", default=True)
+    # Reached from a page to which they belong: the lessons, or the layers.
+    hidden = partial(st.Page, visibility="hidden")
+    sections = {
+        "learn": [
+            st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
+            st.Page("pages/learn/formats.py", title=say("pages.formats"), url_path="formats"),
+            st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
+            hidden("pages/learn/golf.py", title=say("pages.golf"), url_path="golf"),
+        ],
+        "explore": [
+            st.Page("pages/explore/checkpoints.py", title=say("pages.checkpoints"), url_path="checkpoints"),
+            st.Page("pages/explore/layers.py", title=say("pages.layers"), url_path="layers"),
+            hidden("pages/explore/attention.py", title=say("pages.attention"), url_path="attention"),
+            st.Page("pages/lab/playground.py", title=say("pages.lab"), url_path="lab"),
+        ],
+        "teach": [st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher")],
+    }
+    pages = [home, *(page for section in sections.values() for page in section)]
+    named = {say(f"pages.sections.{name}"): section for name, section in sections.items()}
     # The front door has no sidebar: it has the same doors on it.
     position: Literal["hidden", "sidebar"] = "hidden" if is_asked_for(home) else "sidebar"
     # Before anything is shown: the sidebar takes its room from the rest.
-    page = st.navigation({**named, "": [home, *missing_pages(pages)]}, position=position)
+    page = st.navigation({"": [home, *missing_pages(pages)], **named}, position=position)
     tab.show_style()
     unseen = st.container(key="unseen")
     with unseen:  # scripts without a picture
