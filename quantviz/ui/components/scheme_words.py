@@ -90,18 +90,14 @@ def convention_name(convention: Convention) -> str:
     return say(f"conventions.{convention.id}.name")
 
 
-def convention_option(convention_id: str) -> str:
-    """Return a convention as lists of engines show it: its name, others people search it by, its purpose.
-
-    >>> convention_option("gguf_k")
-    'GGUF K-quants (llama.cpp, Ollama) · LLM weights'
-    """
-    return convention_options()[convention_id]
-
-
 @remembered
 def convention_options() -> dict[str, str]:
-    """Return all conventions in their groups, as lists of engines show them."""
+    """Return all conventions in their groups, as lists of engines show them: the name, others people search
+    it by, its purpose.
+
+    >>> convention_options()["gguf_k"]
+    'GGUF K-quants (llama.cpp, Ollama) · LLM weights'
+    """
     return {name: _option(CONVENTIONS[name]) for group in CONVENTION_GROUPS.values() for name in group}
 
 
@@ -118,7 +114,7 @@ def engines_found(convention_ids: Iterable[str], typed: str) -> list[str]:
     >>> engines_found(CONVENTIONS, "llama cpp")[:2], engines_found(CONVENTIONS, "AIMET / QNN")
     (['gguf', 'gguf_signed'], ['aimet'])
     """
-    return [name for name in convention_ids if contains(convention_option(name), typed)]
+    return [name for name in convention_ids if contains(convention_options()[name], typed)]
 
 
 def purpose_words(convention: Convention) -> str:

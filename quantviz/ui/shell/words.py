@@ -104,11 +104,6 @@ def recipe_names(axes: Axes) -> dict[str, str]:
     return {name: recipe_name(name, language(), axes) for name in ALL_RECIPES}
 
 
-def say_recipe(recipe_id: str, source: Source) -> str:
-    """Return a recipe's name, as it is on a source's tensor."""
-    return recipe_names(source.axes)[recipe_id]
-
-
 def say_error(error: QuantVizError) -> str:
     """Return an error as Markdown that shows a user's own text as plain text."""
     return plain(_worded(error).message(language()))

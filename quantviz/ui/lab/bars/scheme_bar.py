@@ -61,7 +61,6 @@ from quantviz.ui.shell.words import (
     say,
     say_axis,
     say_each,
-    say_recipe,
     sentences,
     shape_text,
 )
@@ -135,7 +134,7 @@ def _take_all(control: str, name: str) -> None:
             session.choose(control, name)
         except QuantVizError as problem:
             if control == _RECIPE:
-                named = say_recipe(name, session.state().source)
+                named = recipe_names(session.state().source.axes)[name]
                 raise QuantVizError("recipe_does_not_fit", name=named, reason=problem) from None
             named = convention_name(CONVENTIONS[name])
             raise QuantVizError("arithmetic_does_not_fit", name=named, reason=problem) from None
