@@ -147,6 +147,9 @@ def explain_operator(
     at: int = 0,
     number_format: str = "int8",
     arithmetic: str = "onnxruntime",
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
 ) -> tuple[Step, ...]:
     """Return the lines that `integer_operator` runs on one code; its arguments are those, of one row each.
 
@@ -158,6 +161,9 @@ def explain_operator(
         at: The place of the code in the row; an average is of the whole row.
         number_format: Id of the integer format of all.
         arithmetic: The engine.
+        weight: The weight of LayerNorm, one number for each code; None for ones.
+        bias: Its bias; None for zeros.
+        eps: What torch adds to the variance.
 
     Raises:
         QuantVizError: An argument is not as described, or the rows have no such place.
@@ -169,9 +175,12 @@ def explain_operator(
 ('q = clamp(q, low, high)', -112)]
     """
     fmt = find_format(number_format)
-    operations, values = prepared(operator, codes, params, outputs, fmt=fmt, arithmetic=arithmetic)
-    by_code = ("q_a", "q_b", "vector") if "q_a" in values else ("q_x",)
+    how = {"fmt": fmt, "arithmetic": arithmetic, "weight": weight, "bias": bias, "eps": eps}
+    operations, values = prepared(operator, codes, params, outputs, **how)
+    by_code = ("q_a", "q_b", "vector") if "q_a" in values else ("q_x", "weight", "bias")
     for name in by_code if operator != "average" else ():
+        if name not in values:
+            continue
         row = values[name].flatten()
         if not 0 <= at < len(row):
             raise QuantVizError("index_out_of_range", index=at, shape=tuple(row.shape))
