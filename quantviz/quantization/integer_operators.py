@@ -300,7 +300,7 @@ def prepared(
 
 
 def _affine(weight: Any, bias: Any, eps: float, shape: torch.Size) -> NamedTensors:
-    """Return what LayerNorm reads besides its codes."""
+    """Return the weight, bias and eps of a LayerNorm of rows."""
     sides = {"weight": (weight, 1.0), "bias": (bias, 0.0)}
     found = {"eps": torch.tensor(eps, dtype=torch.float64)}
     for name, (given, default) in sides.items():

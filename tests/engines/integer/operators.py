@@ -25,7 +25,7 @@ class Case:
     params: tuple[Params, ...]
     outputs: Params
     kind: str
-    #: What LayerNorm has besides.
+    #: The weight, bias and eps of a LayerNorm.
     how: Mapping[str, Any] = field(default_factory=dict)
 
 
