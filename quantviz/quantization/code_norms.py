@@ -6,11 +6,16 @@ float32, of each code, `weight_row`, those of the whole row, and `eps`, float64.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import torch
 
+from quantviz.errors import QuantVizError
+from quantviz.public_calls import check_fields, checked_fields
 from quantviz.quantization.code_functions import CLAMP, IN_STEPS, LIMIT, ROUND, TO_CODES
 from quantviz.quantization.operations import NamedTensors, Operation, Operations
 from quantviz.quantization.requantizing import (
@@ -21,6 +26,27 @@ from quantviz.quantization.requantizing import (
     scaled_twice,
     to_int32,
 )
+
+
+@checked_fields
+@dataclass(frozen=True, eq=False)
+class NormOptions:
+    """The numbers of a LayerNorm besides its codes.
+
+    Raises:
+        QuantVizError: A field is not as described.
+    """
+
+    #: One number for each code of a row; None for ones, and for zeros.
+    weight: Any = None
+    bias: Any = None
+    #: The number that torch adds to the variance of the values.
+    eps: float = 1e-5
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not 0 <= self.eps < math.inf:
+            raise QuantVizError("norm_eps", got=self.eps)
 
 
 def _row(values: NamedTensors) -> torch.Tensor:

@@ -12,7 +12,7 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.public_calls import public
 from quantviz.quantization.code_functions import CONVERSIONS, PRODUCTS, SIGMOIDS, SOFTMAXES, TANHS
-from quantviz.quantization.code_norms import NORMS
+from quantviz.quantization.code_norms import NORMS, NormOptions
 from quantviz.quantization.code_sums import AVERAGES as AVERAGES
 from quantviz.quantization.code_sums import SUMS, SUMS_B_FIRST
 from quantviz.quantization.code_tables import SIGMOID_16, SOFTMAX_16, TANH_16
@@ -189,9 +189,7 @@ def integer_operator(
     *,
     number_format: str = "int8",
     arithmetic: str = "onnxruntime",
-    weight: Any = None,
-    bias: Any = None,
-    eps: float = 1e-5,
+    norm: NormOptions | None = None,
 ) -> torch.Tensor:
     """Return the codes that an operator of a runtime makes from codes.
 
@@ -211,9 +209,7 @@ def integer_operator(
             LayerNorm has others: torch's kernel is that of "fbgemm", "onednn" and "qnnpack"; "litert_16" that
             inside LiteRT's integer LSTM, with outputs of the scale 2⁻¹²; "ibert" that of I-BERT, without zero
             points. ONNX Runtime computes it in float32, from values.
-        weight: The weight of LayerNorm, one number for each code of a row; None for ones.
-        bias: Its bias; None for zeros.
-        eps: What torch adds to the variance of the values.
+        norm: Weight, bias and eps of LayerNorm; None for ones, zeros and 10⁻⁵.
 
     Raises:
         QuantVizError: An argument is not as described, or the engine has no such operator.
@@ -227,8 +223,7 @@ def integer_operator(
     fmt = _integer_format(number_format)
 
     def operated(codes: Sequence[Any], params: Sequence[QParams]) -> torch.Tensor:
-        how = {"fmt": fmt, "arithmetic": arithmetic, "weight": weight, "bias": bias, "eps": eps}
-        operations, values = prepared(operator, codes, params, outputs, **how)
+        operations, values = prepared(operator, codes, params, outputs, fmt, arithmetic, norm)
         return run_operations(operations, values)["q"].to(torch_dtype(fmt.code_dtype))
 
     if operator == "concat" and len(codes) == len(params) > 1:
@@ -242,12 +237,9 @@ def prepared(
     codes: Sequence[Any],
     params: Sequence[QParams],
     outputs: QParams,
-    *,
     fmt: NumberFormat,
     arithmetic: str,
-    weight: Any = None,
-    bias: Any = None,
-    eps: float = 1e-5,
+    norm: NormOptions | None = None,
 ) -> tuple[Operations, NamedTensors]:
     """Return the operations of an operator on codes, and the values that they read."""
     if operator not in OPERATORS:
@@ -278,8 +270,8 @@ def prepared(
     same = all(bool(values[f"{part}_x"] == values[f"{part}_y"]) for part in "sz")
     copies = operator == "concat" and arithmetic == "litert" and fmt.code_min < 0
     if operator == NORM:
-        values |= _affine(weight, bias, eps, shape)
-    elif weight is not None or bias is not None:
+        values |= _affine(norm or NormOptions(), shape)
+    elif norm is not None:
         raise QuantVizError("norm_weight", operator=operator)
     has_zero = bool(values["z_x"]) or bool(values["z_y"])
     if arithmetic == _OF_16_BITS:
@@ -299,16 +291,13 @@ def prepared(
     return arithmetics[arithmetic], values
 
 
-def _affine(weight: Any, bias: Any, eps: float, shape: torch.Size) -> NamedTensors:
+def _affine(norm: NormOptions, shape: torch.Size) -> NamedTensors:
     """Return the weight, bias and eps of a LayerNorm of rows."""
-    sides = {"weight": (weight, 1.0), "bias": (bias, 0.0)}
-    found = {"eps": torch.tensor(eps, dtype=torch.float64)}
-    for name, (given, default) in sides.items():
+    found = {"eps": torch.tensor(norm.eps, dtype=torch.float64)}
+    for name, given, default in (("weight", norm.weight, 1.0), ("bias", norm.bias, 0.0)):
         found[name] = torch.full(shape[-1:], default) if given is None else as_real(given).values
         if found[name].shape != shape[-1:] or not bool(found[name].isfinite().all()):
             raise QuantVizError("norm_numbers", name=name, count=shape[-1], shape=tuple(found[name].shape))
-    if not 0 <= eps < math.inf:
-        raise QuantVizError("norm_eps", got=eps)
     return {**found, "weight_row": found["weight"]}
 
 

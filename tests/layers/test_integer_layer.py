@@ -491,7 +491,7 @@ def test_the_steps_of_each_operator_lead_to_its_code():
             if arithmetic == "ibert":
                 given = (operator, codes, [qv.QParams(0.25)], qv.QParams(1 / 64))
             if operator == "layer_norm":
-                how |= {"weight": draw.uniform(0.5, 2, 19), "bias": draw.normal(0, 1, 19)}
+                how["norm"] = qv.NormOptions(draw.uniform(0.5, 2, 19), draw.normal(0, 1, 19))
             found = qv.integer_operator(*given, **how).flatten()
             for at in (0, 17) if len(found) > 1 else (0,):
                 steps = qv.explain_operator(*given, at=at, **how)
@@ -545,23 +545,23 @@ def test_what_is_no_sum_or_average_is_refused():
             )
         ),
         ("index_out_of_range", lambda: qv.explain_operator("softmax", [[1, 2]], [one], one, at=2)),
-        ("norm_weight", lambda: qv.integer_operator("softmax", [[1, 2]], [one], one, weight=[1, 1])),
+        ("norm_weight", lambda: qv.integer_operator("softmax", [[1, 2]], [one], one, norm=qv.NormOptions())),
+        ("norm_eps", lambda: qv.NormOptions(eps=-1.0)),
         *(
-            (key, partial(qv.integer_operator, "layer_norm", [[1, 2]], [params], one, **how))
-            for key, params, how in (
-                ("norm_numbers", one, {"weight": [1.0], "arithmetic": "fbgemm"}),
-                ("norm_numbers", one, {"bias": [1.0, math.nan], "arithmetic": "fbgemm"}),
-                ("norm_eps", one, {"eps": -1.0, "arithmetic": "fbgemm"}),
-                ("norm_weight_zero", one, {"weight": [1.0, 0.0], "arithmetic": "ibert"}),
-                ("operator_symmetric", qv.QParams(1.0, 3), {"arithmetic": "ibert"}),
-                ("requantization_unknown", one, {}),
+            (key, partial(qv.integer_operator, "layer_norm", [[1, 2]], [x], one, arithmetic=name, norm=norm))
+            for key, x, name, norm in (
+                ("norm_numbers", one, "fbgemm", qv.NormOptions([1.0])),
+                ("norm_numbers", one, "fbgemm", qv.NormOptions(bias=[1.0, math.nan])),
+                ("norm_weight_zero", one, "ibert", qv.NormOptions([1.0, 0.0])),
+                ("operator_symmetric", qv.QParams(1.0, 3), "ibert", None),
+                ("requantization_unknown", one, "onnxruntime", None),
             )
         ),
         (
             "norm_weight_zero",
             lambda: qv.integer_operator(
                 *("layer_norm", [[1, 2]], [one], qv.QParams(2.0**-12)),
-                **{"number_format": "int16", "arithmetic": "litert_16", "weight": [0.0, 0.0]},
+                **{"number_format": "int16", "arithmetic": "litert_16", "norm": qv.NormOptions([0.0, 0.0])},
             ),
         ),
     ):

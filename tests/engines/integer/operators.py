@@ -122,7 +122,9 @@ def norms(kinds: Sequence[str], *, symmetric: bool = False) -> Iterator[Case]:
 def ours(case: Case, operator: str, arithmetic: str) -> torch.Tensor:
     """Return our codes."""
     params = [qv.QParams(*each) for each in case.params]
-    how = {"number_format": case.kind, "arithmetic": arithmetic, **case.how}
+    how = {"number_format": case.kind, "arithmetic": arithmetic}
+    if operator == "layer_norm":
+        how["norm"] = qv.NormOptions(**case.how)
     return qv.integer_operator(operator, case.codes, params, qv.QParams(*case.outputs), **how)
 
 
