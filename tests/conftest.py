@@ -46,7 +46,7 @@ OBJECTS_BETWEEN_LOOKS = 100_000
 
 #: What has no tests in it: pytest would import all of it, the engines among it, to look for examples in
 #: docstrings.
-collect_ignore_glob = ["bench/*", "engines/*", "fuzz/__main__.py", "helpers/*", "browser/*_demo.py"]
+collect_ignore_glob = ["bench/*", "engines/*", "fuzz/__main__.py", "helpers/*"]
 
 #: Left out by `-m quick`: what needs a browser, an engine, the whole app, another process or kernels compiled
 #: anew, what draws, and long walks. Of the others it leaves out what is marked `slow`. What is left is the
@@ -89,6 +89,8 @@ NOT_QUICK = (
     "test_walk.py",
     "test_jobs.py",
     "ui/test_cell.py",
+    "ui/test_connections.py",
+    "ui/test_streamlit_private.py",
 )
 
 
