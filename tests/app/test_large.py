@@ -90,7 +90,7 @@ def test_what_a_pixel_shows_is_chosen_and_kept(at):
     act(unfolded(at), pool="rms")
     assert figure(at)["data"][0]["source"] != before
     assert address(at)["p"] == "rms"
-    assert "pool" not in keys_of(jump(at, "largest_value"))
+    assert "pool" not in keys_of(unfolded(jump(at, "largest_value")))
 
 
 def test_errors_of_one_cell_are_told_apart_only_there():
