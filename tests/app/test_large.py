@@ -95,8 +95,8 @@ def test_what_a_pixel_shows_is_chosen_and_kept(at):
 
 def test_errors_of_one_cell_are_told_apart_only_there():
     at = opened(t=LARGE, s=SCHEME, e="steps")
-    assert text("error.of_one_cell") in told(at, "caption")
-    assert text("error.of_one_cell") not in told(jump(at, "largest_value"), "caption")
+    assert text("error.of_one_cell") in told(unfolded(at), "caption")
+    assert text("error.of_one_cell") not in told(unfolded(jump(at, "largest_value")), "caption")
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ class Session:
         key, state = name.rpartition("-")[2], WidgetState(id=name)
         if kind == "bidi_component" and key == "panels_bridge" and self.page == "lab":
             cell = {"row": self.random.randrange(8), "col": self.random.randrange(8)}
-            if [cell["row"], cell["col"]] == json.loads(element.json)["selected"]:
+            if [cell["row"], cell["col"]] == header(element.bytes)["selected"]:
                 return None
             state.id = f"$$STREAMLIT_INTERNAL_KEY_{name}__events"
             state.json_trigger_value = json.dumps([{"event": "cell", "value": cell}])
@@ -258,7 +258,7 @@ class Session:
             return
         self._widgets[name] = (kind, element)
         if name.endswith("-panels_bridge"):
-            self._bridge, self._laid_out = name, json.loads(element.json)["width"]
+            self._bridge, self._laid_out = name, header(element.bytes)["width"]
 
 
 def controls_of(kind: str, element: Any) -> dict[str, Any]:
