@@ -115,7 +115,7 @@ def test_the_slopes_of_a_block_are_those_of_its_objective(bases):
     halves, terms = squares.measured([each.result.error for each in found])
     assert float(terms.sum()) == pytest.approx(loss.item(), rel=1e-4)
     assert squares.error([each.result.x_hat for each in found]) == pytest.approx(
-        float(loss) / squares.signal, rel=1e-4
+        loss.item() / squares.signal, rel=1e-4
     )
     for half, each in zip(halves, w, strict=True):
         torch.testing.assert_close(2 * half, each.grad.float(), rtol=1e-3, atol=1e-4)
