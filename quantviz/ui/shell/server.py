@@ -106,7 +106,7 @@ NOTHING_DRAWN: Mapping[str, str] = {}
 #: Seconds that a server which is to be ready first waits for the job.
 _LONGEST = 20.0
 #: Seconds that a page loaded anew waits for the last run of its session; then it gets a new one.
-_RESTS_WITHIN = 2.0
+_RESTS_WITHIN = 5.0
 _Message = MutableMapping[str, Any]
 _Send = Callable[[_Message], Awaitable[None]]
 
