@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from quantviz.models.runs import compare_runs as compare_runs
     from quantviz.quantization.batch_ranges import BatchRanges as BatchRanges
     from quantviz.quantization.batch_ranges import ranges_over_batches as ranges_over_batches
+    from quantviz.quantization.code_norms import NormOptions as NormOptions
     from quantviz.quantization.explanation import Explanation as Explanation
     from quantviz.quantization.explanation import Step as Step
     from quantviz.quantization.explanation import explain as explain

@@ -130,6 +130,7 @@ OTHERS = (
     ("LOGISTIC, reference", "sigmoid", "onnxruntime"),
     ("LOGISTIC, XNNPACK", "sigmoid", "litert"),
     ("QLinearSoftmax", "softmax", "litert"),
+    ("IntLayerNorm and QuantAct", "layer_norm", "fbgemm"),
 )
 
 

@@ -44,7 +44,7 @@ def instances(tmp_path_factory):
             answer("ranges_over_batches"),
             qv.Codes([[1, 2]], 0.5),
         ),
-        qv.AttentionOptions(),
+        *(qv.AttentionOptions(), qv.NormOptions()),
         *(qv.Scheme(), course, course.scale, qv.Offer(("int8",)), qv.Note.of("tail")),
         *(qv.FORMATS["int4"], qv.FORMATS["float8_e4m3fn"].float_bits, qv.QuantVizError("tail")),
         *(qv.PerTensor(), qv.PerChannel(), qv.PerGroup(16), qv.PerBlock(2, 8), qv.Flat(8), qv.External()),

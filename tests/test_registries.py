@@ -55,6 +55,7 @@ ELSEWHERE = {
     ("metrics", "quantviz/ui/checkpoints/answer.py"): "as many columns as the page is wide",
     ("metrics", "quantviz/ui/lab/numbers/tiles.py"): "the tiles; all metrics are below the fold",
     ("metrics", "quantviz/browser/hand/hand.js"): "the numbers of the tiles while a hand moves",
+    ("integer engines", "quantviz/quantization/code_norms.py"): "those of torch, which have one kernel of it",
     ("recipes", "quantviz/lab/attention_state.py"): "the recipes of a menu; a link takes any",
     ("recipes", "quantviz/lab/layer_state.py"): "the recipes of a menu; a link takes any",
     ("recipes", "quantviz/ui/checkpoints/model_state.py"): "formats of weights whose bits are not chosen",

@@ -12,6 +12,7 @@ import torch
 from quantviz.errors import QuantVizError, known_language
 from quantviz.pickling import Picklable
 from quantviz.public_calls import public
+from quantviz.quantization.code_norms import NormOptions
 from quantviz.quantization.explanation import Step
 from quantviz.quantization.integer_operators import prepared
 from quantviz.quantization.operations import NamedTensors, Operation, Operations, run_operations
@@ -147,6 +148,7 @@ def explain_operator(
     at: int = 0,
     number_format: str = "int8",
     arithmetic: str = "onnxruntime",
+    norm: NormOptions | None = None,
 ) -> tuple[Step, ...]:
     """Return the lines that `integer_operator` runs on one code; its arguments are those, of one row each.
 
@@ -158,6 +160,7 @@ def explain_operator(
         at: The place of the code in the row; an average is of the whole row.
         number_format: Id of the integer format of all.
         arithmetic: The engine.
+        norm: Weight, bias and eps of LayerNorm.
 
     Raises:
         QuantVizError: An argument is not as described, or the rows have no such place.
@@ -169,9 +172,11 @@ def explain_operator(
 ('q = clamp(q, low, high)', -112)]
     """
     fmt = find_format(number_format)
-    operations, values = prepared(operator, codes, params, outputs, fmt=fmt, arithmetic=arithmetic)
-    by_code = ("q_a", "q_b", "vector") if "q_a" in values else ("q_x",)
+    operations, values = prepared(operator, codes, params, outputs, fmt, arithmetic, norm)
+    by_code = ("q_a", "q_b", "vector") if "q_a" in values else ("q_x", "weight", "bias")
     for name in by_code if operator != "average" else ():
+        if name not in values:
+            continue
         row = values[name].flatten()
         if not 0 <= at < len(row):
             raise QuantVizError("index_out_of_range", index=at, shape=tuple(row.shape))

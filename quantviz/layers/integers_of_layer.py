@@ -17,7 +17,7 @@ from quantviz.layers.methods.applied import refuse_applied
 from quantviz.layers.operands import Operand
 from quantviz.layers.parts import summed_in_any_order, summed_in_order
 from quantviz.quantization.explanation import Step
-from quantviz.quantization.integer_operators import OPERATORS
+from quantviz.quantization.integer_operators import NORM, OPERATORS
 from quantviz.quantization.quantizer import quantize
 from quantviz.quantization.result import QParams
 from quantviz.schemes.formats import find_format
@@ -150,6 +150,9 @@ def operated_output(
         if operator != "concat":
             codes = [[int(row[output])], [int(inputs.codes[token, output])]]
             of_terms, at = [of_outputs, QParams(inputs.scale, inputs.zero_point)], 0
+    elif operator == NORM:
+        values = torch.nn.functional.layer_norm(integers.y, integers.y.shape[1:])[~layer.held_back]
+        params = quantize(values, outputs_scheme(integers.number_format)).qparams
     elif operator == "average":
         params = of_outputs
     else:

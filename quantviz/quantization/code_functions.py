@@ -26,13 +26,14 @@ ROUND = Operation("integer_round_even", "y = round(y)", lambda v: torch.round(v[
 _AWAY = Operation("integer_round_away", "y = round_away(y)", lambda v: rounded_away(v["y"]))
 _INVERSE = number_over("integer_reciprocal", "inverse_y", 1.0, "s_y")
 #: From whole numbers of the output's steps to codes.
-_TO_CODES = (to_int32("q", "y"), ZERO_POINT, CLAMP)
+TO_CODES = (to_int32("q", "y"), ZERO_POINT, CLAMP)
+LIMIT = Operation("integer_limit", "y = clamp(y, low - z_y, high - z_y)")
 #: ONNX Runtime's QuantizeLinear of real numbers `y`.
 QUANTIZED = (
     Operation("function_steps", "y = y / s_y"),
-    Operation("integer_limit", "y = clamp(y, low - z_y, high - z_y)"),
+    LIMIT,
     ROUND,
-    *_TO_CODES,
+    *TO_CODES,
 )
 VALUE = Operation("function_value", "y = s_x * float32(q_x - z_x)")
 
@@ -57,8 +58,8 @@ PRODUCTS: Mapping[str, Operations] = MappingProxyType(
             to_int32("q", "y"),
             CLAMP,
         ),
-        "litert": (*_PRODUCT, *FACTOR, *scaled_twice("acc", "y", away=True), *_TO_CODES),
-        "xnnpack": (*_FLOAT_PRODUCT, ROUND, *_TO_CODES),
+        "litert": (*_PRODUCT, *FACTOR, *scaled_twice("acc", "y", away=True), *TO_CODES),
+        "xnnpack": (*_FLOAT_PRODUCT, ROUND, *TO_CODES),
     }
 )
 #: Codes of one scale in another: ONNX Runtime's QLinearConcat, and CONCATENATION of LiteRT for uint8.
@@ -72,7 +73,7 @@ CONVERSIONS: Mapping[str, Operations] = MappingProxyType(
             Operation("concat_scaled", "y = float32(q_x) * m"),
             Operation("concat_moved", "y = y + offset"),
             _AWAY,
-            *_TO_CODES,
+            *TO_CODES,
         ),
     }
 )
@@ -85,27 +86,27 @@ def _in_float64(name: str, words: str, function: Callable[[torch.Tensor], torch.
     )
 
 
-_IN_STEPS = (_INVERSE, Operation("function_inverse_steps", "y = y * inverse_y"))
+IN_STEPS = (_INVERSE, Operation("function_inverse_steps", "y = y * inverse_y"))
 #: The value, and its sigmoid in three operations of float32.
 _SIGMOID = (
     VALUE,
     _in_float64("exponential", "exp(-y)", lambda y: torch.exp(-y)),
     Operation("function_plus_one", "y = y + 1"),
     number_over("function_one_over", "y", 1.0, "y"),
-    *_IN_STEPS,
+    *IN_STEPS,
 )
-_TANH = (VALUE, _in_float64("tanh", "tanh(y)", torch.tanh), *_IN_STEPS)
+_TANH = (VALUE, _in_float64("tanh", "tanh(y)", torch.tanh), *IN_STEPS)
 #: Engines keep the results for all codes in a table: ONNX Runtime's QLinearSigmoid, and LOGISTIC and TANH
 #: of LiteRT's own kernels and of XNNPACK.
 SIGMOIDS: Mapping[str, Operations] = MappingProxyType(
     {
         "onnxruntime": (VALUE, _in_float64("sigmoid", "sigmoid(y)", torch.sigmoid), *QUANTIZED),
-        "litert": (*_SIGMOID, _AWAY, *_TO_CODES),
-        "xnnpack": (*_SIGMOID, ROUND, *_TO_CODES),
+        "litert": (*_SIGMOID, _AWAY, *TO_CODES),
+        "xnnpack": (*_SIGMOID, ROUND, *TO_CODES),
     }
 )
 TANHS: Mapping[str, Operations] = MappingProxyType(
-    {"litert": (*_TANH, _AWAY, *_TO_CODES), "xnnpack": (*_TANH, ROUND, *_TO_CODES)}
+    {"litert": (*_TANH, _AWAY, *TO_CODES), "xnnpack": (*_TANH, ROUND, *TO_CODES)}
 )
 
 
@@ -179,7 +180,7 @@ SOFTMAXES: Mapping[str, Operations] = MappingProxyType(
             ),
             Operation("softmax_scaled", "y = y * inverse"),
             _AWAY,
-            *_TO_CODES,
+            *TO_CODES,
         ),
     }
 )

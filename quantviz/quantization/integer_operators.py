@@ -12,6 +12,7 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.public_calls import public
 from quantviz.quantization.code_functions import CONVERSIONS, PRODUCTS, SIGMOIDS, SOFTMAXES, TANHS
+from quantviz.quantization.code_norms import NORMS, NormOptions
 from quantviz.quantization.code_sums import AVERAGES as AVERAGES
 from quantviz.quantization.code_sums import SUMS, SUMS_B_FIRST
 from quantviz.quantization.code_tables import SIGMOID_16, SOFTMAX_16, TANH_16
@@ -26,8 +27,10 @@ from quantviz.quantization.requantizing import (
 )
 from quantviz.quantization.result import QParams
 from quantviz.schemes.formats import NumberFormat, find_format
-from quantviz.tensors.conversion import as_accumulators, as_codes, torch_dtype
+from quantviz.tensors.conversion import as_accumulators, as_codes, as_real, torch_dtype
 
+#: The operator that has a weight and a bias, and its arithmetic without zero points.
+NORM, _IBERT = "layer_norm", "ibert"
 #: The arithmetic of tables for int16, and the least scale of inputs with which its products leave int32.
 _OF_16_BITS, _BEYOND_16_BITS = "litert_16", 4.0
 #: Every operator on codes by name, and its operations by the name of the arithmetic.
@@ -40,6 +43,7 @@ OPERATORS: Mapping[str, Mapping[str, Operations]] = MappingProxyType(
         "sigmoid": {**SIGMOIDS, _OF_16_BITS: SIGMOID_16},
         "tanh": {**TANHS, _OF_16_BITS: TANH_16},
         "softmax": {**SOFTMAXES, _OF_16_BITS: SOFTMAX_16},
+        NORM: NORMS,
     }
 )
 #: Those of two terms.
@@ -185,13 +189,15 @@ def integer_operator(
     *,
     number_format: str = "int8",
     arithmetic: str = "onnxruntime",
+    norm: NormOptions | None = None,
 ) -> torch.Tensor:
     """Return the codes that an operator of a runtime makes from codes.
 
     Args:
         operator: One of `OPERATORS`. "add" and "mul" have two terms, of one shape or of shapes that
             broadcast. "concat" joins them along their last axis, each brought to the scale of the outputs.
-            "average" and "softmax" are along the last axis; "sigmoid" and "tanh" of each code by itself.
+            "average", "softmax" and "layer_norm" are along the last axis; "sigmoid" and "tanh" of each code
+            by itself.
         codes: The codes of each term: tensors, nested lists or arrays.
         params: The scale and zero point of each term.
         outputs: Scale and zero point of the outputs. LiteRT has fixed ones: 1/256 and the lowest code of
@@ -199,8 +205,11 @@ def integer_operator(
         number_format: Id of the integer format of all.
         arithmetic: The engine, one of `OPERATORS[operator]`: "onnxruntime" is its QLinear operator of that
             name; "litert" the kernels of LiteRT, which join int8 codes only where all scales are one;
-            "litert_16" those for int16, which CMSIS-NN has too: tables of sigmoid, tanh and softmax. None
-            of them has LayerNorm in integers: they compute it in float32, from values.
+            "litert_16" those for int16, which CMSIS-NN has too: tables of sigmoid, tanh and softmax.
+            LayerNorm has others: torch's kernel is that of "fbgemm", "onednn" and "qnnpack"; "litert_16" that
+            inside LiteRT's integer LSTM, with outputs of the scale 2⁻¹²; "ibert" that of I-BERT, without zero
+            points. ONNX Runtime computes it in float32, from values.
+        norm: Weight, bias and eps of LayerNorm; None for ones, zeros and 10⁻⁵.
 
     Raises:
         QuantVizError: An argument is not as described, or the engine has no such operator.
@@ -212,23 +221,15 @@ def integer_operator(
     [2, 3]
     """
     fmt = _integer_format(number_format)
+
+    def operated(codes: Sequence[Any], params: Sequence[QParams]) -> torch.Tensor:
+        operations, values = prepared(operator, codes, params, outputs, fmt, arithmetic, norm)
+        return run_operations(operations, values)["q"].to(torch_dtype(fmt.code_dtype))
+
     if operator == "concat" and len(codes) == len(params) > 1:
         terms = zip(codes, params, strict=True)
-        found = [_operated(operator, [term], [of_term], outputs, fmt, arithmetic) for term, of_term in terms]
-        return torch.cat(found, -1)
-    return _operated(operator, codes, params, outputs, fmt, arithmetic)
-
-
-def _operated(
-    operator: str,
-    codes: Sequence[Any],
-    params: Sequence[QParams],
-    outputs: QParams,
-    fmt: NumberFormat,
-    arithmetic: str,
-) -> torch.Tensor:
-    operations, values = prepared(operator, codes, params, outputs, fmt=fmt, arithmetic=arithmetic)
-    return run_operations(operations, values)["q"].to(torch_dtype(fmt.code_dtype))
+        return torch.cat([operated([term], [of_term]) for term, of_term in terms], -1)
+    return operated(codes, params)
 
 
 def prepared(
@@ -236,9 +237,9 @@ def prepared(
     codes: Sequence[Any],
     params: Sequence[QParams],
     outputs: QParams,
-    *,
     fmt: NumberFormat,
     arithmetic: str,
+    norm: NormOptions | None = None,
 ) -> tuple[Operations, NamedTensors]:
     """Return the operations of an operator on codes, and the values that they read."""
     if operator not in OPERATORS:
@@ -268,13 +269,36 @@ def prepared(
     values["vector"] = _in_vectors(shape[:-1][-1:])
     same = all(bool(values[f"{part}_x"] == values[f"{part}_y"]) for part in "sz")
     copies = operator == "concat" and arithmetic == "litert" and fmt.code_min < 0
+    if operator == NORM:
+        values |= _affine(norm or NormOptions(), shape)
+    elif norm is not None:
+        raise QuantVizError("norm_weight", operator=operator)
+    has_zero = bool(values["z_x"]) or bool(values["z_y"])
     if arithmetic == _OF_16_BITS:
-        fits = fmt.id == "int16" and values["s_y"] == 2.0**-15 and values["s_x"] < _BEYOND_16_BITS
-        if not fits or values["z_x"] or values["z_y"]:
-            raise QuantVizError("operator_of_16_bits", operator=operator, arithmetic=arithmetic)
+        bits = 12 if operator == NORM else 15
+        fits = fmt.id == "int16" and values["s_y"] == 2.0**-bits and values["s_x"] < _BEYOND_16_BITS
+        if not fits or has_zero:
+            raise QuantVizError("operator_of_16_bits", operator=operator, arithmetic=arithmetic, bits=bits)
+    if arithmetic == _IBERT and (has_zero or not fmt.code_min):
+        raise QuantVizError("operator_symmetric", operator=operator, arithmetic=arithmetic)
+    if operator == NORM and arithmetic in (_OF_16_BITS, _IBERT):
+        # One divides by each weight, the other by the largest.
+        zeros = int((values["weight"] == 0).sum())
+        if zeros and (arithmetic == _IBERT or zeros == shape[-1]):
+            raise QuantVizError("norm_weight_zero", arithmetic=arithmetic, zeros=zeros, count=shape[-1])
     if (copies or (operator, arithmetic) in _SAME_SCALE) and not same:
         raise QuantVizError("scales_differ", operator=operator, arithmetic=arithmetic)
     return arithmetics[arithmetic], values
+
+
+def _affine(norm: NormOptions, shape: torch.Size) -> NamedTensors:
+    """Return the weight, bias and eps of a LayerNorm of rows."""
+    found = {"eps": torch.tensor(norm.eps, dtype=torch.float64)}
+    for name, given, default in (("weight", norm.weight, 1.0), ("bias", norm.bias, 0.0)):
+        found[name] = torch.full(shape[-1:], default) if given is None else as_real(given).values
+        if found[name].shape != shape[-1:] or not bool(found[name].isfinite().all()):
+            raise QuantVizError("norm_numbers", name=name, count=shape[-1], shape=tuple(found[name].shape))
+    return {**found, "weight_row": found["weight"]}
 
 
 def _check_terms(operator: str, values: NamedTensors, arithmetic: str) -> None:

@@ -87,28 +87,6 @@ NOTE_TABS = """() => {
 WITH_NAN = Typed((*np.linspace(-1, 1, 62).round(3), np.nan, np.inf), (8, 8))
 #: How far two pixels of one colour may lie apart: plotly rounds its colours in another way.
 NEAR = 4
-#: Whether a hand is found by its chart: while it waits for its sentence, with nothing to show; then; and once
-#: it was taken off the page. And the errors meanwhile.
-WAITING_FOR_ITS_SENTENCE = """async () => {
-  const {hands} = window.__quantviz;
-  const failed = [];
-  addEventListener("error", ({message}) => failed.push(message));
-  const press = () => document.querySelector(".st-key-panels")
-    .dispatchEvent(new PointerEvent("pointerdown", {isPrimary: true, bubbles: true}));
-  const first = hands.get("panels");
-  const sentence = document.querySelector(".st-key-stage .st-key-sentence");
-  sentence.firstElementChild.dataset.stale = "true";
-  const hand = new first.constructor(document.createElement("div"));
-  hand.update(first.data, first.send);
-  press();
-  const found = [hands.get("panels") === hand];
-  sentence.firstElementChild.dataset.stale = "false";
-  await new Promise(requestAnimationFrame);
-  found.push(hands.get("panels") === hand);
-  hand.close();
-  press();
-  return [...found, hands.has("panels"), ...failed];
-}"""
 
 
 LINK_AND_MESSAGE = """() => {
@@ -202,7 +180,6 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
     a_range_is_told_while_a_hand_moves_it(page, server)
     for tab, key in (("Range", None), ("Blame", "Space"), ("Cell", "Space")):
         a_tab_is_shown_whole(page, tab, key)
-    assert page.evaluate(WAITING_FOR_ITS_SENTENCE) == [False, True, False]
     # The focus of a key stays where it is.
     page.locator("[data-field=granularity] input[value=row]").press("ArrowRight")
     page.wait_for_function("location.search.includes('per_channel%28axis%3D1%29')")

@@ -25,7 +25,19 @@ from PIL import Image
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import Limits, open_tensors
 from quantviz.text import languages
-from tests.helpers.gguf_file import ARRAY, STRING, UINT8, UINT32, Entry, array, gguf_file, pair, string
+from tests.helpers.gguf_file import (
+    ARRAY,
+    BOOL,
+    FLOAT64,
+    STRING,
+    UINT8,
+    UINT32,
+    Entry,
+    array,
+    gguf_file,
+    pair,
+    string,
+)
 
 X = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
 
@@ -985,6 +997,8 @@ for name, axes in (
     ("long", (2**63,)),
     ("wraps", (2**32, 2**32)),
     ("most", (2**64 - 1,) * 4),
+    ("wrapstonone", (2**63, 2)),
+    ("mostofnone", (2**64 - 1, 0)),
     ("more", (30,)),
 ):
     add(f"axes_{name}.gguf", gguf_file([ONE._replace(axes=axes)]), CUT if name == "more" else TENSOR)
@@ -993,6 +1007,8 @@ add("axes_nonewraps.gguf", gguf_file([ONE._replace(axes=(0, 2**62, 2**62))]), DA
 for name, offset in (("odd", 1), ("outside", 2**20), ("end", 2**64 - 32)):
     add(f"offset_{name}.gguf", gguf_file([ONE._replace(offset=offset)]), CUT if name == "outside" else TENSOR)
 add("row.gguf", gguf_file([Entry("x", (33,), 8, bytes(68))]), "file.gguf_row")
+add("row_k.gguf", gguf_file([Entry("x", (128, 2), 12, bytes(144))]), "file.gguf_row")
+add("axesmillion.gguf", GGUF.replace(struct.pack("<IQ", 1, 2), struct.pack("<IQ", 10**6, 2)), DAMAGED)
 add("twice.gguf", gguf_file([ONE, ONE]), "file.duplicate_name")
 add("overlap.gguf", gguf_file([ONE, ONE._replace(name="y", offset=0)]), {"x": [1.5, -2.0], "y": [1.5, -2.0]})
 add("utf8.gguf", gguf_file([ONE._replace(name=b"\xff\xfe")]), DAMAGED)
@@ -1030,6 +1046,16 @@ NESTED = b""
 for _ in range(6):
     NESTED = array(ARRAY, 1, NESTED)
 add("nested.gguf", gguf_file([ONE], [pair("a", ARRAY, NESTED)]), DAMAGED)
+add("nested20000.gguf", gguf_file([ONE], [pair("a", ARRAY, array(ARRAY, 1, b"") * 20_000)]), DAMAGED)
+METADATA = [
+    pair("general.truth", BOOL, b"\x01"),
+    pair("general.number", FLOAT64, struct.pack("<d", 1.5)),
+    pair("tokenizer.ggml.tokens", ARRAY, array(STRING, 3, string("a") + string("权重") + string(""))),
+]
+add("metadata.gguf", gguf_file([ONE], METADATA, version=2), {"x": [1.5, -2.0]})
+add("cutmetadata.gguf", gguf_file([ONE], METADATA)[:60], CUT_IN_LIST)
+add("nothing.gguf", gguf_file([], METADATA), "file.empty")
+add("keyutf8.gguf", gguf_file([ONE], [pair(b"\xff\xfe", UINT8, b"\0")]), DAMAGED)
 add(
     "header.gguf",
     gguf_file([ONE], [pair("a", ARRAY, array(UINT8, 4096, bytes(4096)))]),
@@ -1185,6 +1211,31 @@ add(
     {"x": [3.0, -5.0]},
 )
 add("badints.onnx", onnx_model(field(1, 2) + field(2, 7) + field(8, b"x") + field(7, b"\xff" * 20)), DAMAGED)
+ONE_FLOAT = field(1, 1) + field(2, 1) + field(8, b"x")
+TWO_INTS = field(1, 2) + field(2, 6) + field(8, b"x")
+for label, fields, expected in (
+    ("no_data", ONE_FLOAT, TENSOR),
+    ("another_field", ONE_FLOAT + field(10, bytes(8)), TENSOR),
+    ("number", ONE_FLOAT + field(9, 3), DAMAGED),
+    (
+        "pieces",
+        field(1, 5000) + field(2, 1) + field(8, b"x") + (varint(4 << 3 | 5) + bytes(4)) * 5000,
+        DAMAGED,
+    ),
+    ("fewer_ints", TWO_INTS + field(5, b"\x01"), TENSOR),
+    ("more_ints", TWO_INTS + field(5, b"\x01" * 3), TENSOR),
+    ("large_int", field(1, 1) + field(2, 3) + field(8, b"x") + field(5, varint(200)), TENSOR),
+    ("large_code", field(1, 1) + field(2, 27) + field(8, b"x") + field(5, varint(64)), TENSOR),
+    ("half_int", field(1, 1) + field(2, 6) + field(8, b"x") + field(5, b"\x81"), DAMAGED),
+    ("eleven_bytes", b"\x08" + b"\xff" * 10 + b"\x01", DAMAGED),
+    ("ten_bytes", b"\x08" + b"\x80" * 9 + b"\x02", DAMAGED),
+):
+    add(f"fields_{label}.onnx", onnx_model(fields), expected)
+add("unknownfield.onnx", field(7, b"") + field(77, b""), DAMAGED)
+add("group.onnx", field(7, varint(5 << 3 | 3)), DAMAGED)
+add("length64.onnx", field(7, varint(5 << 3 | 2) + varint(2**64 - 1)), DAMAGED)
+add("fivetensors.onnx", onnx_model(*(initializer(str(i)) for i in range(5))), TOO_MANY, tensors=4)
+add("header.onnx", ONNX, HEADER, header_bytes=10)
 NESTED_GRAPH = field(5, initializer("w"))
 for _ in range(40):
     NESTED_GRAPH = field(1, field(4, b"If") + field(5, field(1, b"then") + field(6, NESTED_GRAPH)))
@@ -1276,6 +1327,7 @@ for shard_suffix in (".safetensors", ".bin"):
     add(f"list{index}", b'{"weight_map": ["x"]}', DAMAGED)
     add(f"null{index}", b'{"weight_map": null}', DAMAGED)
     add(f"empty{index}", b'{"weight_map": {}}', "file.empty")
+    add(f"numbers{index}", b"[1, 2]", DAMAGED)
     add(f"nomap{index}", b'{"x": [1]}', DAMAGED)
     add(f"cut{index}", index_of(x=f"a{shard_suffix}")[:-3], DAMAGED)
     add(f"twice{index}", b'{"weight_map": {"x": "a.bin", "x": "b.bin"}}', "file.duplicate_name")
@@ -1294,6 +1346,22 @@ for label, name in NAMES.items():
     if len(name) < 1000:
         add(f"name_{label}.gguf", gguf_file([ONE._replace(name=name)]), {name: [1.5, -2.0]})
     add(f"name_{label}.onnx", onnx_model(initializer(name)), {name: [1.5, -2.0]})
+
+# limits that somebody set lower
+THREE = {name: X.clone() for name in "abc"}
+for label, made, expected, limit in (
+    ("three.npz", npz(a=X, b=X, c=X), TOO_MANY, {"tensors": 2}),
+    ("three.pt", saved([X, X, X]), TOO_MANY, {"tensors": 2}),
+    ("three.safetensors", safetensors.torch.save(THREE), TOO_MANY, {"tensors": 2}),
+    ("three.json", b'{"a":[1],"b":[1],"c":[1]}', TOO_MANY, {"tensors": 2}),
+    ("header.safetensors", SAFE, HEADER, {"header_bytes": 10}),
+    ("header.pt", PT, HEADER, {"header_bytes": 10}),
+    ("bytes.json", FILES["x.json"], "file.too_large", {"json_bytes": 10}),
+    ("bytes.csv", FILES["x.csv"], "file.too_large", {"table_bytes": 10}),
+    ("depth.pt", saved({"a": {"b": {"c": {"d": {"e": X}}}}}), "file.too_deep", {"depth": 3}),
+    ("depth.json", b'{"a":{"b":{"c":{"d":{"e":[1]}}}}}', "file.too_deep", {"depth": 3}),
+):
+    add(f"limit_{label}", made, expected, **limit)
 
 #: Files that ask for time or memory. Each is opened and read in a process of its own that may not have much.
 BOMBS = {
@@ -1419,6 +1487,7 @@ PICTURES = {
     "bomb.png": (png(100_000, 100_000, zlib.compress(bytes(1000))), "image.too_large"),
     "wide.png": (png(2**31 - 1, 1, zlib.compress(bytes(1000))), "image.too_large"),
     "most.png": (png(2**16, 2**16, b""), "image.too_large"),
+    "justtoolarge.png": (png(8000, 8000, zlib.compress(bytes(1000))), "image.too_large"),
     "nosize.png": (png(0, 0, zlib.compress(b"")), "image.unreadable"),
     "nodata.png": (png(100, 100, zlib.compress(b"")), "image.unreadable"),
     "depth.png": (png(2, 2, zlib.compress(bytes(100)), depth=77), "image.unreadable"),
@@ -1439,6 +1508,7 @@ PICTURES = {
     "deep.png": (picture("I;16", colour=40_000), (3, 4)),
     "animated.png": (animated("PNG"), (3, 4)),
     "animated.gif": (animated("GIF"), "image.unreadable"),
+    "is_bmp.png": (picture(kind="BMP"), "image.unreadable"),
     "is_tiff.png": (picture(kind="TIFF"), "image.unreadable"),
     "is_webp.png": (picture(kind="WEBP"), "image.unreadable"),
     "is_postscript.png": (picture(kind="EPS"), "image.unreadable"),

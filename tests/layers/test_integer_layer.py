@@ -437,10 +437,10 @@ def test_an_output_is_added_to_an_input_of_another_scale(engine):
     )
     assert found.q == int(sums[7, 31])
     assert float(found.params.scale) not in (float(integers.outputs.scale), float(integers.inputs.scale))
-    assert operators_after(integers_of(layer, engine="fbgemm")) == ()
+    assert operators_after(integers_of(layer, engine="fbgemm")) == ("layer_norm",)
 
 
-@pytest.mark.parametrize("engine", ["onnxruntime", "litert_reference", "xnnpack"])
+@pytest.mark.parametrize("engine", ["onnxruntime", "litert_reference", "xnnpack", "qnnpack"])
 def test_each_operator_after_a_layer_is_that_of_its_codes(engine):
     """All of a token's codes at once lead to the same one; a softmax and a sigmoid have the fixed scale."""
     layer = BuiltInLayer("minilm_1_attention_output").open().result("int8_per_row", "int8_per_tensor")
@@ -448,7 +448,8 @@ def test_each_operator_after_a_layer_is_that_of_its_codes(engine):
     q, x = integers.q[7:8], integers.inputs.codes[7:8, :256].to(torch.int32)
     x_params = qv.QParams(integers.inputs.scale, integers.inputs.zero_point)
     operators = operators_after(integers)
-    assert set(operators) == {name for name in OPERATORS if arithmetic_of(name, engine)} > {"add", "sigmoid"}
+    assert set(operators) == {name for name in OPERATORS if arithmetic_of(name, engine)}
+    assert operators == ("layer_norm",) if engine == "qnnpack" else {"add", "sigmoid"} < set(operators)
     for operator in operators:
         if (operator, engine) == ("concat", "litert_reference"):
             with pytest.raises(qv.QuantVizError, match="keeps the steps"):
@@ -464,6 +465,13 @@ def test_each_operator_after_a_layer_is_that_of_its_codes(engine):
             arithmetic=arithmetic_of(operator, engine),
         )
         assert found.q == int(codes.flatten()[0 if operator == "average" else 31]), operator
+        if operator == "layer_norm":
+            # Its scale reaches from the least to the largest of the used tokens, normalized.
+            y = integers.y[~layer.held_back].double()
+            values = (y - y.mean(1, keepdim=True)) / (y.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
+            assert float(found.params.scale) == pytest.approx(
+                float(values.max() - values.min()) / 255, rel=1e-5
+            )
         if operator in ("sigmoid", "softmax"):
             assert (float(found.params.scale), int(found.params.zero_point)) == (1 / 256, -128)
 
@@ -477,8 +485,13 @@ def test_the_steps_of_each_operator_lead_to_its_code():
             outputs = qv.QParams(0.25, -3) if "litert" in arithmetic else qv.QParams(1 / 64, -40)
             given, how = (operator, codes, of_terms, outputs), {"arithmetic": arithmetic}
             if arithmetic == "litert_16":
-                given = (operator, [90 * codes[0]], [qv.QParams(2.0**-12)], qv.QParams(2.0**-15))
+                outputs = qv.QParams(2.0 ** -(12 if operator == "layer_norm" else 15))
+                given = (operator, [90 * codes[0]], [qv.QParams(2.0**-12)], outputs)
                 how["number_format"] = "int16"
+            if arithmetic == "ibert":
+                given = (operator, codes, [qv.QParams(0.25)], qv.QParams(1 / 64))
+            if operator == "layer_norm":
+                how["norm"] = qv.NormOptions(draw.uniform(0.5, 2, 19), draw.normal(0, 1, 19))
             found = qv.integer_operator(*given, **how).flatten()
             for at in (0, 17) if len(found) > 1 else (0,):
                 steps = qv.explain_operator(*given, at=at, **how)
@@ -532,6 +545,25 @@ def test_what_is_no_sum_or_average_is_refused():
             )
         ),
         ("index_out_of_range", lambda: qv.explain_operator("softmax", [[1, 2]], [one], one, at=2)),
+        ("norm_weight", lambda: qv.integer_operator("softmax", [[1, 2]], [one], one, norm=qv.NormOptions())),
+        ("norm_eps", lambda: qv.NormOptions(eps=-1.0)),
+        *(
+            (key, partial(qv.integer_operator, "layer_norm", [[1, 2]], [x], one, arithmetic=name, norm=norm))
+            for key, x, name, norm in (
+                ("norm_numbers", one, "fbgemm", qv.NormOptions([1.0])),
+                ("norm_numbers", one, "fbgemm", qv.NormOptions(bias=[1.0, math.nan])),
+                ("norm_weight_zero", one, "ibert", qv.NormOptions([1.0, 0.0])),
+                ("operator_symmetric", qv.QParams(1.0, 3), "ibert", None),
+                ("requantization_unknown", one, "onnxruntime", None),
+            )
+        ),
+        (
+            "norm_weight_zero",
+            lambda: qv.integer_operator(
+                *("layer_norm", [[1, 2]], [one], qv.QParams(2.0**-12)),
+                **{"number_format": "int16", "arithmetic": "litert_16", "norm": qv.NormOptions([0.0, 0.0])},
+            ),
+        ),
     ):
         with pytest.raises(qv.QuantVizError) as refused:
             call()

@@ -11,10 +11,11 @@ import sys
 import pytest
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files import READERS, Limits
+from quantviz.sources.files import READERS
 from quantviz.sources.image import read_image
 from tests.helpers import ROOT
 from tests.helpers.damage import damaged
+from tests.helpers.fuzzed_files import FUZZED, read_all, seeds
 from tests.helpers.hostile import (
     BOMBS,
     CANARY,
@@ -26,7 +27,6 @@ from tests.helpers.hostile import (
     check_words,
     fate,
 )
-from tests.helpers.quantized_files import QUANTIZED, read_weights
 from tests.helpers.sample import sample_of
 
 
@@ -144,17 +144,15 @@ def test_bombs_in_little_memory():
     assert json.loads(ran.stdout) == dict.fromkeys(bombs, "")
 
 
-@pytest.mark.parametrize("reader", QUANTIZED)
-def test_damaged_files_of_quantized_weights_are_read_in_bounds_or_refused(reader):
+@pytest.mark.parametrize("reader", FUZZED)
+def test_damaged_files_are_read_in_bounds_or_refused(reader):
     """`python -m tests.fuzz READER` goes on for minutes, with another seed each time."""
-    chance = random.Random(reader)
-    pool = list(QUANTIZED[reader]())
-    filename = {"layouts": "x.safetensors"}.get(reader, f"x.{reader}")
-    limits = Limits(elements=2**20)
+    pool = seeds(reader)
     for data in pool:
-        read_weights(data, filename, limits)
+        read_all(reader, data)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(300):
-        read_weights(damaged(chance.choice(pool), pool, chance), filename, limits)
+    for number in sample_of(range(2000), 300):
+        chance = random.Random(f"{reader} {number}")
+        read_all(reader, damaged(chance.choice(pool), pool, chance))
     # Kilobytes: none of them has made the process larger than a few copies of what the limits allow.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**17

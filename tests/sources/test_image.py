@@ -1,11 +1,8 @@
 """Pictures: channels, sizes, and what is refused."""
 
-import contextlib
 import io
-import struct
 import subprocess
 import sys
-import zlib
 
 import numpy
 import pytest
@@ -14,7 +11,6 @@ from PIL import Image
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.image import CHANNELS, MOST_SCANS, image_tensor, read_image
-from quantviz.text import languages
 from tests.helpers import ROOT
 from tests.helpers.sample import sample_of
 
@@ -94,64 +90,10 @@ def test_a_photo_is_turned_upright():
     assert (notes[0].params["width"], notes[0].params["height"]) == (1000, 2000)
 
 
-def png_claiming(width, height):
-    """A PNG whose header lies about its size."""
-
-    def chunk(kind, body):
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(bytes(1000)))
-        + chunk(b"IEND", b"")
-    )
-
-
-SMALL = encoded(gradient(40, 40))
-BAD = {
-    "empty": (b"", "image.unreadable"),
-    "text": (b"hello", "image.unreadable"),
-    "gif": (encoded(Image.new("L", (2, 2)), "GIF"), "image.unreadable"),
-    "bmp": (encoded(Image.new("L", (2, 2)), "BMP"), "image.unreadable"),
-    "cut": (SMALL[:60], "image.unreadable"),
-    "half": (SMALL[: len(SMALL) // 2], "image.unreadable"),
-    "cut_jpeg": (encoded(gradient(64, 64), "JPEG")[:300], "image.unreadable"),
-    "lies": (png_claiming(5000, 5000), "image.unreadable"),
-    "bomb": (png_claiming(8000, 8000), "image.too_large"),
-    "large_bomb": (png_claiming(12000, 12000), "image.too_large"),
-    "huge_bomb": (png_claiming(2**31 - 1, 2**31 - 1), "image.too_large"),
-    "no_size": (png_claiming(0, 5), "image.unreadable"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_pictures(name):
-    data, key = BAD[name]
-    with pytest.raises(QuantVizError) as caught:
-        image_tensor(data)
-    assert caught.value.key == key
-    assert caught.value.__cause__ is None
-    for language in languages():
-        assert caught.value.message(language)
-
-
 def test_an_unknown_channel():
     with pytest.raises(QuantVizError) as caught:
-        image_tensor(SMALL, "alpha")
+        image_tensor(encoded(gradient()), "alpha")
     assert caught.value.key == "image.unknown_channel"
-
-
-def test_flipped_bytes_never_crash():
-    generator = torch.Generator().manual_seed(0)
-    for data in (SMALL, encoded(gradient(24, 24), "JPEG")):
-        for _ in range(150):
-            damaged = bytearray(data)
-            for place in torch.randint(len(data), (3,), generator=generator).tolist():
-                damaged[place] ^= 1 << int(torch.randint(8, (1,), generator=generator))
-            with contextlib.suppress(QuantVizError):
-                assert image_tensor(bytes(damaged)).numel() <= 512 * 512
 
 
 def test_a_large_noisy_picture_is_no_jpeg_of_many_scans():

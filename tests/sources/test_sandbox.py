@@ -22,8 +22,8 @@ from quantviz.sources.layouts.decoded import model_tensors
 from quantviz.sources.sandbox import READING, Held, read_apart
 from quantviz.sources.sandboxed import Sandboxed
 from tests.helpers.bad_readers import Calls, eating, networks, spinning, writes, writes_past_python
+from tests.helpers.fuzzed_files import QUANTIZED
 from tests.helpers.hostile import CANARY, CASES, FILES, MOST_IN_A_RUN, X, check, fate
-from tests.helpers.quantized_files import QUANTIZED
 from tests.helpers.sample import sample_of
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="Linux bounds a process")

@@ -44,14 +44,8 @@ def test_a_shard_is_opened_when_it_is_asked_for(tmp_path):
 @pytest.mark.parametrize(
     ("shard", "key"),
     [
-        ("../outside.safetensors", "shard_name"),
-        ("/etc/passwd", "shard_name"),
-        ("below/one.safetensors", "shard_name"),
-        ("..\\outside.safetensors", "shard_name"),
         ("..safetensors", "shard_name"),
         (".hidden.safetensors", "shard_name"),
-        ("one.pt", "shard_name"),
-        ("", "shard_name"),
         ("one\0.safetensors", "shard_outside"),
         ("nowhere.safetensors", "missing"),
         ("circle.safetensors", "not_readable"),
@@ -61,7 +55,6 @@ def test_a_shard_is_opened_when_it_is_asked_for(tmp_path):
         ("pointer.safetensors", "is_lfs"),
         ("cut.safetensors", "cut_short"),
         ("one.safetensors", "shard_lacks"),
-        (7, "damaged"),
         (["one.safetensors"], "damaged"),
     ],
 )
@@ -69,7 +62,6 @@ def test_only_a_shard_beside_the_index_that_holds_the_tensor(tmp_path, shard, ke
     folder = tmp_path / "model"
     folder.mkdir()
     path = write_model(folder, {"a": "one.safetensors", "b": shard}, one={"a": A})
-    safetensors.torch.save_file({"b": B}, tmp_path / "outside.safetensors")
     (folder / "circle.safetensors").symlink_to("circle.safetensors")
     (folder / "folder.safetensors").mkdir()
     (folder / "text.safetensors").write_text("1 2 3 4 5 6")
@@ -93,22 +85,6 @@ def test_a_pipe_among_the_shards_keeps_nobody_waiting(tmp_path):
     path = write_model(tmp_path, {"b": "pipe.safetensors"}, one={"a": A})
     os.mkfifo(tmp_path / "pipe.safetensors")
     assert refused(path).key == "file.not_readable"
-
-
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ('{"weight_map": {"a": "one.safetensors", "a": "two.safetensors"}}', "duplicate_name"),
-        ('{"weight_map": {}}', "empty"),
-        ('{"weight_map": []}', "damaged"),
-        ('{"metadata": {}}', "damaged"),
-        ('{"weight_map": ', "damaged"),
-        ("[1, 2]", "damaged"),
-    ],
-)
-def test_bad_indexes(tmp_path, text, key):
-    (tmp_path / INDEX).write_text(text)
-    assert refused(tmp_path / INDEX).key == f"file.{key}"
 
 
 def test_limits(tmp_path):

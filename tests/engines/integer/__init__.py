@@ -22,7 +22,7 @@ import quantviz as qv
 from tests.engines.integer.layers import Grouped, Layer, one_by_one
 
 #: The modules, in the order of the table.
-MODULES = ("onnxruntime", "litert", "torch_linear", "cmsis_nn")
+MODULES = ("onnxruntime", "litert", "torch_linear", "ibert", "cmsis_nn")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -68,6 +69,8 @@ class Tensor:
     values: np.ndarray | None = None
     #: The axis along which scales differ.
     axis: int = 0
+    #: Whether it keeps its values from one step to the next.
+    variable: bool = False
 
 
 def run(
@@ -76,13 +79,18 @@ def run(
     tensors: Sequence[Tensor],
     given: Sequence[np.ndarray],
     resolver: Any,
+    *,
+    inputs: Sequence[int] | None = None,
+    intermediates: Sequence[int] = (),
+    read: int | None = None,
 ) -> np.ndarray:
     """Return the output of one operator: the last of the tensors; the first ones are given.
 
-    `operator` is its code, its version and the type of its options.
+    `operator` is its code, its version and the type of its options. `inputs` and `intermediates` have the
+    places of its tensors where not all but the last are inputs; `read` that of the tensor to return.
     """
     made = interpreter.Interpreter(
-        model_content=_model(operator, options, tensors),
+        model_content=_model(operator, options, tensors, inputs, intermediates),
         experimental_op_resolver_type=resolver,
         num_threads=1,
     )
@@ -90,11 +98,17 @@ def run(
     for details, values in zip(made.get_input_details(), given, strict=True):
         made.set_tensor(details["index"], values)
     made.invoke()
-    answer: np.ndarray = made.get_tensor(made.get_output_details()[0]["index"])
+    answer: np.ndarray = made.get_tensor(len(tensors) - 1 if read is None else read)
     return answer
 
 
-def _model(operator: tuple[int, int, int], options: Any, tensors: Sequence[Tensor]) -> bytes:
+def _model(
+    operator: tuple[int, int, int],
+    options: Any,
+    tensors: Sequence[Tensor],
+    inputs: Sequence[int] | None,
+    intermediates: Sequence[int],
+) -> bytes:
     code = schema.OperatorCodeT()
     code.builtinCode = code.deprecatedBuiltinCode = operator[0]
     code.version = operator[1]
@@ -111,10 +125,13 @@ def _model(operator: tuple[int, int, int], options: Any, tensors: Sequence[Tenso
         graph.tensors.append(_tensor(each, f"t{number}", buffer))
     last = len(tensors) - 1
     node = schema.OperatorT()
-    node.opcodeIndex, node.inputs, node.outputs = 0, list(range(last)), [last]
+    read = range(last) if inputs is None else inputs
+    node.opcodeIndex, node.inputs, node.outputs = 0, list(read), [last]
+    node.intermediates = list(intermediates)
     node.builtinOptionsType, node.builtinOptions = operator[2], options
     graph.operators, graph.outputs = [node], [last]
-    graph.inputs = [number for number in range(last) if tensors[number].values is None]
+    given = (number for number in read if number >= 0)
+    graph.inputs = [each for each in given if tensors[each].values is None and not tensors[each].variable]
     model.subgraphs = [graph]
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
@@ -129,6 +146,7 @@ def _tensor(each: Tensor, name: str, buffer: int) -> Any:
     quantization.quantizedDimension = each.axis
     made.name, made.shape, made.buffer = name, list(each.shape), buffer
     made.type, made.quantization = getattr(schema.TensorType, each.kind.upper()), quantization
+    made.isVariable = each.variable
     return made
 
 
@@ -283,6 +301,103 @@ def _paths_of_16_bits() -> Iterator[Path]:
         )
 
 
+#: The step of LayerNorm's outputs; and codes of which the gate, a tanh, shows most.
+_NORM_STEP, _SHOWN = 2.0**-12, 7168
+#: An LSTM's inputs by name; those that it has not are None.
+_LSTM = (
+    "x",
+    *(f"{part}_{gate}" for part in ("weight", "state_weight") for gate in range(4)),
+    *[None] * 3,
+    *(f"bias_{gate}" for gate in range(4)),
+    *[None] * 2,
+    "state",
+    "cell",
+    *(f"norm_{gate}" for gate in range(4)),
+)
+
+
+def _gate(codes: np.ndarray, weight: np.ndarray, bias: np.ndarray, scale: float) -> np.ndarray:
+    """Return the cell of an integer LSTM after its first step, the tanh of a LayerNorm.
+
+    The gate's products are the codes: 127 · high + low. The gate beside it is open, by its bias.
+    """
+    size = len(codes)
+    high = np.round(codes / 127).astype(int)
+    halves = np.stack([high, codes - 127 * high], 1).astype(np.int8)
+    zeros = np.zeros((size, 2), np.int8)
+    tensors = {"x": Tensor((1, 1, 2), "int8", 1.0)}
+    for gate in range(4):
+        own = gate == 2
+        given = {
+            "weight": (halves if own else zeros, 1.0),
+            "state_weight": (np.zeros((size, size), np.int8), 1.0),
+            "bias": ((bias if own else np.full(size, 2**25)).astype(np.int32), 1.0),
+            "norm": ((weight if own else 0 * weight).astype(np.int16), scale if own else _NORM_STEP),
+        }
+        for name, (values, step) in given.items():
+            tensors[f"{name}_{gate}"] = Tensor(values.shape, values.dtype.name, step, 0, values)
+    tensors["state"] = Tensor((1, size), "int8", 2.0**-7, variable=True)
+    tensors["cell"] = Tensor((1, size), "int16", 2.0**-15, variable=True)
+    between = {f"between_{gate}": Tensor((1,), "int16", 1.0) for gate in range(4)}
+    between["hidden"] = Tensor((1,), "int8", 2.0**-7)
+    tensors |= {**between, "y": Tensor((1, 1, size), "int8", 2.0**-7)}
+    places = {name: place for place, name in enumerate(tensors)}
+    options = schema.UnidirectionalSequenceLSTMOptionsT()
+    options.fusedActivationFunction, options.timeMajor = schema.ActivationFunctionType.TANH, True
+    of_options = schema.BuiltinOptions.UnidirectionalSequenceLSTMOptions
+    cell = run(
+        (schema.BuiltinOperator.UNIDIRECTIONAL_SEQUENCE_LSTM, 3, of_options),
+        options,
+        list(tensors.values()),
+        [np.array([[[127, 1]]], np.int8)],
+        _REFERENCE,
+        inputs=[-1 if name is None else places[name] for name in _LSTM],
+        intermediates=[places[name] for name in between],
+        read=places["cell"],
+    )
+    return cell[0]
+
+
+@functools.cache
+def _gates() -> np.ndarray:
+    """Return the cells of all codes from −`_SHOWN` on, which biases give where weights are 0."""
+    found = []
+    for start in range(-_SHOWN, _SHOWN, 1024):
+        codes = np.arange(start, start + 1024)
+        found.append(_gate(0 * codes, 0 * codes, codes * 1024, _NORM_STEP))
+    return np.concatenate(found)
+
+
+def _norms() -> Iterator[operators.Case]:
+    """Yield rows of int16 codes, from those of a whole range to those of few steps, and some alike."""
+    draw = np.random.default_rng(23)
+    for number in range(60):
+        size = (1, 2, 3, 4, 8, 16, 33, 64, 384)[number % 9]
+        codes = draw.integers(-16000, 16000, size) * (1, 0.1, 0.01, 0.001, 0.0001)[number % 5]
+        codes = np.full(size, int(codes[0])) if number % 11 == 10 else codes.astype(int)
+        scale = 2.0 ** -draw.integers(16, 20) if number % 3 else float(np.float32(draw.uniform(2e-6, 1e-5)))
+        whole = draw.integers(-32767, 32768, size)
+        whole[0] = 32767
+        bias = (draw.normal(0, 0.1, size) / scale * 1024).astype(int)
+        how = {"weight": (whole * scale).astype(np.float32), "bias": bias * (scale / 1024)}
+        yield operators.Case((codes[None],), ((0.1, 0),), (_NORM_STEP, 0), "int16", how)
+
+
+def _normed(case: operators.Case) -> np.ndarray:
+    weight = case.how["weight"]
+    scale = np.abs(weight).max() / np.float32(32767)
+    whole = [
+        np.round(case.how[name] / step).astype(int)
+        for name, step in (("weight", scale), ("bias", scale / 1024))
+    ]
+    return _gate(case.codes[0][0], *whole, float(scale))
+
+
+def _our_gates(case: operators.Case) -> torch.Tensor:
+    codes = operators.ours(case, "layer_norm", "litert_16")[0].to(torch.int64)
+    return torch.from_numpy(_gates())[codes + _SHOWN]
+
+
 def _sums() -> list[Sum]:
     return [
         *(terms for seed in (51, 52) for terms in sums(seed) if terms[-1] == "int8"),
@@ -417,6 +532,13 @@ PATHS = (
     ),
     *_operator_paths(),
     *_paths_of_16_bits(),
+    Path(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM, the LayerNorm of a gate, after its tanh",
+        '`integer_operator("layer_norm")`',
+        lambda: [*_norms()],
+        _normed,
+        _our_gates,
+    ),
     *_paths("reference", _REFERENCE, "litert_reference_connected", "litert_reference"),
     *_paths("ruy", _RUY, "litert_ruy", "litert_ruy"),
     *_paths("XNNPACK", _XNNPACK, "xnnpack", "xnnpack"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,8 @@ class Case:
     params: tuple[Params, ...]
     outputs: Params
     kind: str
+    #: The weight, bias and eps of a LayerNorm.
+    how: Mapping[str, Any] = field(default_factory=dict)
 
 
 #: Scales and zero points of outputs that LiteRT has fixed, of int8.
@@ -96,10 +98,33 @@ def cases_of_16_bits(operator: str) -> tuple[Case, ...]:
     return tuple(found)
 
 
+def norms(kinds: Sequence[str], *, symmetric: bool = False) -> Iterator[Case]:
+    """Yield rows of codes with the weights and biases of a LayerNorm; some rows are nearly alike."""
+    draw = np.random.default_rng([29, len(kinds)])
+    for number in range(48):
+        kind = kinds[number % len(kinds)]
+        low, high = ENDS[kind]
+        shape = (3, (1, 2, 5, 31, 32, 33, 64, 200, 384)[number % 9 or symmetric])
+        codes = draw.integers(low, high, shape, endpoint=True)
+        if number % 4 == 3:
+            codes = codes // ((high - low) // 4)
+            codes[:, -1] = codes[:, 0] + 1
+        zeros = (0, 0) if symmetric else draw.integers(low, high, 2, endpoint=True)
+        scales = [2.0 ** draw.integers(-7, -3) if number % 3 else draw.uniform(0.004, 0.1) for _ in range(2)]
+        pairs = [(float(np.float32(scale)), int(zero)) for scale, zero in zip(scales, zeros, strict=True)]
+        how = {"weight": draw.normal(1, 0.4, shape[1]), "bias": draw.normal(0, 0.5, shape[1])}
+        how = {name: values.astype(np.float32) for name, values in how.items()} if number % 5 else {}
+        if number % 2 and not symmetric:
+            how["eps"] = 1e-12
+        yield Case((codes,), (pairs[0],), pairs[1], kind, how)
+
+
 def ours(case: Case, operator: str, arithmetic: str) -> torch.Tensor:
     """Return our codes."""
     params = [qv.QParams(*each) for each in case.params]
     how = {"number_format": case.kind, "arithmetic": arithmetic}
+    if operator == "layer_norm":
+        how["norm"] = qv.NormOptions(**case.how)
     return qv.integer_operator(operator, case.codes, params, qv.QParams(*case.outputs), **how)
 
 

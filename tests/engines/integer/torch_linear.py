@@ -1,17 +1,17 @@
-"""torch's quantized linear layer on CPU: FBGEMM, QNNPACK and oneDNN."""
+"""torch's quantized linear layer on CPU, FBGEMM, QNNPACK and oneDNN, and its LayerNorm."""
 
 from __future__ import annotations
 
+import pathlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from tests.engines.integer import layer_path, recorded
+from tests.engines.integer import Path, layer_path, operators, recorded
 from tests.engines.integer.layers import (
     Layer,
     layers,
@@ -23,7 +23,7 @@ from tests.engines.integer.layers import (
 
 PRODUCER = "torch"
 #: What kernels of AVX2 answered, made by `record_saturation`.
-RECORD = Path(__file__).with_name("saturation.npz")
+RECORD = pathlib.Path(__file__).with_name("saturation.npz")
 
 
 def linear(layer: Layer, backend: str) -> np.ndarray:
@@ -98,7 +98,31 @@ def _answer_without_vnni(layer: Layer, backend: str) -> np.ndarray:
     return recorded(RECORD, backend, saturating_layers())[id(layer)]
 
 
+def _normed(case: operators.Case) -> np.ndarray:
+    """Return the codes of quantized::layer_norm, which is the same for all backends."""
+    (codes,), ((scale, zero),) = case.codes, case.params
+    count = codes.shape[1]
+    weight, bias = (
+        torch.from_numpy(case.how.get(name, np.full(count, default, np.float32)))
+        for name, default in (("weight", 1.0), ("bias", 0.0))
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x = torch._make_per_tensor_quantized_tensor(tensor(codes, case.kind), scale, zero)
+        eps = case.how.get("eps", 1e-5)
+        answer = torch.ops.quantized.layer_norm(x, [count], weight, bias, eps, *case.outputs)
+        found: np.ndarray = answer.int_repr().numpy()
+    return found
+
+
 PATHS = (
+    Path(
+        "quantized.layer_norm",
+        '`integer_operator("layer_norm")`',
+        lambda: [*operators.norms(("int8", "uint8"))],
+        _normed,
+        partial(operators.ours, operator="layer_norm", arithmetic="fbgemm"),
+    ),
     layer_path("quantized.linear, fbgemm", "fbgemm", _layers, partial(linear, backend="fbgemm")),
     layer_path("quantized.linear, x86", "fbgemm", _layers, partial(linear, backend="x86")),
     layer_path("quantized.linear, qnnpack", "qnnpack", _whole_biases, partial(linear, backend="qnnpack")),

@@ -1,17 +1,22 @@
-"""Small files of quantized weights, by reader, and what reads all that such a file has."""
+"""Small files to damage, by reader, and what reads all that such a file has: a sentence or tensors."""
 
 import io
 import warnings
 
 import ml_dtypes
 import numpy
+import torch
 from safetensors.torch import save
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files import open_tensors
+from quantviz.sources.files import READERS, Limits, open_tensors
+from quantviz.sources.files.gguf_blocks import BLOCK_TYPES
+from quantviz.sources.image import CHANNELS, read_image
 from quantviz.sources.layouts.decoded import model_tensors
 from quantviz.text import languages
-from tests.helpers.written_layouts import CASES, TENSORS
+from tests.helpers import written_layouts
+from tests.helpers.gguf_file import Entry, gguf_file
+from tests.helpers.hostile import CASES, FILES, PICTURES, Case
 
 #: Rows of a damaged weight that are decoded.
 _ROWS = 2**10
@@ -100,23 +105,98 @@ def numpy_files():
 
 def layout_files():
     """Weights of every layout that a library wrote, one file each."""
-    for case, said in CASES.items():
+    for case, said in written_layouts.CASES.items():
         own = {
             f"x.{name.removeprefix(f'{case}/')}": tensor[:64].contiguous() if tensor.dim() else tensor
-            for name, tensor in TENSORS.items()
+            for name, tensor in written_layouts.TENSORS.items()
             if name.startswith(f"{case}/") and not name.endswith("/expected")
         }
         yield save(own, metadata=said["header"] or None)
 
 
-#: What makes the files of a reader.
-QUANTIZED = {"onnx": onnx_files, "tflite": tflite_files, "npy": numpy_files, "layouts": layout_files}
+def gguf_files():
+    """Two rows of every type, of any bytes."""
+    for kind in BLOCK_TYPES.values():
+        raw = numpy.random.default_rng(kind.id).bytes(2 * kind.size)
+        yield gguf_file([Entry("x", (kind.length, 2), kind.id, raw)])
 
 
-def read_weights(data, filename, limits):
+#: What makes files of quantized weights for a reader.
+QUANTIZED = {
+    "gguf": gguf_files,
+    "layouts": layout_files,
+    "npy": numpy_files,
+    "onnx": onnx_files,
+    "tflite": tflite_files,
+}
+#: The readers' suffixes without their dot, quantized weights in safetensors, and pictures.
+FUZZED = (*(reader.suffixes[0][1:] for reader in dict.fromkeys(READERS.values())), "layouts", "picture")
+#: Small, so that what is read stays small.
+LIMITS = Limits(elements=2**20)
+
+
+def seeds(reader):
+    """The valid and the hostile files of a reader."""
+    if reader == "picture":
+        return list(filter(None, (Case(*each).content for each in PICTURES.values())))
+    quantized = QUANTIZED[reader]() if reader in QUANTIZED else []
+    names = [name for name in {**FILES, **CASES} if name.endswith(f".{reader}")]
+    made = [FILES[name] if name in FILES else CASES[name].content for name in names]
+    return [data for data in (*made, *quantized) if 0 < len(data) < 2**17]
+
+
+def read_all(reader, data):
+    """Read everything in the file; what it said, if it was refused."""
+    if reader == "picture":
+        try:
+            for channel in CHANNELS:
+                read_image(data, channel, filename="x.png", longest_side=64)
+        except QuantVizError as error:
+            return said(error, "x.png")
+        return "read"
+    filename = "x.safetensors" if reader == "layouts" else f"x.{reader}"
+    if reader in QUANTIZED:
+        read_weights(data, filename)
+    fate = "read"
+    try:
+        with open_tensors(data, filename, limits=LIMITS) as catalog:
+            for name in catalog.names[:20]:
+                try:
+                    _read_whole_and_in_parts(catalog, name)
+                except QuantVizError as error:
+                    fate = said(error, filename)
+    except QuantVizError as error:
+        return said(error, filename)
+    return fate
+
+
+def _read_whole_and_in_parts(catalog, name):
+    tensor = catalog.load(name)
+    assert tensor.dtype in (torch.float32, torch.float16, torch.bfloat16)
+    assert tuple(tensor.shape) == catalog.info(name).shape
+    if tensor.dim() and len(tensor):
+        assert torch.equal(catalog.load(name, (slice(0, 1),)).nan_to_num(), tensor[:1].nan_to_num())
+    if tensor.numel() and 1 <= tensor.dim() <= 4:
+        stored = catalog.stored(name)
+        assert torch.equal(
+            torch.from_numpy(stored.run(0, stored.count).copy()).nan_to_num(),
+            tensor.float().flatten().nan_to_num(),
+        )
+
+
+def said(error, filename):
+    for language in languages():
+        message = error.message(language)
+        assert filename in message or "input_" in error.key, message
+        assert len(message) < 500, message
+        assert "weights_only" not in message, message
+    return error.key
+
+
+def read_weights(data, filename):
     """Decode some of each weight of a file, which may be damaged: a `QuantVizError` is an answer."""
     try:
-        with open_tensors(data, filename, limits=limits, stored_as="float8_e4m3fn") as opened:
+        with open_tensors(data, filename, limits=LIMITS, stored_as="float8_e4m3fn") as opened:
             model = model_tensors(opened)
             for name in model.names[:20]:
                 _read_some(model, name)

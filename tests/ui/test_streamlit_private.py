@@ -33,7 +33,8 @@ from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
 from streamlit.testing.v1 import AppTest
 
 from quantviz.ui.shell import streamlit_private
-from tests.helpers.code import nodes
+from tests.helpers.code import nodes, parsed
+from tests.helpers.session import APP
 
 ROOT = Path(__file__).parents[2]
 #: Streamlit's own, as this module is collected: before any app runs.
@@ -275,3 +276,14 @@ def test_a_part_of_the_page_itself_runs():
     at = AppTest.from_function(page_of_one_part, default_timeout=120).run()
     assert not at.exception
     assert at.session_state["waits"] == 1
+
+
+def test_every_choice_is_drawn_by_the_browser():
+    """Streamlit's own hold words, of a tensor before or of another language: no module goes back to them."""
+    widgets = {"selectbox", "radio", "segmented_control", "pills", "multiselect", "menu_button"}
+    widgets |= {"select_slider", "slider", "feedback"}
+    top = APP.parent
+    for path in [APP, *(top / "pages").rglob("*.py"), *(top / "quantviz" / "ui").rglob("*.py")]:
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                assert node.func.attr not in widgets, f"{path.name}:{node.lineno}"
