@@ -2,11 +2,9 @@
 have.
 """
 
-import ast
 import re
 from collections import defaultdict
 
-import numpy
 import pytest
 import safetensors.torch
 import torch
@@ -14,10 +12,9 @@ import torch
 import quantviz as qv
 from quantviz.sources import AsMatrix, LocalTensor
 from quantviz.sources.local import FOLDER
-from tests.helpers.code import parsed
 from tests.helpers.controls import choose, controls, words_of
 from tests.helpers.sample import sample_of
-from tests.helpers.session import APP, act, address, bodies, healthy, numbers, opened, upload
+from tests.helpers.session import act, address, bodies, healthy, numbers, opened
 
 #: Lengths that no label has for another reason.
 SHAPES = {
@@ -89,23 +86,11 @@ def test_no_choice_names_a_length_of_the_tensor(folder, scheme):
     assert {"seen_as", "recipe", "convention", "kind", "calibration"} <= known.keys()
 
 
-def test_every_choice_is_drawn_by_the_browser():
-    """Streamlit's own hold words, of a tensor before or of another language: no module goes back to them."""
-    widgets = {"selectbox", "radio", "segmented_control", "pills", "multiselect", "menu_button"}
-    widgets |= {"select_slider", "slider", "feedback"}
-    top = APP.parent
-    for path in [APP, *(top / "pages").rglob("*.py"), *(top / "quantviz" / "ui").rglob("*.py")]:
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                assert node.func.attr not in widgets, f"{path.name}:{node.lineno}"
-
-
-@pytest.mark.parametrize("key", ["view_rows", "view_cols"])
-def test_a_choice_of_another_tensor_changes_nothing(folder, key):
+def test_a_choice_of_another_tensor_changes_nothing(folder):
     """What a browser sends that still shows the tensor before, with a click on something else."""
     at = opened(t=form(source("stft")), s="int4,symmetric,per_group(size=32),min_max,course")
     before = state(at)
-    stale = [(key, each) for each in ("3", "-1", "a name of yesterday", "")]
+    stale = [("view_rows", each) for each in ("3", "-1", "a name of yesterday", "")]
     at = healthy(choose(at, *stale, ("granularity", "tensor")))
     assert [warning.value for warning in at.warning] == []
     assert state(at).replace(scheme=before.scheme, held=before.held) == before
@@ -172,10 +157,3 @@ def test_the_view_changes_and_the_cell_stays_the_same_one(folder):
     assert state(at).view.seen(state(at).cell, (61, 3, 7, 7))
     act(at, seen_as="matrix")
     assert (state(at).source, state(at).cell) == (matrix, (5, 123))
-
-
-def test_an_upload_opens_as_a_matrix():
-    at = upload(opened(), "conv.npy", numpy.arange(24, dtype="float32").reshape(2, 3, 2, 2))
-    assert (type(state(at).source), state(at).source.shape) == (AsMatrix, (2, 12))
-    assert state(act(at, seen_as="axes")).source.shape == (2, 3, 2, 2)
-    assert state(act(at, "undo")).source.shape == (2, 12)

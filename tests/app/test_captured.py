@@ -22,7 +22,6 @@ from tests.helpers.session import (
     act,
     address,
     bodies,
-    bring,
     chart,
     healthy,
     opened,
@@ -142,14 +141,6 @@ def test_the_best_method_of_each_layer_is_found_on_request_and_opens_its_layer(f
     assert healthy(at).button(key="checkpoints_methods_begin").disabled
 
 
-def test_an_uploaded_capture_opens_with_its_inputs(file):
-    at = bring(opened(PAGE, lang="zh"), "drop_files", {file.name: file.read_bytes()})
-    act(at, checkpoints_capture_weights="int4_per_row")
-    assert address(at)["pair"] == "int4_per_row!int8_per_tensor"
-    act(at, "checkpoints_capture_open")
-    assert (address(at)["l"], address(healthy(at))["w"]) == ("layer(upload,upload)", "int4_per_row")
-
-
 def test_the_page_names_faulty_layers_and_clears_an_error_once_it_is_left_behind(tmp_path, monkeypatch):
     monkeypatch.setenv(FOLDER, str(tmp_path))
     write_bad_capture(tmp_path / "bad.safetensors")
@@ -172,23 +163,6 @@ def test_the_page_names_faulty_layers_and_clears_an_error_once_it_is_left_behind
 
 def test_a_file_of_layers_keeps_the_notes_on_those_left_aside(file):
     assert [note.message() for note in Layers.open(file).notes] == [note.message() for note in layers().notes]
-
-
-def test_a_group_of_a_convolution_has_the_scale_of_all_or_says_that_it_is_of_it_alone(tmp_path, monkeypatch):
-    monkeypatch.setenv(FOLDER, str(tmp_path))
-    groups = qv.collect(torch.nn.Conv2d(3, 6, 2, groups=3).eval(), [drawn(2, 48, seed=1).reshape(2, 3, 4, 4)])
-    groups.save(tmp_path / "groups.safetensors")
-    words = "X: such a layer is one group of a convolution with 3 groups"
-    pair = ("int8_per_row", "int8_per_tensor")
-    at = opened(PAGE, f="groups.safetensors", pair="!".join(pair), lang="en")
-    # The file has all three. The page of layers opens one of them by itself.
-    assert words not in told(at, "caption")
-    state, _ = LayerState.read(address(act(at, "checkpoints_capture_open")))
-    name = state.source.weight.name.removesuffix(".weight")
-    assert name in groups.names
-    at = opened("pages/explore/layers.py", **state.written(), lang="en")
-    assert words in told(at, "caption")
-    assert not at.error
 
 
 SCHEME = "int4,symmetric,per_channel(axis=0),min_max,course"

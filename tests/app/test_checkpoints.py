@@ -20,10 +20,8 @@ from safetensors.torch import save_file
 
 import quantviz as qv
 from quantviz.checkpoints.example import EXAMPLE, example_file, example_tensors
-from quantviz.checkpoints.model_map import read_model
 from quantviz.checkpoints.offered import as_link, from_link
 from quantviz.checkpoints.profiles import PROFILES
-from quantviz.checkpoints.results.rows import ResultRow
 from quantviz.checkpoints.results.store import Results, default_results
 from quantviz.checkpoints.scan.scanning import run_scan
 from quantviz.checkpoints.scan.selection import Selection
@@ -32,13 +30,11 @@ from quantviz.lab.state import LabState
 from quantviz.sources import LocalTensor, parse_source, write_source
 from quantviz.sources.files import open_tensors
 from quantviz.text import text
-from quantviz.ui.checkpoints import answer, choices, importance, page, reading
-from quantviz.ui.checkpoints.allocating import _sensitivities
+from quantviz.ui.checkpoints import choices, importance, page, reading
 from quantviz.ui.checkpoints.answer import python_call
-from quantviz.ui.checkpoints.page import _frame, audits
+from quantviz.ui.checkpoints.page import audits
 from quantviz.ui.checkpoints.state import USUAL, CheckpointsState
 from quantviz.ui.lab.from_map import source_of
-from quantviz.ui.shell import words
 from quantviz.ui.shell.bounds import UPLOADED_IMATRICES
 from quantviz.whole_files import own_folder
 from tests.helpers import session
@@ -228,14 +224,6 @@ def test_the_first_line_names_the_worst_and_what_helps(scanned):
     assert ranked[:4] == sorted(ranked[:4])
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [("0.weight", "0.weight"), ("fc1.weight", "fc1"), ("model.layers.0.up.weight", "layers.0.up")],
-)
-def test_a_name_of_the_worst_has_letters(name, shown):
-    assert answer._short(name) == shown
-
-
 def test_the_worst_lead_to_the_lab_under_their_names_and_there_to_the_next(scanned):
     at = act(opened(f=FILE), "checkpoints_worst_1")
     healthy(at.switch_page(session.LAB).run())
@@ -301,14 +289,6 @@ def test_scans_of_other_files_of_this_machine_are_not_shown(scanned):
     at = opened(f=FILE)
     options = [words for field in controls(at) for words in words_of(at, field)]
     assert all(each.startswith("old.sqlite") for each in options if "secret" in each)
-
-
-def test_a_file_of_results_opens_without_being_written_to(scanned):
-    before = (scanned / "old.sqlite").read_bytes()
-    at = opened(f="old.sqlite", n="2")
-    assert "First fix: int8 row" in sentence(at)
-    assert "secret" in str(words_of(at, "checkpoints_number"))
-    assert (scanned / "old.sqlite").read_bytes() == before
 
 
 def test_of_a_damaged_file_of_results_the_rest_is_shown_and_what_is_not_is_told(scanned):
@@ -409,21 +389,6 @@ def test_a_budget_is_spent_and_told(scanned):
     assert "JSON" in [each.label for each in at.get("download_button")]
 
 
-def test_weights_without_a_number_are_counted_in_the_first_line(monkeypatch):
-    monkeypatch.setattr(words, "language", lambda: "en")
-    monkeypatch.setattr(answer, "language", lambda: "en")
-    numbers = {"sqnr_db": 20.0, "effective_bits": 4.5, "peak_rms": 5.0, "kurtosis": 3.0, "nan": 0, "inf": 0}
-    numbers |= {"zeroed_share": 0.0, "clipped_share": 0.0}
-    rows = [
-        ResultRow(f"{k}", "q4_k", status, file="f", numbers=numbers)
-        for k, status in enumerate(("ok", "refused", "problem", "left_aside"))
-    ]
-    listed = [(f"{k}", (8, 8), "F32", "f") for k in range(4)]
-    said = answer._sentence(read_model(listed, rows, ["q4_k"]), "q4_k")
-    assert "2 of 3 weights have no number" in said
-    assert "no number" not in answer._sentence(read_model(listed[:1], rows[:1], ["q4_k"]), "q4_k")
-
-
 def test_a_budget_for_an_engine_counts_the_files_of_its_tool_as_the_command_does(scanned):
     at = opened(f=as_link(FILE), e="vllm", r="~".join(VLLM), a="7")
     budget = value_of(at, "checkpoints_budget")
@@ -474,18 +439,6 @@ def test_an_allocation_keeps_to_the_pins_of_its_address(scanned):
     assert "as stored" in bodies(kept, "qv-small qv-legend")[-1]
     assert not any("open in the Lab" in each for each in chosen[kept])  # nothing happens there
     assert "int99" in told(opened(f=FILE, p=f"{loud}!int99"), "warning")
-
-
-def test_what_an_error_weighs_is_read_from_a_file_and_named(scanned):
-    def uploaded(text):
-        return SimpleNamespace(name="../weights <b>.csv", getvalue=text.encode)
-
-    table = {"tensor": ["a", "b"], "recipe": ["int4", "int4"], "bits": [1, 1], "cost": [1.0, 1.0]}
-    assert _sensitivities(uploaded("tensor,alpha\na,2.5\n"), table) == {"a": 2.5}
-    with pytest.raises(qv.QuantVizError) as refused:
-        _sensitivities(uploaded("name,weight\na,2.5\n"), table)
-    assert "weights" in str(refused.value)
-    assert "/tmp" not in str(refused.value)
 
 
 # ---- the audit ------------------------------------------------------------------------------------
@@ -590,45 +543,8 @@ def test_a_running_audit_is_looked_at_again_and_again_can_be_cancelled_and_goes_
     assert at.button(key="checkpoints_audit_begin").label == text("checkpoints.audit.again", "en")
 
 
-def test_the_table_of_an_audit_begins_with_what_was_not_read_and_the_lowest_sqnr():
-    rows = [dict.fromkeys(("original", "reason", "type"))] * 4
-    became = (("a", "equal", None), ("b", "compared", 30.0), ("c", "compared", 12.0), ("d", "not_read", None))
-    rows = [
-        row | {"tensor": name, "coverage": coverage, "sqnr_db": db}
-        for row, (name, coverage, db) in zip(rows, became, strict=True)
-    ]
-    assert list(_frame(rows)[text("checkpoints.audit.columns.tensor", "en")]) == ["d", "c", "b", "a"]
-
-
 def test_an_audit_that_cannot_begin_says_why(audited):
     save_file({"other": torch.ones(3)}, audited[1])
     at = compared(opened(**PAIR).run(), audited)
     assert any("has a partner in the original" in each.value for each in at.error)
     assert not at.exception
-
-
-def test_headers_are_read_again_when_a_file_has_changed_and_what_goes_meanwhile_is_a_sentence(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setenv("QUANTVIZ_DATA_DIR", str(tmp_path))
-    file, beside = tmp_path / "model.safetensors", tmp_path / "beside"
-    beside.write_bytes(b"")
-    state = CheckpointsState("model.safetensors", recipes=RECIPES)
-    # Of the same length: only the time tells.
-    for name in ("a.weight", "b.weight"):
-        save_file({name: torch.ones(4, 128)}, file)
-        assert [each.name for each in reading.look_at_headers(state).tensors] == [name]
-
-    looked_at = Path.stat
-
-    def gone(path, **options):
-        if path.name == "beside":
-            raise FileNotFoundError(2, "No such file or directory", str(path))
-        return looked_at(path, **options)
-
-    before = reading._mark_of(file)
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "stat", gone)
-        assert reading._mark_of(file) == tuple(each for each in before if each[0] != "beside")
-    with pytest.raises(qv.QuantVizError, match="cannot be read"):
-        reading._mark_of(tmp_path / "folder" / "model.safetensors")

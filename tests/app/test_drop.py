@@ -318,11 +318,3 @@ def test_what_another_message_interrupts_is_opened_in_the_next_run(monkeypatch):
     for _ in range(2):
         healthy(at.run())
     assert found == ["org/model"] * 2
-
-
-@pytest.mark.parametrize("chosen", ["model:upload", "capture:upload"])
-def test_a_link_to_dropped_files_leads_to_a_page_with_its_doors(chosen):
-    at = arrived(MODEL, f=chosen, lang="en")
-    assert "Drop it again" in at.error[0].value
-    doors = [each.key for each in at.main.get("file_uploader")]
-    assert any(str(key).startswith("drop_folder") for key in doors)

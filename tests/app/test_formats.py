@@ -7,7 +7,6 @@ import re
 import pytest
 
 from quantviz.quantization.format_facts import finite_values, land
-from quantviz.quantization.grids import TIES
 from quantviz.schemes.formats import FORMATS
 from quantviz.text import catalogue
 from quantviz.ui.formats.page import listed_codes
@@ -209,10 +208,3 @@ def test_a_number_stays_as_it_was_typed_until_it_is_another():
     assert address(healthy(at))["x"] == "0.3333333333333333"
     at.button(key="formats_bit_sign_3").click().run()
     assert controls(at)["x"]["value"] == address(healthy(at))["x"]
-
-
-def test_every_rule_is_offered():
-    at = opened(lang="en")
-    assert controls(at)["ties"]["choices"] == [
-        [name, catalogue("en")[f"formats.ties.{name}"]] for name in TIES
-    ]

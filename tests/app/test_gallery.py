@@ -176,8 +176,3 @@ def test_the_score_counts_what_was_solved_and_how():
     for _ in ALL:
         healthy(choose(at, "another"))
     assert address(at)["spot"] == "2"
-
-
-def test_the_lab_is_left_alone():
-    at = opened(bug="error_sign", lang="en")
-    assert "lab_state" not in at.session_state

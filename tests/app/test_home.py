@@ -1,20 +1,15 @@
 """The front door through AppTest: what is on it, where its doors lead, and which addresses are the Lab's."""
 
 import io
-import math
 
 import numpy as np
 import pytest
 from PIL import Image
 
-import quantviz as qv
-from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.lab.state import has_state, opening
-from quantviz.quantization.quantizer import quantize
 from quantviz.sources import Builtin
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import catalogue
-from quantviz.ui.home.page import TOYS
 from tests.helpers.controls import value_of
 from tests.helpers.session import act, address, arrived, bodies, bring, healthy, panels, told
 
@@ -60,26 +55,6 @@ def test_every_part_of_a_state_and_a_class_opens_the_lab():
         assert address(at).items() >= params.items(), "the address reopens the state"
 
 
-def test_the_doors_have_the_toys_size_as_the_metrics_count_it():
-    for toy in TOYS.values():
-        cells = math.prod(toy.source.shape)
-        for scheme, (before, after) in zip(toy.schemes, toy.sizes(), strict=True):
-            assert before == 4 * cells
-            assert after == pytest.approx(bits_per_element(scheme, toy.source.shape) * cells / 8)
-
-
-def test_the_toys_show_what_they_are_there_for():
-    picture, row = TOYS["picture"], TOYS["row"]
-    assert picture.source.tensor().max() == 255
-    exact = qv.quantize(picture.source.tensor(), picture.schemes[-1])
-    assert not exact.error.any(), "with 8 bits the picture is the original"
-    assert len(qv.quantize(picture.source.tensor(), qv.Scheme("uint3")).x_hat.unique()) == 8
-    result = qv.quantize(row.source.tensor(), qv.Scheme("int4"))
-    assert int((result.x_hat == 0).sum()) == 25, "the hint in the Lab says so"
-    grouped = qv.quantize(row.source.tensor(), qv.Scheme("int4", granularity=qv.PerGroup(8)))
-    assert int((grouped.x_hat == 0).sum()) < 10
-
-
 def test_a_file_at_the_door_opens_in_the_lab_with_all_its_tensors():
     first, second = at_the_root(), at_the_root()
     data = io.BytesIO()
@@ -106,12 +81,3 @@ def test_a_file_that_is_no_tensor_is_refused_at_the_door():
     assert is_home(at)
     assert not at.exception
     assert "notes" in told(at, "error")
-
-
-def test_the_number_explained_at_first_differs_at_every_number_of_bits():
-    toy = TOYS["picture"]
-    x = toy.source.tensor()
-    found = [float(quantize(x, scheme).x_hat[toy.cell]) for scheme in toy.schemes]
-    assert len(set(found)) == len(found)
-    far = [abs(value - float(x[toy.cell])) for value in found[:5]]
-    assert far == sorted(set(far), reverse=True)

@@ -5,14 +5,13 @@ import re
 
 import numpy as np
 import pytest
-import torch
 
 import quantviz as qv
 from quantviz.figures.numbers import number
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import opening
 from quantviz.sources import Builtin
-from quantviz.text import catalogue, languages, text
+from quantviz.text import catalogue, languages
 from tests.helpers.controls import controls, reason
 from tests.helpers.sample import sample_of
 from tests.helpers.session import (
@@ -113,16 +112,6 @@ def test_what_is_impossible_is_grey_with_its_reason():
     assert result(healthy(act(at, granularity="column"))).qparams.scale.shape == (7,)
 
 
-def test_baseline_undo_and_reset():
-    at = act(turned(opened(), "compare"), "set_baseline")
-    assert address(act(at, bits=8))["b"].startswith("int4")
-    assert numbers(at)[1].delta.endswith("dB")
-    assert address(act(at, "undo"))["s"].startswith("int4")
-    assert address(act(at, "redo"))["s"].startswith("int8")
-    act(at, "reset")
-    assert address(healthy(at)) == {**opening().replace(held=1.64).written(), "lang": "en"}
-
-
 def test_the_error_range_is_held_until_the_tensor_changes():
     at = opened()
     assert address(at)["h"] == "1.64"
@@ -132,17 +121,6 @@ def test_the_error_range_is_held_until_the_tensor_changes():
     scale = drawn["layout"][error["coloraxis"]]
     assert (scale["cmin"], scale["cmax"]) == (-1.64, 1.64)
     assert address(act(at, scenario="one_cell"))["h"] == "39.1"
-
-
-@pytest.mark.parametrize("view", ["absolute", "relative", "steps"])
-def test_the_error_has_four_views(view):
-    at = act(opened(), error_view=view)
-    assert address(at)["e"] == view
-    r = result(at)
-    whole = {"absolute": 1, "relative": r.x.abs(), "steps": r.step_of_cells()}[view]
-    shown, expected = panels(at)[3], (r.error / whole).numpy()
-    assert np.allclose(np.abs(shown), np.abs(expected), equal_nan=True)
-    assert (view == "absolute") == bool(np.nanmin(shown) >= 0)
 
 
 def test_recipes_are_this_tensors_own():
@@ -181,21 +159,6 @@ def test_nobody_sees_a_traceback(monkeypatch, broken, kind):
     else:
         assert address(at)["s"].startswith("int4")
     healthy(at)
-
-
-@pytest.mark.parametrize("bits", [2, 3, 4, 5, 6, 7, 8, 16])
-def test_the_sentence_is_never_at_odds_with_itself(bits):
-    """What is divided, as read, rounds to the code that is named."""
-    from quantviz.export.cell_words import sentence
-
-    x = torch.randn(8, 16, generator=torch.Generator().manual_seed(bits))
-    for mode in qv.MODES:
-        r = qv.quantize(x, qv.Scheme(f"int{bits}", mode))
-        for row in range(8):
-            why = qv.explain(r, (row, 2 * row))
-            said = sentence(why, text).replace("−", "-")
-            shown, code = re.search(r"= (\S+) → (-?\d+)", said).groups()
-            assert round(float(shown)) == int(code), said
 
 
 def test_the_steps_and_the_python_are_on_the_page():

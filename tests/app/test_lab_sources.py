@@ -5,7 +5,6 @@ import io
 import ml_dtypes
 import numpy as np
 import torch
-from PIL import Image
 from safetensors.torch import save
 
 import quantviz as qv
@@ -89,22 +88,6 @@ def test_an_uploaded_array_without_a_dtype_asks_for_it():
         assert np.allclose(panels(healthy(at))[0], wanted[:, :3], equal_nan=True), dtype
     source = at.session_state["lab_state"].now.source
     assert "stored_as='float8_e4m3fnuz'" in "\n".join(source.code(False, "en"))
-
-
-def test_pickles_run_nothing():
-    at = upload(opened(), "evil.pt", b"cos\nsystem\n(S'touch /tmp/quantviz_evil'\ntR.")
-    assert len(at.error) == 1
-    assert "weights_only" not in at.error[0].value
-
-
-def test_a_picture():
-    buffer = io.BytesIO()
-    Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8) * 4).save(buffer, "PNG")
-    at = act(opened(), kind="image", image_file=("small.png", buffer.getvalue(), "image/png"))
-    assert panels(healthy(at))[0].shape == (8, 8)
-    # It has no values below 0, and what that changes is told.
-    assert address(at)["s"] == "uint4,symmetric,per_tensor,min_max,course"
-    assert "no values below 0" in told(at, "caption")
 
 
 def test_a_tensor_that_cannot_be_quantized_leaves_the_open_one_and_is_no_step_to_undo():

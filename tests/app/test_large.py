@@ -8,9 +8,7 @@ import pytest
 import quantviz as qv
 from quantviz.sources import OneOutlier
 from quantviz.streaming import surveying
-from quantviz.tensors.views import View
 from quantviz.text import text
-from quantviz.ui.lab.picture import tensor_panels
 from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell import shared_cache
 from tests.helpers.controls import choose
@@ -142,28 +140,3 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     assert len(surveyed) == 1
     healthy(act(at, scope="slice"))
     shared_cache._cache.clear()
-
-
-@pytest.mark.parametrize(
-    ("granularity", "shape", "block", "words"),
-    [
-        (qv.PerGroup(16, axis=1), (4096, 11008), (3999, 687), "row 3999, columns 10992–11007"),
-        (qv.PerChannel(1), (64, 128), (0, 5), "column 5"),
-        (qv.PerTensor(), (64, 128), (0, 0), "the whole tensor"),
-        (qv.PerBlock(4, 8), (3, 64, 128), (1, 2, 0), "axis 0: 1, rows 8–11, columns 0–7"),
-        (qv.Flat(64), (64, 128), (3,), "row 1, columns 64–127"),
-        (qv.Flat(256), (64, 128), (1,), "rows 2–3"),
-        (qv.Flat(192), (6, 128), (1,), "cells (1, 64) to (2, 127)"),
-        (qv.Flat(2, strided=True), (4, 8), (0, 2), "from (0, 2) on, every 16 cells"),
-    ],
-)
-def test_a_blocks_place_in_the_tensor_is_told_in_words(monkeypatch, granularity, shape, block, words):
-    monkeypatch.setattr(tensor_panels, "say", lambda key, **params: text(key, "en", **params))
-    assert tensor_panels.block_words(granularity.layout(shape), shape, View.of(shape), block) == words
-
-
-def test_the_table_of_the_worst_blocks_tells_where_they_lie():
-    at = opened(t=LARGE, s="int4,symmetric,per_group(size=20,axis=-1),min_max,course")
-    at.session_state["worst"], at.session_state["worst_of"] = True, "blocks"
-    places = table(at.run(), "noise_share")["block"]
-    assert all(re.fullmatch(r"row \d+, columns \d+–\d+", place) for place in places)

@@ -13,20 +13,17 @@ from safetensors.torch import save_file
 
 import quantviz as qv
 from quantviz.lab import layer_state
-from quantviz.lab.layer_sources import OwnLayer, write_layer
+from quantviz.lab.layer_sources import OwnLayer
 from quantviz.lab.layer_state import AS_IT_IS, LayerState, SchemePair
 from quantviz.layers.built_in import BUILT_IN_LAYERS, BuiltInLayer
 from quantviz.layers.captures import Captured, write_capture
 from quantviz.layers.integers_of_layer import integers_of, operated_output
 from quantviz.layers.methods.chain import Chain, offered_chains
 from quantviz.layers.work import products_of
-from quantviz.schemes.recipes import RECIPES
 from quantviz.sources import Normal, parse_source
 from quantviz.sources.local import FOLDER
 from quantviz.sources.tensor_text import parse_tensor
-from quantviz.sources.upload import Upload
 from quantviz.ui.layers import state
-from quantviz.ui.layers.scaling_pictures import WORSE
 from quantviz.ui.layers.tabs import TABS
 from quantviz.ui.layers.words import percent
 from tests.helpers.controls import value_of, words_of
@@ -162,19 +159,6 @@ def test_the_integer_steps_end_in_the_engines_code_and_the_link_keeps_the_engine
         found = operated_output(layer, integers_of(layer), operator, token, output)
         last = re.findall("<b>(.*?)</b>", bodies(at, "qv-integers")[1])[-1]
         assert int(last.replace("−", "-")) == found.q
-
-
-def test_a_link_of_uploads_opens_the_persons_own_layer_or_none_of_its_places():
-    big = BuiltInLayer("minilm_0_output")
-    own = OwnLayer(Upload("00", "w.npy", (5, 4)), Upload("01", "x.npy", (6, 4)))
-    link = {"l": write_layer(own), "w": "int4_per_row", "c": "2.1", "v": "0.4_0.2_0.3", "z": "9.0_1.0_1.0"}
-    codecs = state.OWNER.codecs(LayerState(source, layer_state.PAIRS["w8a32"]) for source in (own, big))
-    found, problems = LayerState.read(link, **codecs)
-    assert (found.source, found.cell, problems) == (own, (2, 1), ())
-    stranger, (problem,) = LayerState.read(link)
-    assert problem.key == "link.part"
-    assert stranger == LayerState.opening().replace(pair=stranger.pair)
-    assert stranger.pair.weights == "int4_per_row"
 
 
 @pytest.mark.parametrize("tab", TABS)
@@ -477,13 +461,6 @@ def test_a_page_may_wait_for_several_layers_one_after_the_other(monkeypatch):
     healthy(page("loud_weight", t="compare"))
     layers = [key for key in worked if key.startswith("layer ")]
     assert len(layers) > len(set(layers)) > 3
-
-
-def test_smoothquant_leads_to_a_layer_that_it_makes_worse():
-    worse, problems = LayerState.read({**WORSE, "m": "smoothquant"})
-    assert not problems
-    assert worse.source == BuiltInLayer("minilm_0_output")
-    assert worse.pair.schemes() == (RECIPES["int8_per_row"], RECIPES["int8_per_tensor"])
 
 
 def test_the_lab_weights_the_error_of_any_layers_weight_by_its_inputs(tmp_path):

@@ -1122,15 +1122,6 @@ def test_nothing_of_a_second_look_leaves_the_server_where_answers_are_withheld(l
     assert all(alike) != leaks
 
 
-def test_a_handout_has_the_question_of_a_step_where_nothing_was_moved():
-    """The style shows it on paper alone (`lesson_on_paper`), in place of the wish to move something."""
-    at = opened(l="symmetric", p="4")
-    step, scenes = step_at("symmetric", 4)
-    assert at.info[0].value.startswith("Drag an end of the range")
-    headings = [words.value for words in at.markdown if words.value.startswith("## ")]
-    assert headings == [f"## {each.ask.say(scenes)}" for each in step.questions]
-
-
 def test_the_wall_shows_the_goal_of_a_drag_when_it_is_told():
     """Beside the right answer's place stood the panels and the numbers of the step as it was."""
     at = opened(l="rounding_against_clipping", p="3", k="projector", lang="en")

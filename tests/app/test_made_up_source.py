@@ -2,7 +2,6 @@
 without another edit.
 """
 
-import ast
 import os
 import subprocess
 import sys
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.code import nodes, parsed
 from tests.helpers.session import APP
 
 ROOT = Path(__file__).parents[2]
@@ -90,36 +88,3 @@ def test_a_made_up_source_is_in_the_lab_by_its_entry_alone():
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 0, done.stderr[-3000:]
-
-
-#: The controls of one kind of source, which show and change what only that kind has: the text that was typed,
-#: a file of the folder or of a published model and a tensor in it, the name of a built-in tensor.
-CONTROLS = {
-    *(("sidebar.py", "Typed"), ("files.py", "LocalTensor"), ("sidebar.py", "Builtin")),
-    ("files.py", "HubTensor"),
-}
-
-
-def test_nobody_asks_a_source_for_its_class():
-    """Sources answer for themselves: outside their package only the controls of one kind look whether a
-    source is theirs.
-    """
-    package = ROOT / "quantviz"
-    classes = {
-        node.name
-        for path in (package / "sources").glob("*.py")
-        for node in parsed(path).body
-        if isinstance(node, ast.ClassDef)
-        and {ast.unparse(base) for base in node.bases} & {"Source", "Derived", "InFile", "_Random"}
-    }
-    assert {"Upload", "Typed", "LocalTensor", "AsMatrix", "Builtin", "Normal"} <= classes
-    asked = {
-        (path.name, name.id)
-        for path in package.rglob("*.py")
-        if package / "sources" not in path.parents
-        for node in nodes(path)
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
-        for name in ast.walk(node.args[1])
-        if isinstance(name, ast.Name) and name.id in classes
-    }
-    assert asked == CONTROLS

@@ -1,14 +1,11 @@
 """The page of a model that runs through AppTest: what it says is what a run gives."""
 
-import dataclasses
-
 import pytest
 import streamlit as st
 
 import quantviz as qv
 from quantviz.figures.numbers import short_number
 from quantviz.lab.attention_state import AttentionState
-from quantviz.lab.layer_state import LayerState
 from quantviz.layers.methods.chain import fitting_chains, offered_chains
 from quantviz.models.heads import heads_of_model
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, scheme_of_bits
@@ -16,9 +13,7 @@ from quantviz.models.predicting import SchemeNumbers, pair_orders, predict_sums,
 from quantviz.models.salient_channels import salient_costs
 from quantviz.ui.checkpoints import model_room
 from quantviz.ui.checkpoints.model_room import state_of_layer
-from quantviz.ui.checkpoints.model_state import CACHES, ModelState, state_of
-from quantviz.ui.checkpoints.state import CheckpointsState
-from quantviz.ui.lessons.page import STATES
+from quantviz.ui.checkpoints.model_state import CACHES, ModelState
 from tests.helpers import session
 from tests.helpers.controls import words_of
 from tests.helpers.session import act, address, bodies, chart, healthy, spec
@@ -99,24 +94,6 @@ def test_the_adder_shows_its_sums_and_what_a_method_or_a_layer_costs():
     assert address(at)["only"] == name
 
 
-def test_each_scheme_that_was_tried_is_a_state_of_the_page():
-    for name, tried in tried_schemes().items():
-        again = state_of(tried).schemes()
-        assert (again.keys, again.values) == (tried.keys, tried.values), name
-        layers = again.layers
-        if tried.layers.weights is None:
-            layers = dataclasses.replace(layers, weights=None)
-        assert layers == tried.layers, name
-
-
-def test_a_state_is_one_that_its_model_can_have():
-    state = ModelState(part="mix", layer=3, only="model.layers.3.fc1", colour="sums_lost")
-    assert state.fitting("character") == state.replace(colour="kl_alone")
-    assert state.fitting("adder") == ModelState(layer=1)
-    assert ModelState(only="lm_head").fitting("adder").schemes().by_name.keys() == {"lm_head"}
-    assert ModelState(part="predict").fitting("character_twin").part == "layers"
-
-
 def test_the_part_on_predictions_says_what_the_schemes_give(monkeypatch):
     """With numbers made up: sums are lost by KL, but for one scheme that has more of both."""
     tried = list(tried_schemes())
@@ -157,31 +134,6 @@ def test_salient_channels_have_their_cost():
         width = f"{100 * min(cost.kl / most, 1):.4g}"
         assert f'width:{width}%"></i></td><td>{short_number(cost.kl)}</td>' in table
     assert "scaled × 4: largest inputs" in table
-
-
-def test_the_states_that_the_lessons_lead_to_are_addresses_of_their_pages():
-    for page, parameters in STATES.values():
-        if page == PAGE:
-            state, wrong = CheckpointsState.read(parameters)
-            assert state.written() == parameters
-        else:
-            state, wrong = LayerState.read(parameters)
-            assert state.written()["t"] == parameters["t"]
-        assert not wrong
-
-
-@pytest.mark.parametrize("bits", [16, 4, 3])
-def test_a_layer_opens_under_the_schemes_of_its_model(bits):
-    state = ModelState(bits, "g32", "gptq", "int8_token")
-    found = state_of_layer("character_twin", "model.layers.2.fc2", state)
-    assert LayerState.read(found.written()) == (found, ())
-    weights, inputs = found.pair.schemes()
-    schemes = state.schemes().layers
-    assert weights == (None if bits == 16 else schemes.weights)
-    assert inputs == schemes.inputs
-    assert found.method == ("nearest" if bits == 16 else "gptq")
-    if bits == 4:
-        assert str(found.pair) == "int4_g32!int8_per_row"
 
 
 def test_a_layer_of_a_model_opens_from_its_link():

@@ -90,13 +90,6 @@ def test_another_file_takes_the_place_of_the_one_that_waits():
     assert OFFERED not in keys_of(upload(at, "worse.npy", b"\x93NUMPY"))
 
 
-def test_nothing_finite_at_all():
-    at = healthy(act(uploaded(np.full((2, 2), np.nan, dtype=np.float32)), nonfinite_file="clip"))
-    assert panels(at)[2].tolist() == [[0, 0], [0, 0]]
-    assert numbers(at)[0].value == "–"
-    assert numbers(healthy(act(at, nonfinite="ignore")))[0].value == "–"
-
-
 def test_typed_values_and_a_link_whose_scheme_refuses_them():
     at = act(opened(), kind="typed", typed_text="1 nan\n-2 inf")
     assert "NaN or Inf (2)" in said(at)

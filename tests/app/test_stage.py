@@ -2,26 +2,17 @@
 
 import html
 import re
-from contextlib import nullcontext
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
 import quantviz as qv
-from quantviz.errors import QuantVizError
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.lab.state import LabState, opening
-from quantviz.sources import Builtin
-from quantviz.tensors.views import View
-from quantviz.text import text
-from quantviz.ui.components import small_parts
+from quantviz.lab.state import opening
 from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.lab.compare import compare_tab
 from quantviz.ui.lab.range import range_tab
-from quantviz.ui.shell import words
 from tests.helpers.controls import controls, value_of, words_of
 from tests.helpers.sample import sample_of
 from tests.helpers.session import (
@@ -211,20 +202,6 @@ def test_the_ruler_of_a_large_tensor_has_the_range_of_the_cells_own_block(rule, 
     assert ends == block.range
 
 
-#: A tensor of 8 × 8 in the Lab, whose cells, rows and columns are named.
-NAMED = LabState(Builtin("loud_column"), qv.Scheme("int4"), View.of((8, 8)), (0, 0))
-
-
-def test_many_cells_are_named_by_what_they_cost_and_by_where_they_gather():
-    numbers = (3, 11, 12, 27, 35, 60)
-    suspects = [SimpleNamespace(number=each) for each in (27, 35, 1)]
-    blame = SimpleNamespace(parts=qv.Flat(1), suspects=suspects)
-    assert blame_tab._costliest_first(blame, numbers) == [27, 35, 3, 11, 12, 60]
-    assert blame_tab._gathered(blame, numbers, NAMED) == "4 of these cells lie in column 3."
-    assert blame_tab._gathered(blame, (0, 9, 18, 27, 36, 45, 54, 63), NAMED) == ""
-    assert blame_tab._gathered(blame, (3, 11), NAMED) == ""
-
-
 def test_what_loud_parts_cost_together_stands_above_what_each_costs():
     """Of four equally loud columns none costs much by itself, and all together cost most of the error."""
     at = in_tab("blame", **LOUD_COLUMNS)
@@ -236,41 +213,11 @@ def test_what_loud_parts_cost_together_stands_above_what_each_costs():
     assert shown["caused"][0] > 50 > max(shown["caused"][1:5])
 
 
-def test_the_costliest_is_named_where_none_is_worth_its_bits():
-    """That keeping a column does not pay was told as if none were to blame."""
-    costliest = SimpleNamespace(number=6, caused_share=0.112)
-    blame = SimpleNamespace(parts=qv.PerChannel(1), costliest=costliest, choice=None, remedies=())
-    told = blame_tab._answer(blame, NAMED)
-    assert "The costliest is column 6: it alone causes 11 % of the error." in told
-    blame.costliest = None
-    assert "the error is spread over all of them" in blame_tab._answer(blame, NAMED)
-
-
 def test_the_schemes_blocks_are_ranked_by_what_their_loudest_cell_costs():
     at = act(in_tab("blame", s="int4,symmetric,per_group(size=4),min_max,course"), blame_parts="blocks")
     expected = qv.block_costs(result(at).x, result(at).scheme).rows
     costs = list(table(at, "loudest")["caused"])
     assert costs == [pytest.approx(100 * row.caused_share, abs=0.051) for row in expected]
-
-
-@pytest.mark.parametrize(
-    ("parts", "numbers", "view", "lit"),
-    [
-        (qv.PerChannel(1), (2, 4), View.of((3, 5)), {(0, 2), (1, 2), (2, 2), (0, 4), (1, 4), (2, 4)}),
-        (qv.PerChannel(0), (1,), View(0, 1, (0, 0), 1, 3, 2, 2), {(0, 0), (0, 1)}),
-        (qv.Flat(1), (4, 8), View(0, 1, (0, 0), 1, 2), {(0, 1)}),
-        (qv.PerChannel(0), (1,), View(1, 2, (1, 0, 0)), {(0, 0), (0, 1)}),
-        (qv.PerChannel(0), (1,), View(1, 2, (0, 0, 0)), set()),
-        (qv.Flat(1), (3, 1), View(1, 2, (1, 0, 0)), {(0, 1)}),
-        (qv.Flat(1), (3,), View.of((5,)), {(0, 3)}),
-    ],
-)
-def test_the_cells_in_view_that_belong_to_parts(parts, numbers, view, lit):
-    shape = (3, 5) if len(view.at) == 2 else (5,) if len(view.at) == 1 else (2, 1, 2)
-    chosen = SimpleNamespace(parts=parts, choice=SimpleNamespace(numbers=numbers))
-    seen = blame_tab.parts_in_view(chosen, shape, view)
-    assert seen.shape == view.size(shape)
-    assert set(zip(*map(list, np.nonzero(seen)), strict=True)) == lit
 
 
 def test_a_recipe_of_as_few_bits_is_offered_and_loaded():
@@ -346,35 +293,3 @@ def test_a_number_s_change_is_green_where_it_is_better():
     changes = re.findall(r'<em class="([\w-]*)"', html.unescape(body))
     assert changes == ["qv-worse", "qv-worse", "qv-worse", "", "qv-better"]
     assert body.count('tabindex="0"') == 5
-
-
-def test_a_name_keeps_its_small_letters_in_chinese():
-    words = text("calibrations.mse_llmcompressor.line", "zh", maxshrink=0.2, grid=100)
-    assert range_tab._capital(words).startswith("llm-compressor 的 MSE，")
-    assert range_tab._capital("least squared error") == "Least squared error"
-
-
-def test_names_that_do_not_fit_have_the_marks_of_their_language(monkeypatch):
-    shown, problem = [], QuantVizError("no_such_block", block=(1,), grid=(1,))
-    folds = []
-    monkeypatch.setattr(small_parts.st, "caption", shown.append)
-    monkeypatch.setattr(small_parts.st, "expander", lambda label, **_: folds.append(label) or nullcontext())
-    for language in ("en", "zh"):
-        monkeypatch.setattr(words, "language", lambda _=language: _)
-        monkeypatch.setattr(small_parts, "say_error", lambda _: "…")
-        refused = ((name, problem) for name in ("a", "b"))
-        small_parts.show_refused(refused, "recipes.do_not_fit", shape="2 × 2")
-    assert shown == ["Not possible here: a, b. …", "这里不可用：a；b。…"]
-    assert folds == ["2 recipes do not fit 2 × 2 · why", "2 个配方不适合 2 × 2 · 原因"]
-
-
-def test_all_of_some_parts_that_are_to_blame_together_are_named():
-    """Of six columns two were "2 more", and no table said which."""
-    assert blame_tab._names(qv.PerChannel(1), range(6), NAMED).endswith("0, 1, 2, 3, 4, 5")
-    # Of more than one sentence holds, a fold names all.
-    few, many = (SimpleNamespace(k=k, numbers=tuple(range(k))) for k in (8, 12))
-    blame = SimpleNamespace(parts=qv.PerChannel(1), choice=few)
-    assert not blame_tab._all_chosen(blame, NAMED)
-    blame.choice = many
-    assert "4 more" in blame_tab._names(blame.parts, many.numbers, NAMED)
-    assert blame_tab._all_chosen(blame, NAMED).endswith(", ".join(map(str, range(12))))

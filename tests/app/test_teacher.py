@@ -2,7 +2,6 @@
 page that builds it.
 """
 
-import itertools
 import json
 import socket
 from urllib.parse import parse_qsl, urlsplit
@@ -27,10 +26,9 @@ from quantviz.lab.share_links import LONGEST
 from quantviz.lab.state import LabState, opening
 from quantviz.sources.typed import Typed
 from quantviz.teaching.lessons import lessons
-from quantviz.text import catalogue, languages
+from quantviz.text import catalogue
 from quantviz.ui.components.clipboard import qr_image
 from quantviz.ui.shell import server
-from quantviz.ui.teacher.state import TeacherState
 from tests.helpers import session
 from tests.helpers.controls import choose, controls, value_of, words_of
 from tests.helpers.sample import sample_of
@@ -257,25 +255,6 @@ def test_the_link_carries_what_is_chosen():
     assert value_of(again, "teacher_prompt") == "Why row *2*?"
 
 
-@pytest.mark.parametrize(
-    "damaged",
-    [
-        {"class": "no-q.no-tile$"},
-        {"opens": "everything"},
-        {"opens": "lesson", "lesson": "nonsense"},
-        {"opens": "lesson", "lesson": "symmetric", "step": "99"},
-        {"opens": "scenario", "example": "nonsense"},
-        {"for": "xx"},
-        {"prompt": "?" * (LONGEST_PROMPT + 1)},
-    ],
-    ids=lambda damaged: "-".join(damaged),
-)
-def test_a_damaged_address_hands_out_nothing_that_was_left_out(damaged):
-    choice, problems = TeacherState.read({"class": "no-q", **damaged})
-    assert problems
-    assert choice.room.hidden == CLOSED.hidden
-
-
 def test_a_damaged_address_is_one_sentence_until_another_choice():
     at = teacher(**{"class": "no-q", "for": "xx"})
     assert [each.value for each in at.warning] == [catalogue("en")["teacher.damaged"]]
@@ -412,16 +391,6 @@ def test_project_this_leaves_out_what_the_link_does_until_it_is_shown():
     assert titles(healthy(at)) == list(PANEL_PARTS)
     at.switch_page(PAGE).run()
     assert "k" not in address(act(at, "teacher_project", "leave_projector"))
-
-
-def test_everything_that_can_be_left_out_is_offered_once_and_has_its_words():
-    offered = list(itertools.chain(*GROUPS.values()))
-    assert sorted(offered) == sorted(HIDEABLE)
-    for language in languages():
-        words = catalogue(language)
-        for part in offered:
-            assert f"{part}.name" in words or f"teacher.parts.{part}" in words or part == "recipes", part
-        assert all(f"teacher.groups.{group}" in words for group in GROUPS)
 
 
 def test_the_code_is_the_link_s():

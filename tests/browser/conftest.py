@@ -174,12 +174,6 @@ def url(serve):
     return serve(ROOT / "app.py")
 
 
-@pytest.fixture(scope="session")
-def demos(serve):
-    """The address of the parts of the app without the rest: `?demo=zoom`."""
-    return serve(Path(__file__).parent / "app_demo.py")
-
-
 @contextlib.contextmanager
 def shared_server(app, folder):
     """Give the address and the log of a server that other processes use as well, by a file in `folder`."""

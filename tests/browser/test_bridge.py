@@ -1,40 +1,36 @@
-"""The bridge in a real browser: clicks, taps, hover card, zoom and the phone's one panel, on
-`panels_demo.py`.
-"""
+"""The bridge between the Lab's four panels: clicks, taps, hover card, zoom and the phone's one panel."""
 
 import itertools
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.browser import TWO_FRAMES, box, resize, wait_idle
-from tests.helpers.picture import MARKS, RANGES, card, marks, middle, wait_drawn
+from tests.helpers.browser import TWO_FRAMES, box, resize, wait_idle, wait_link
+from tests.helpers.picture import MARKS, RANGES, card, marks, middle, opened, wait_drawn
 from tests.helpers.sample import sample_of
 
 PANELS = ("x", "q", "x_hat", "error")
 
 
 @pytest.fixture
-def open_demo(demos, new_page):
-    def start(query="", **options):
+def open_lab(url, new_page):
+    def start(n, **options):
         page = new_page(**options)
-        page.goto(f"{demos}/?demo=panels&{query}")
-        wait_drawn(page)
-        return page
+        scheme = f"int4,symmetric,per_group(size={n // 2},axis=1),min_max,course"
+        return opened(page, url, t=f"normal(rows={n},cols={n},seed=3)", s=scheme, c="1.2", lang="en")
 
     return start
 
 
 def said_cell(page, row, col):
-    page.get_by_text(f"cell ({row}, {col}) ").wait_for()
+    wait_link(page, "c", f"{row}.{col}")
 
 
-def change_bits(page, key="ArrowRight"):
-    """Moves the slider once the page has answered what went before, and waits for the new panels."""
+def change_bits(page):
+    """Chooses other bits once the page has answered what went before, and waits for the new panels."""
     wait_idle(page)
     before = page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').layout.meta.stamp")
-    page.locator(".st-key-bits input").focus()
-    page.keyboard.press(key)
+    page.locator("[data-field=bits] input:is(:checked, [type=range]):visible").press("ArrowRight")
     page.wait_for_function(
         """old => {
             const gd = document.querySelector(".st-key-panels .js-plotly-plot");
@@ -125,8 +121,9 @@ def zoom_is_one_for_all_panels_kept_over_a_data_change_and_dropped_with_the_tens
     assert page.evaluate(RANGES) == [pytest.approx(each) for each in ranges]
     page.mouse.click(*middle(page, 3, n // 2, n // 2 - 1))
     said_cell(page, n // 2, n // 2 - 1)
-    page.locator(".st-key-seed input").focus()
-    page.keyboard.press("ArrowRight")
+    seed = page.locator("[data-field=random_seed] input")
+    seed.fill("4")
+    seed.press("Enter")
     page.wait_for_function(f"({RANGES})()[0][0] < 0")
     page.wait_for_timeout(400)
     assert page.evaluate(RANGES)[3] == pytest.approx([-0.5, n - 0.5])
@@ -194,13 +191,6 @@ ARRANGEMENT = "() => document.querySelector('.st-key-panels .js-plotly-plot')?.l
 
 def the_arrangement_follows_the_width(page, name):
     page.wait_for_function(f"name => ({ARRANGEMENT})() === name", arg=name)
-    page.wait_for_function(
-        """() => {
-            const told = Number(/width (\\d+)/.exec(document.body.innerText)?.[1]);
-            const { width } = document.querySelector(".st-key-panels").getBoundingClientRect();
-            return Math.abs(told - width) < 0.03 * width;
-        }"""
-    )
 
 
 def laid_out_anew(page, width, height):
@@ -212,9 +202,9 @@ def laid_out_anew(page, width, height):
     said_cell(page, 7, 7)
 
 
-def test_a_pointer_and_keys_in_a_small_matrix(open_demo):
+def test_a_pointer_and_keys_in_a_small_matrix(open_lab):
     """All in one visit, from what needs a fresh page to what leaves another one."""
-    page = open_demo("n=8&by=group")
+    page = open_lab(8)
     the_arrangement_follows_the_width(page, "row")
     expect(printed(page, "x")).to_have_count(64)
     arrow_keys_move_the_selected_cell(page)
@@ -227,8 +217,8 @@ def test_a_pointer_and_keys_in_a_small_matrix(open_demo):
     laid_out_anew(page, 700, 1200)
 
 
-def test_what_is_drawn_while_the_data_and_the_zoom_change(open_demo):
-    page = open_demo("n=32", width=760, height=900)
+def test_what_is_drawn_while_the_data_and_the_zoom_change(open_lab):
+    page = open_lab(32, width=760, height=900)
     the_arrangement_follows_the_width(page, "grid")
     values_are_printed_while_they_fit(page, 32)
     no_frame_is_empty_while_the_data_changes(page)
@@ -236,8 +226,8 @@ def test_what_is_drawn_while_the_data_and_the_zoom_change(open_demo):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("theme", sample_of(["light", "dark"], 1))
-def test_a_phone_shows_one_panel_and_a_switch_and_a_tap_selects(open_demo, theme):
-    page = open_demo("n=8", width=390, height=844, theme=theme, touch=True)
+def test_a_phone_shows_one_panel_and_a_switch_and_a_tap_selects(open_lab, theme):
+    page = open_lab(8, width=390, height=844, theme=theme, touch=True)
     the_arrangement_follows_the_width(page, "single")
     buttons = page.get_by_role("group", name="Panel shown").get_by_role("button")
     assert buttons.all_inner_texts() == ["x", "q", "x̂", "error"]

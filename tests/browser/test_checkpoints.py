@@ -21,17 +21,6 @@ PARTS = """(pre) => {
     if (mark) range.setEndBefore(mark);
     return [range.toString(), mark?.textContent, pre.textContent];
 }"""
-#: Notes each place of the map from now on.
-NOTE_PLACES = f"""() => {{
-    window.places = new Set();
-    const note = () => {{
-        const box = document.querySelector("{MAP} .nsewdrag")?.getBoundingClientRect();
-        // One that is being drawn anew has no size yet.
-        if (box?.width) window.places.add([box.x, box.y, box.width, box.height].map(Math.round).join());
-        requestAnimationFrame(note);
-    }};
-    note();
-}}"""
 
 
 def opened(page, url):
@@ -71,38 +60,6 @@ def test_a_square_of_the_scanned_map_leads_to_the_lab_and_back(new_page, url, lo
     assert "Traceback" not in log_since(logs, url, earlier)
 
 
-@pytest.mark.nightly
-def test_the_map_stands_still_while_a_scan_fills_it(new_page, url, logs):
-    earlier = logs[url].stat().st_size
-    page = new_page()
-    again = opened(page, url)
-    page.evaluate(NOTE_PLACES)
-    again.click()
-    page.get_by_text("once all are measured").wait_for()
-    page.get_by_text("First fix:").wait_for()
-    again.wait_for()
-    wait_idle(page)
-    places = page.evaluate("[...window.places]")
-    assert len(places) == 1, f"the map moves while it fills: {places}"
-    # A part of the page runs alone here; the link to copy has what was chosen all the same.
-    page.locator(".st-key-checkpoints_allocate summary").click()
-    page.locator("[data-field=checkpoints_fused] input").click()
-    page.wait_for_function("location.search.includes('u=1')")
-    page.goto("about:blank")
-    assert "Traceback" not in log_since(logs, url, earlier)
-
-
-def plots_fit_on_paper(page):
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    widths = page.locator(".stPlotlyChart").evaluate_all(
-        "(charts) => charts.map(({ style }) => parseFloat(style.width) * style.zoom)"
-    )
-    # The map, and beside each other on a line of the paper both plots of the layers.
-    assert len(widths) == 3
-    assert max(widths[0], widths[1] + widths[2]) <= 690
-    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-
-
 def test_bits_under_the_thumb_change_the_text_and_a_square_opens_its_layer(new_page, url):
     page = new_page()
     page.goto(f"{url}/checkpoints?f=model:character_twin&bits=6&part=depth&lang=en")
@@ -124,7 +81,6 @@ def test_bits_under_the_thumb_change_the_text_and_a_square_opens_its_layer(new_p
     # The part that was open before stands until its run is over.
     wait_idle(page)
     expect(page.locator(".stPlotlyChart:has(.nsewdrag)")).to_have_count(3)
-    plots_fit_on_paper(page)
     page.locator(f"{RUNS} .nsewdrag").first.scroll_into_view_if_needed()
     wait_idle(page)
     box = page.locator(f"{RUNS} .nsewdrag").first.bounding_box()

@@ -87,28 +87,6 @@ NOTE_TABS = """() => {
 WITH_NAN = Typed((*np.linspace(-1, 1, 62).round(3), np.nan, np.inf), (8, 8))
 #: How far two pixels of one colour may lie apart: plotly rounds its colours in another way.
 NEAR = 4
-#: Whether a hand is found by its chart: while it waits for its sentence, with nothing to show; then; and once
-#: it was taken off the page. And the errors meanwhile.
-WAITING_FOR_ITS_SENTENCE = """async () => {
-  const {hands} = window.__quantviz;
-  const failed = [];
-  addEventListener("error", ({message}) => failed.push(message));
-  const press = () => document.querySelector(".st-key-panels")
-    .dispatchEvent(new PointerEvent("pointerdown", {isPrimary: true, bubbles: true}));
-  const first = hands.get("panels");
-  const sentence = document.querySelector(".st-key-stage .st-key-sentence");
-  sentence.firstElementChild.dataset.stale = "true";
-  const hand = new first.constructor(document.createElement("div"));
-  hand.update(first.data, first.send);
-  press();
-  const found = [hands.get("panels") === hand];
-  sentence.firstElementChild.dataset.stale = "false";
-  await new Promise(requestAnimationFrame);
-  found.push(hands.get("panels") === hand);
-  hand.close();
-  press();
-  return [...found, hands.has("panels"), ...failed];
-}"""
 
 
 LINK_AND_MESSAGE = """() => {
@@ -202,7 +180,6 @@ def test_the_server_answers_what_the_browser_has_shown(url, new_page, choices):
     a_range_is_told_while_a_hand_moves_it(page, server)
     for tab, key in (("Range", None), ("Blame", "Space"), ("Cell", "Space")):
         a_tab_is_shown_whole(page, tab, key)
-    assert page.evaluate(WAITING_FOR_ITS_SENTENCE) == [False, True, False]
     # The focus of a key stays where it is.
     page.locator("[data-field=granularity] input[value=row]").press("ArrowRight")
     page.wait_for_function("location.search.includes('per_channel%28axis%3D1%29')")
@@ -336,6 +313,35 @@ def test_a_choice_that_no_answer_knew_outlives_a_reload(url, new_page):
     assert page.locator("[data-field=models_order] :checked").input_value() == "carries"
     assert page.evaluate(fields) == before
     assert "g=tensor" in page.url
+
+
+def test_a_page_loaded_anew_goes_on_with_its_session(url, new_page, tmp_path):
+    """What was dropped is there, and the steps; an undo that no answer knew counts once."""
+    page = new_page(1366, 768)
+    page.add_init_script(ANSWER_LATE)
+    page.goto(f"{url}/lab?lang=en")
+    shown = "[...document.querySelectorAll('[data-field=bits] :checked')].map(({ value }) => value).join()"
+    wait_idle(page)
+    matrix = tmp_path / "brought.npy"
+    np.save(matrix, np.eye(3, 5, dtype=np.float32))
+    page.set_input_files("input[type=file] >> nth=0", matrix)
+    page.wait_for_function("location.search.includes('upload')")
+    wait_idle(page)
+    for bits in ("5", "6", "7"):
+        page.locator(f"[data-field=bits] label:has(input[value='{bits}'])").click()
+        page.wait_for_function(f"{shown} === '{bits}'")
+    wait_link(page, "s", "int7", within=True)
+    undo = page.locator("[data-field=undo] button:enabled")
+    for answered in (False, True):
+        undo.click()
+        if answered:
+            wait_link(page, "s", "int5", within=True)
+        page.reload(wait_until="commit")
+        wait_link(page, "s", "int5" if answered else "int6", within=True)
+        undo.wait_for()
+        wait_idle(page)
+        assert page.evaluate(shown) == ("5" if answered else "6")
+        assert "brought.npy" in page.title()
 
 
 def test_controls_do_without_the_tabs_storage(url, new_page):

@@ -99,20 +99,3 @@ def test_a_thumb_finds_the_door_in_the_menu_of_a_page_without_one(new_page, url,
     menu.tap()
     page.locator("[data-testid=stSidebarNavLink]", has_text="Home").tap()
     page.locator(".st-key-home [data-testid=stFileUploaderDropzone]").tap(trial=True)
-
-
-def test_a_thumb_drops_a_second_model_by_the_menu(new_page, url, tmp_path):
-    page = new_page(390, 844, touch=True)
-    page.goto(f"{url}/checkpoints?lang=en")
-    generator = np.random.default_rng(0)
-    for name in ("first", "second"):
-        weights = {f"fc{k}.weight": generator.normal(size=(16, 24)).astype(np.float32) for k in (1, 2)}
-        np.savez(tmp_path / f"{name}.npz", **weights)
-        door = page.locator(".st-key-drop_door [data-testid=stFileUploaderDropzone]").first
-        if name == "second":
-            page.locator("[data-testid=stExpandSidebarButton]").tap()
-        with page.expect_file_chooser() as chosen:
-            door.tap()
-        chosen.value.set_files(tmp_path / f"{name}.npz")
-        page.wait_for_function("name => document.title.startsWith(name)", arg=name)
-        page.locator(".st-key-checkpoints_worst_1 button:visible").tap(trial=True)

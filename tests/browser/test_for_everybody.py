@@ -18,7 +18,7 @@ from tests.helpers.browser import (
     violations,
     wait_idle,
 )
-from tests.helpers.pages import APP, CHARACTERS, PAGES, address, shown
+from tests.helpers.pages import APP, PAGES, address, shown
 from tests.helpers.sample import sample_of
 
 SIZES = {1366: 625, 390: 844}
@@ -175,15 +175,10 @@ MORE = {
     "salient": "checkpoints?f=model:character_twin&part=salient",
 }
 HEIGHTS = {390: 844, 820: 1100, 1366: 768, 1920: 1000}
-#: What is loaded on every pull request beside the pages above, which are at two widths.
-FEW = (
-    ("lessons", 1920, "en"),
-    ("lab", 820, "zh"),
-    ("model", 1366, "en"),
-    ("adder", 390, "zh"),
-    ("mixed bits", 1366, "en"),
-)
-#: All the rest, of which a night has some, and which a server that has just started is asked for.
+#: What is loaded on every pull request beside the pages above, which are at two widths, and by a visitor who
+#: has closed the menu before; all the rest, of which a night has some, and which a server that has just
+#: started is asked for.
+FEW = (("lessons", 1920, "en"), ("lab", 820, "zh"), ("model", 1366, "en"), ("adder", 390, "zh"))
 AT_REST = sample_of(itertools.product((*PAGES, *MORE), HEIGHTS, ("en", "zh")), 24)
 AT_START = sample_of(itertools.product((*PAGES, *MORE), HEIGHTS), 6)
 
@@ -196,25 +191,16 @@ def loaded(page, url, name, width, language="en"):
     stands_still(page, name, width, language)
 
 
-def test_a_few_more_pages_stand_still_while_they_are_loaded(new_page, url):
-    page = new_page()
-    page.add_init_script(NOTE_SHIFTS)
-    for look in FEW:
-        loaded(page, url, *look)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("sidebar", ["open", "closed before"])
-def test_a_page_stands_still_while_it_is_loaded(new_page, url, sidebar):
+@pytest.mark.parametrize("looks", [FEW, pytest.param(AT_REST, marks=pytest.mark.nightly)])
+def test_a_page_stands_still_while_it_is_loaded(new_page, url, looks):
     page = new_page(1366, 625)
     page.add_init_script(NOTE_SHIFTS)
-    if sidebar == "closed before":
-        page.goto(f"{url}{address('lessons', 'en')}")
-        shown(page)
-        page.locator("[data-testid=stSidebarContent]").hover(position={"x": 100, "y": 500})
-        page.locator("[data-testid=stSidebarCollapseButton] button").click()
-        page.wait_for_selector("[data-testid=stSidebar][data-collapsed=true]", state="attached")
-    for look in AT_REST:
+    page.goto(f"{url}{address('lessons', 'en')}")
+    shown(page)
+    page.locator("[data-testid=stSidebarContent]").hover(position={"x": 100, "y": 500})
+    page.locator("[data-testid=stSidebarCollapseButton] button").click()
+    page.wait_for_selector("[data-testid=stSidebar][data-collapsed=true]", state="attached")
+    for look in looks:
         loaded(page, url, *look)
 
 
@@ -228,33 +214,6 @@ def test_a_page_of_a_server_that_has_just_started_stands_still(new_page, tmp_pat
         loaded(page, url, name, width)
         # Nor is the first visitor told that the page was not found.
         assert page.locator("[data-testid=stDialog]").count() == 0
-
-
-#: The most characters on a first screen.
-MOST_CHARACTERS = 1200
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", PAGES)
-def test_a_first_screen_has_few_characters(new_page, url, name):
-    page = new_page(1366, 768)
-    page.goto(f"{url}{address(name, 'en')}")
-    shown(page)
-    wait_idle(page, LOOKS_AFTER_A_RESIZE)
-    assert 150 < page.evaluate(CHARACTERS) <= MOST_CHARACTERS
-
-
-#: Two formats whose names, facts and codes are the longest, and others beside them; numbers between values.
-PAIRS = ("a=float16&b=bfloat16", "a=float8_e4m3fnuz&b=float8_e5m2fnuz", "a=bnb_dynamic8&b=bfloat16")
-
-
-def test_two_formats_have_few_characters_on_their_first_screen(new_page, url):
-    page = new_page(1366, 768)
-    page.goto(f"{url}/formats?{PAIRS[0]}&x=-0.3&lang=en")
-    shown(page)
-    for language, pair in itertools.product(("en", "zh"), PAIRS):
-        go(page, f"/formats?{pair}&x=-0.3&lang={language}")
-        assert 400 < page.evaluate(CHARACTERS) <= MOST_CHARACTERS, (language, pair)
 
 
 def test_an_opened_program_is_for_everybody(new_page, url):

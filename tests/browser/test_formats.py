@@ -96,24 +96,6 @@ def the_chosen_row_is_in_view_on_a_phone(page):
     )
     assert seen
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    # Its line is laid out for the phone: no number stands on another.
-    labels = page.evaluate(
-        """() => [...document.querySelectorAll(".st-key-formats_line .annotation")].map((each) => {
-            const box = each.getBoundingClientRect();
-            return [box.left, box.right, box.top, box.bottom, each.textContent];
-        })"""
-    )
-    for i, one in enumerate(labels):
-        assert one[0] >= 0, one
-        assert one[1] <= 390, one
-        for other in labels[:i]:
-            apart = (
-                one[1] <= other[0] + 1
-                or other[1] <= one[0] + 1
-                or one[3] <= other[2] + 2
-                or other[3] <= one[2] + 2
-            )
-            assert apart, (one, other)
 
 
 #: What stands on the buttons of the bits, as it is seen: a hand's digits cover the server's.

@@ -1,7 +1,6 @@
 """What a hand drags in the Lab: the browser follows by itself, and the server hears of it at the end."""
 
 import re
-from urllib.parse import urlencode
 
 import pytest
 import torch
@@ -12,7 +11,6 @@ from quantviz.analysis.calibration_comparison import compare_calibrations
 from quantviz.lab.state import LabState, opening
 from quantviz.sources import Normal
 from quantviz.ui.lab.numbers.tiles import metric_texts
-from tests.helpers.addresses import go
 from tests.helpers.browser import (
     TWO_FRAMES,
     box,
@@ -189,27 +187,6 @@ def test_an_answer_to_an_earlier_move_gives_way_to_what_the_hand_has(url, new_pa
     assert page.evaluate(LATE_ANSWERS) == [True] * 5
 
 
-#: The numbers in the panels: those of the hand, or of the server.
-CELLS = """() => {
-    const { cells } = window.__quantviz.bridges.get("panels");
-    const error = cells.error ?? cells.x_hat.map((value, at) => value - cells.x[at]);
-    return ["x", "q", "x_hat"].map((name) => [...cells[name]]).concat([[...error]]);
-}"""
-
-
-def the_panels_under_the_hand_are_those_that_the_server_then_draws(page):
-    before = page.evaluate(CELLS)
-    drags = drag_end(page, -150)
-    during = page.evaluate(CELLS)
-    assert during != before
-    next(drags, None)
-    wait_link(page, "s", "manual_range", within=True)
-    expect(page.locator("canvas.qv-painting")).to_have_count(0)
-    wait_idle(page)
-    assert page.evaluate("window.__quantviz.bridges.get('panels').live") is None
-    assert page.evaluate(CELLS) == during
-
-
 def the_selected_cell_is_dragged_in_xs_panel(page):
     x, y = middle(page, 0, 2, 3)
     page.mouse.move(x, y)
@@ -274,20 +251,6 @@ def a_range_dragged_over_several_blocks_says_that_it_sets_all(page):
     next(drags, None)
 
 
-def every_step_opens_beside_the_picture(page):
-    """It lay over the panels."""
-    page.locator(".st-key-tabs").get_by_role("radio", name="Cell").click()
-    page.wait_for_selector(".st-key-cell_steps")
-    wait_idle(page)
-    page.locator(".st-key-cell_steps label").click()
-    expect(page.locator(".st-key-steps .qv-steps")).to_contain_text("absmax")
-    steps = box(page, ".st-key-steps .qv-steps")
-    assert steps.height > 200
-    for part in (".st-key-panels", ".st-key-ruler canvas", ".st-key-sentence"):
-        other = box(page, part)
-        assert other.right <= steps.left or other.bottom <= steps.top, part
-
-
 def the_tooth_of_the_zero_point_stays_on_the_comb(page):
     """Dragged on from the last code the comb stays, and with it the tooth to drag it back by: the browser
     showed a zero point beyond the codes, which the server did not take.
@@ -325,8 +288,6 @@ def test_a_visit_of_the_first_example_with_a_mouse(url, new_page):
     wait_idle(page)
     a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(page)
     a_range_dragged_over_several_blocks_says_that_it_sets_all(page)
-    wait_idle(page)
-    every_step_opens_beside_the_picture(page)
 
 
 @pytest.mark.nightly
@@ -336,18 +297,6 @@ def test_a_visit_with_a_zero_point(url, new_page):
     the_tooth_of_the_zero_point_stays_on_the_comb(page)
     wait_idle(page)
     an_impossible_place_keeps_the_last_possible_one_and_says_why(page)
-
-
-def what_was_searched_for_is_where_the_hand_begins(page):
-    """The browser does not search, but has what was found: a range, or zero points."""
-    for scheme in (str(qv.Scheme("int4", calibration=qv.MSE())), "uint4,asymmetric,per_channel,hqq,hqq"):
-        state = FIRST.with_scheme(qv.Scheme.parse(scheme))
-        go_to(page, state)
-        r = qv.quantize(state.source.tensor(), state.scheme)
-        assert figures(page)["mse"] == metric_texts(qv.metrics(r))["mse"]
-        if r.range:
-            end = float(page.locator("[data-handle=hi]").get_attribute("aria-valuenow"))
-            assert end == pytest.approx(float(r.range.hi), rel=1e-6)
 
 
 @pytest.mark.nightly
@@ -384,39 +333,6 @@ def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_p
     scheme = state.scheme.replace(calibration=qv.ManualRange(-end, end))
     m = qv.metrics(qv.quantize(source.tensor(), scheme))
     assert found == pytest.approx(m["clipping_mse"], rel=1e-6)
-
-
-#: What the panels under the hand are compared on.
-PICTURES = [
-    # Here a pixel stands for four cells.
-    (Normal(256, 256), qv.Scheme("int4")),
-    (Normal(32, 24), qv.Scheme("float8_e4m3fn", granularity=qv.PerGroup(8))),
-]
-#: Whether the ruler has the data that the panels are drawn from.
-ONE_DATA = """() => {
-    const { data } = window.__quantviz.hands.get("panels") ?? {};
-    const chart = document.querySelector(".st-key-panels .js-plotly-plot");
-    return data && chart?.layout?.meta.stamp === data.stamp;
-}"""
-
-
-def go_to(page, state):
-    """The open page at another state of the Lab, as by Back and Forward."""
-    go(page, f"/lab?{urlencode({**state.written(), 'lang': 'en'})}")
-    wait_link(page, "went", None)
-    wait_link(page, "s", str(state.scheme))
-    ready(page)
-    page.wait_for_function(ONE_DATA)
-
-
-@pytest.mark.nightly
-def test_a_visit_of_states_by_their_links(url, new_page):
-    page = new_page()
-    open_lab(page, url)
-    for source, scheme in sample_of(PICTURES, 1):
-        go_to(page, opening().with_source(source).with_scheme(scheme))
-        the_panels_under_the_hand_are_those_that_the_server_then_draws(page)
-    what_was_searched_for_is_where_the_hand_begins(page)
 
 
 def test_a_locked_scheme_has_no_handles(url, new_page):

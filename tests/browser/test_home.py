@@ -266,13 +266,5 @@ def test_who_returns_goes_on_where_they_were(new_page, url):
 @pytest.mark.parametrize("language", sample_of(["en", "zh"], 1))
 def test_a_phone_that_opens_it(new_page, url, language):
     page = opened(new_page(390, 844, touch=True), url, f"lang={language}", still=False)
-    the_first_thing_moves_by_itself_and_ends_at_a_telling_place(page)
-
-
-@pytest.mark.parametrize(
-    ("size", "language"), sample_of([((390, 844), "en"), ((390, 844), "zh"), ((1366, 625), "zh")], 1)
-)
-def test_all_of_it_is_seen_at_once(new_page, url, size, language):
-    page = new_page(*size, theme="dark" if language == "zh" else "light")
-    opened(page, url, f"lang={language}")
     all_of_it_is_seen_at_once(page)
+    the_first_thing_moves_by_itself_and_ends_at_a_telling_place(page)

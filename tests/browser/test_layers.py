@@ -23,15 +23,6 @@ HAND = "() => { const hand = window.__quantviz.hands.get('layers_picture'); "
 X, W, Y = range(3)
 
 
-#: Counts how often plotly draws a chart of the layer again.
-COUNT = """new MutationObserver(() => {
-    const gd = document.querySelector(".st-key-layers_picture .js-plotly-plot");
-    if (!gd?.on || gd.counted) return;
-    gd.counted = true;
-    gd.on("plotly_beforeplot", () => (window.drawnAgain = (window.drawnAgain ?? 0) + 1));
-}).observe(document, { childList: true, subtree: true });"""
-
-
 def opened(page, server, more):
     page.goto(f"{server}/layers?l=builtin(name=loud_input){more}")
     page.wait_for_selector(DRAWN, state="attached")
@@ -256,11 +247,9 @@ def test_steps_in_integers_follow_the_hand_as_the_server_writes_them(new_page, u
 
 def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, url):
     page = new_page(1366, 625)
-    page.add_init_script(COUNT)
     opened(page, url, "&lang=en&e=x")
     # The picture ends where a laptop's screen does.
     assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight <= innerHeight")
-    page.evaluate("window.drawnAgain = 0")
     rows = "document.querySelector('.st-key-layers_picture .js-plotly-plot')?._fullData?.[2]?.z?.length"
     page.mouse.move(*place(page, Y, 0.9, 0.9))
     page.mouse.down()
@@ -272,9 +261,6 @@ def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, url):
     page.mouse.dblclick(*place(page, Y, 1, 1))
     wait_link(page, "v", None)
     page.wait_for_function(f"{rows} === 4")
-    wait_idle(page)
-    # Each of the two charts was drawn once, although Streamlit hands each to plotly twice.
-    assert page.evaluate("window.drawnAgain") == 0
 
 
 @pytest.mark.nightly

@@ -9,7 +9,6 @@ import torch
 import quantviz as qv
 from quantviz.analysis.study import Study
 from quantviz.export.report import scan_html
-from quantviz.figures.theme import THEMES
 from quantviz.lab.layer_state import SchemePair
 from quantviz.lab.state import opening
 from quantviz.live.hand_words import Looks
@@ -308,16 +307,6 @@ def test_the_worst_tensors_of_a_report_are_alive_in_it_each_by_itself(alone):
     (address,) = parse_qs(urlsplit(page.url).fragment)["0"]
     codes_agree(page.frames[1], qv.Scheme.parse(parse_qs(address)["s"][0]), (6, 8))
     assert page.frames[2].evaluate(CODES) == results[1].q.flatten().tolist()
-
-
-def test_a_live_page_is_dark_where_the_reader_s_system_is(new_context, tmp_path):
-    page = new_context(color_scheme="dark", offline=True).new_page()
-    page.goto(
-        saved(tmp_path, LivePage.of(Study.of(STATE.source.open(), STATE.scheme), "x", Looks("en"))).as_uri()
-    )
-    page.wait_for_function(STANDS)
-    assert page.evaluate("quantvizPage.data.settings.colors.surface") == THEMES["dark"].surface
-    codes_agree(page, STATE.scheme)
 
 
 def test_an_address_of_another_page_is_not_used(alone):

@@ -1,33 +1,27 @@
-"""A matrix larger than the screen in a real browser, on `zoom_demo.py`: nothing is lost in it, and each zoom
-reads its window anew.
-"""
+"""A matrix larger than the screen in the Lab: nothing is lost in it, and each zoom reads its window anew."""
 
 import math
 import re
+from urllib.parse import urlencode
 
 import pytest
-import torch
 from playwright.sync_api import expect
 
 import quantviz as qv
-from quantviz.figures.arrangement import MOST_PIXELS
-from tests.helpers.browser import TWO_FRAMES, box
-from tests.helpers.picture import MARKS, RANGES, card, middle, wait_drawn
-from tests.helpers.sample import sample_of
+from quantviz.sources import Normal, OneOutlier, write_source
+from tests.helpers.addresses import go
+from tests.helpers.browser import TWO_FRAMES, box, wait_link
+from tests.helpers.picture import MARKS, RANGES, address, card, middle, opened, wait_drawn
 
 ROWS, COLS = 1000, 3000
-#: As planted by the demo: (row, column) and value.
-PLANTED = [((737, 370), 61.0), ((123, 2998), -57.0)]
+PLANTED = OneOutlier(rows=ROWS, cols=COLS, value=61.0, row=737, col=370)
 WINDOW = "() => document.querySelector('.st-key-panels .js-plotly-plot')?._fullLayout?.meta?.window"
 
 
 @pytest.fixture
-def open_demo(demos, new_page):
-    def start(query=f"n={ROWS}.{COLS}", **options):
-        page = new_page(**options)
-        page.goto(f"{demos}/?demo=zoom&{query}")
-        wait_drawn(page)
-        return page
+def open_lab(url, new_page):
+    def start(source=PLANTED, **options):
+        return opened(new_page(**options), url, t=write_source(source), lang="en")
 
     return start
 
@@ -42,9 +36,7 @@ def wait_window(page, told):
         arg=told,
     )
     wait_drawn(page)
-    window = page.evaluate(WINDOW)
-    page.get_by_text("window {top} {left} {rows} {cols} reads".format(**window)).wait_for()
-    return window
+    return page.evaluate(WINDOW)
 
 
 def sights(page):
@@ -106,11 +98,6 @@ def told(page, panel, row, col):
     return card(page)
 
 
-def told_below(page, what):
-    """What the demo tells in its last line of the cell or of how often it has read."""
-    return re.search(rf"{what} (None|\(\d+, \d+\)|\d+)", page.inner_text("body"))[1]
-
-
 def show_all(page):
     """Go back to the whole picture, where some of it is shown."""
     window = page.evaluate(WINDOW)
@@ -134,25 +121,22 @@ def pixel_told(lines, how):
 
 
 def an_outlier_is_found_in_the_whole_picture_at_its_exact_place(page):
-    for (row, col), value in PLANTED:
-        for panel in range(3):
-            lines = told(page, panel, row, col)
-            rows, cols = pixel_told(lines, "largest")
-            assert rows.start <= row < rows.stop
-            assert cols.start <= col < cols.stop
-            assert lines[1] == f"row {row}, column {col}"
-            assert number(lines[3]) == value
-            expect(page.locator(".qv-cross")).to_have_count(4)
-        page.mouse.click(*middle(page, 1, row, col))
-        page.get_by_text(f"cell ({row}, {col}) ").wait_for()
-        expect(page.locator(MARKS)).to_have_count(4)
+    row, col = PLANTED.row, PLANTED.col
+    for panel in range(3):
+        lines = told(page, panel, row, col)
+        rows, cols = pixel_told(lines, "largest")
+        assert rows.start <= row < rows.stop
+        assert cols.start <= col < cols.stop
+        assert lines[1] == f"row {row}, column {col}"
+        assert number(lines[3]) == PLANTED.value
+        expect(page.locator(".qv-cross")).to_have_count(4)
+    page.mouse.click(*middle(page, 1, row, col))
+    wait_link(page, "c", f"{row}.{col}")
+    expect(page.locator(MARKS)).to_have_count(4)
 
 
 def the_error_panel_tells_the_cell_of_the_largest_error(page):
-    x = torch.randn(ROWS, COLS, generator=torch.Generator().manual_seed(0))
-    for place, value in PLANTED:
-        x[place] = value
-    error = qv.quantize(x, qv.Scheme("int4")).error
+    error = qv.quantize(PLANTED.tensor(), qv.Scheme("int4")).error
     lines = told(page, 3, 500, 1500)
     rows, cols = pixel_told(lines, "largest error")
     block = error[rows, cols]
@@ -161,7 +145,7 @@ def the_error_panel_tells_the_cell_of_the_largest_error(page):
     assert lines[1] == f"row {row}, column {col}"
     assert number(lines[3]) == pytest.approx(float(error[row, col]), rel=1e-5)
     page.mouse.click(*middle(page, 3, 500, 1500))
-    page.get_by_text(f"cell ({row}, {col}) ").wait_for()
+    wait_link(page, "c", f"{row}.{col}")
 
 
 def a_low_box_is_the_part_that_was_drawn(page):
@@ -195,12 +179,12 @@ def a_drag_reads_its_window_until_cells_are_seen(page):
     assert lines[0] == "row 500, column 1500"
     assert "scale" in lines
     page.mouse.click(*middle(page, 3, 501, 1502))
-    page.get_by_text("cell (501, 1502) ").wait_for()
+    wait_link(page, "c", "501.1502")
     assert page.evaluate(WINDOW) == small
     # What was zoomed to stands while the data changes, to a cell: a box's edges lie within cells.
     before = sights(page)
-    page.locator(".st-key-bits input").focus()
-    page.keyboard.press("ArrowRight")
+    page.locator("[data-field=bits] input[value='5']").check(force=True)
+    wait_link(page, "s", "int5", within=True)
     wait_drawn(page)
     assert sights(page) == [pytest.approx(each, abs=1) for each in before]
 
@@ -220,7 +204,7 @@ def a_double_click_and_the_house_show_all(page):
 
 def the_wheel_zooms_about_the_pointer_and_scrolls_where_all_is_seen(page):
     whole = page.evaluate(WINDOW)
-    row, col = PLANTED[0][0]
+    row, col = PLANTED.row, PLANTED.col
     place = [round(at) for at in middle(page, 2, row, col)]
     under = place_under(page, 2, *place)
     page.mouse.move(*place)
@@ -252,8 +236,9 @@ def the_wheel_zooms_about_the_pointer_and_scrolls_where_all_is_seen(page):
 
 
 @pytest.mark.nightly
-def test_a_small_matrix_leaves_the_wheel_to_the_page(open_demo):
-    page = open_demo("n=100.120")
+def test_a_small_matrix_leaves_the_wheel_to_the_page(open_lab):
+    page = open_lab(Normal(100, 120))
+    before = address(page)
     page.mouse.move(*middle(page, 0, 50, 60))
     page.mouse.wheel(0, 120)
     page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop > 0")
@@ -262,12 +247,12 @@ def test_a_small_matrix_leaves_the_wheel_to_the_page(open_demo):
     page.wait_for_timeout(700)
     # It is all here: no server is asked.
     assert page.evaluate(RANGES)[0][0] > 40
-    assert "reads 0" in page.inner_text("body")
+    assert address(page) == before
     assert page.locator(".qv-minimap").count() == 0
 
 
 def two_fingers_zoom_and_move(page):
-    whole, chosen = page.evaluate(WINDOW), told_below(page, "cell")
+    whole, chosen = page.evaluate(WINDOW), address(page)["c"]
     touch = page.context.new_cdp_session(page)
     x, y = middle(page, 0, 500, 1500)
 
@@ -289,7 +274,7 @@ def two_fingers_zoom_and_move(page):
     assert window["cols"] == pytest.approx(COLS * 30 / 110, rel=0.03)
     assert window["left"] + window["cols"] / 2 == pytest.approx(1500, abs=20)
     # No cell was chosen by the fingers.
-    assert told_below(page, "cell") == chosen
+    assert address(page)["c"] == chosen
 
 
 def the_mini_map_moves_the_window(page):
@@ -319,36 +304,17 @@ def the_mini_map_moves_the_window(page):
     page.wait_for_selector(".qv-minimap", state="detached")
 
 
-@pytest.mark.parametrize("how", sample_of(["mean", "rms"], 1))
-def test_a_mean_has_no_place(open_demo, how):
-    page = open_demo(f"n={ROWS}.{COLS}&how={how}")
+def a_mean_has_no_place(page):
+    go(page, f"/lab?{urlencode({**address(page), 'p': 'mean'})}")
+    wait_drawn(page)
     lines = told(page, 0, 500, 1500)
-    assert lines[0].startswith({"mean": "mean of rows ", "rms": "root mean square of rows "}[how])
+    assert lines[0].startswith("mean of rows ")
     assert lines[1::2] == ["x", "q", "x̂", "error x̂ − x"]
 
 
-@pytest.mark.parametrize("form", sample_of(["int8", "float8_e4m3fn"], 1))
-def test_no_more_is_sent_than_a_screen_needs(open_demo, form):
-    page = open_demo(f"n={ROWS}.{COLS}&format={form}", width=1920, height=1000)
-    # As many pixels as there are for any matrix, and noise, which no PNG makes smaller.
-    whole, sent = page.evaluate(WINDOW), []
-    shape = page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').layout.meta.shape")
-    assert math.prod(shape) > 0.8 * MOST_PIXELS
-    session = page.context.new_cdp_session(page)
-    session.send("Network.enable")
-    # Binary frames are told in base64.
-    session.on(
-        "Network.webSocketFrameReceived",
-        lambda frame: sent.append(len(frame["response"]["payloadData"]) * 3 / 4),
-    )
-    drag(page, (20, 60), (980, 2940))
-    wait_window(page, whole)
-    assert 500_000 < sum(sent) < 1_500_000
-
-
-def test_a_pointer_in_a_large_matrix(open_demo):
+def test_a_pointer_in_a_large_matrix(open_lab):
     """One visit; each part begins with the whole picture."""
-    page = open_demo()
+    page = open_lab()
     the_error_panel_tells_the_cell_of_the_largest_error(page)
     an_outlier_is_found_in_the_whole_picture_at_its_exact_place(page)
     for part in (
@@ -361,8 +327,10 @@ def test_a_pointer_in_a_large_matrix(open_demo):
         page.evaluate("document.querySelector('[data-testid=stMain]').scrollTo(0, 0)")
         show_all(page)
         part(page)
+    show_all(page)
+    a_mean_has_no_place(page)
 
 
 @pytest.mark.nightly
-def test_fingers_in_a_large_matrix(open_demo):
-    two_fingers_zoom_and_move(open_demo(width=820, height=900, touch=True))
+def test_fingers_in_a_large_matrix(open_lab):
+    two_fingers_zoom_and_move(open_lab(width=820, height=900, touch=True))

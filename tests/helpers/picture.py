@@ -61,39 +61,3 @@ def marks(page):
 
 def card(page):
     return page.locator(".qv-card:visible").inner_text().split("\n")
-
-
-#: Before any script of a page: keep what its canvases write, with the sizes of its digits on the screen.
-KEEP_WRITTEN = """
-    window.qvWritten = new Map();
-    const { clearRect, fillText } = CanvasRenderingContext2D.prototype;
-    CanvasRenderingContext2D.prototype.clearRect = function (...box) {
-        qvWritten.set(this.canvas, []);
-        return clearRect.apply(this, box);
-    };
-    CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
-        const size = parseFloat(/([\\d.]+)px/.exec(this.font)[1]) * this.getTransform().a;
-        qvWritten.get(this.canvas)?.push([text, size]);
-        return fillText.call(this, text, ...place);
-    };
-"""
-
-
-#: The sizes in pixels of the digits written on the canvases that are seen.
-_WRITTEN = """() => [...qvWritten]
-    .filter(([canvas]) => canvas.isConnected && canvas.getBoundingClientRect().width)
-    .flatMap(([canvas, texts]) => {
-        // A canvas has more pixels than the page, and may be scaled up after it was drawn.
-        const scale = canvas.getBoundingClientRect().width / canvas.width;
-        return texts.filter(([text]) => /\\d/.test(text)).map(([, size]) => size * scale);
-    })"""
-
-
-def written_digits(page, *, awaited=False):
-    """The sizes in pixels of the digits written on the canvases that are seen; after `KEEP_WRITTEN`.
-
-    Those that are `awaited` may come a moment after the page is still.
-    """
-    if awaited:
-        page.wait_for_function(f"({_WRITTEN})().length > 0")
-    return page.evaluate(_WRITTEN)

@@ -1,12 +1,17 @@
 """Every source keeps the contract: words in both languages, a text form, a shape, a tensor of that shape."""
 
+import ast
+from pathlib import Path
+
 import pytest
 import torch
 
+import quantviz
 from quantviz.errors import QuantVizError
 from quantviz.sources import SOURCES, Builtin, parse_source, write_source
 from quantviz.sources.builtin import BUILTINS
 from quantviz.text import catalogue, languages
+from tests.helpers.code import nodes, parsed
 
 EXAMPLES = [
     *map(Builtin, BUILTINS),
@@ -112,3 +117,36 @@ def test_the_largest_numbers_stay_in_float32():
         "after_gelu": {"mean": -big, "std": big},
     }.items():
         assert bool(torch.isfinite(SOURCES[id_](rows=512, cols=512, **fields).tensor()).all()), id_
+
+
+#: The controls of one kind of source, which show and change what only that kind has: the text that was typed,
+#: a file of the folder or of a published model and a tensor in it, the name of a built-in tensor.
+CONTROLS = {
+    *(("sidebar.py", "Typed"), ("files.py", "LocalTensor"), ("sidebar.py", "Builtin")),
+    ("files.py", "HubTensor"),
+}
+
+
+def test_nobody_asks_a_source_for_its_class():
+    """Sources answer for themselves: outside their package only the controls of one kind look whether a
+    source is theirs.
+    """
+    package = Path(quantviz.__file__).parent
+    classes = {
+        node.name
+        for path in (package / "sources").glob("*.py")
+        for node in parsed(path).body
+        if isinstance(node, ast.ClassDef)
+        and {ast.unparse(base) for base in node.bases} & {"Source", "Derived", "InFile", "_Random"}
+    }
+    assert {"Upload", "Typed", "LocalTensor", "AsMatrix", "Builtin", "Normal"} <= classes
+    asked = {
+        (path.name, name.id)
+        for path in package.rglob("*.py")
+        if package / "sources" not in path.parents
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
+        for name in ast.walk(node.args[1])
+        if isinstance(name, ast.Name) and name.id in classes
+    }
+    assert asked == CONTROLS

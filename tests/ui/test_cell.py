@@ -15,7 +15,7 @@ from quantviz.figures.histograms import histogram_data, histogram_figure
 from quantviz.figures.panels import panels_figure
 from quantviz.figures.panels_data import result_panels
 from quantviz.figures.ruler_data import ruler_of_result, ruler_sentence
-from quantviz.text import languages
+from quantviz.text import languages, text
 from quantviz.ui.components import cell
 from quantviz.ui.shell import words
 from tests.helpers.offered import offered_schemes
@@ -282,3 +282,18 @@ def test_every_convention_is_told_without_a_hitch(language):
         panels_figure(data, PanelsStyle(language=language))
         assert torch.isfinite(torch.as_tensor(data.panel("q")[0])).all()
     assert count > 3 * len(qv.CONVENTIONS)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 5, 6, 7, 8, 16])
+def test_the_sentence_is_never_at_odds_with_itself(bits):
+    """What is divided, as read, rounds to the code that is named."""
+    from quantviz.export.cell_words import sentence
+
+    x = torch.randn(8, 16, generator=torch.Generator().manual_seed(bits))
+    for mode in qv.MODES:
+        r = qv.quantize(x, qv.Scheme(f"int{bits}", mode))
+        for row in range(8):
+            why = qv.explain(r, (row, 2 * row))
+            said = sentence(why, text).replace("−", "-")
+            shown, code = re.search(r"= (\S+) → (-?\d+)", said).groups()
+            assert round(float(shown)) == int(code), said

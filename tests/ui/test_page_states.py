@@ -1,21 +1,39 @@
 """The states of all pages: what is declared of one is enough for its links, its steps and its words."""
 
 import dataclasses
+import itertools
 from collections import defaultdict
 from urllib.parse import parse_qsl
 
 import pytest
 
+from quantviz.lab import layer_state
+from quantviz.lab.classroom import (
+    CLOSED,
+    GROUPS,
+    HIDEABLE,
+    LONGEST_PROMPT,
+)
+from quantviz.lab.layer_sources import OwnLayer, write_layer
 from quantviz.lab.layer_state import LayerState
 from quantviz.lab.page_state import History
 from quantviz.lab.state import LabState
+from quantviz.layers.built_in import BuiltInLayer
+from quantviz.models.predicting import tried_schemes
 from quantviz.quantization.format_facts import land
 from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.recipes import RECIPES
+from quantviz.sources.upload import Upload
 from quantviz.teaching.golf import GolfRound
 from quantviz.text import catalogue, languages
+from quantviz.ui.checkpoints.model_room import state_of_layer
+from quantviz.ui.checkpoints.model_state import ModelState, state_of
 from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.formats.state import FormatsState, can_be_one, code_shown
 from quantviz.ui.gallery.state import GalleryState
+from quantviz.ui.layers.scaling_pictures import WORSE
+from quantviz.ui.layers.state import OWNER
+from quantviz.ui.lessons.page import STATES
 from quantviz.ui.teacher.state import TeacherState
 from tests.witnesses.record import recorded
 
@@ -99,3 +117,95 @@ def test_a_seed_is_kept_in_the_link_and_dropped_with_the_bug():
     seeded = state.reached("seed", "7")
     assert seeded.written() == {**random, "seed": "7"}
     assert seeded.reached("bug", "error_sign").written() == {"bug": "error_sign", "at": "0.01"}
+
+
+def test_each_scheme_that_was_tried_is_a_state_of_the_page():
+    for name, tried in tried_schemes().items():
+        again = state_of(tried).schemes()
+        assert (again.keys, again.values) == (tried.keys, tried.values), name
+        layers = again.layers
+        if tried.layers.weights is None:
+            layers = dataclasses.replace(layers, weights=None)
+        assert layers == tried.layers, name
+
+
+def test_a_state_is_one_that_its_model_can_have():
+    state = ModelState(part="mix", layer=3, only="model.layers.3.fc1", colour="sums_lost")
+    assert state.fitting("character") == state.replace(colour="kl_alone")
+    assert state.fitting("adder") == ModelState(layer=1)
+    assert ModelState(only="lm_head").fitting("adder").schemes().by_name.keys() == {"lm_head"}
+    assert ModelState(part="predict").fitting("character_twin").part == "layers"
+
+
+def test_the_states_that_the_lessons_lead_to_are_addresses_of_their_pages():
+    for page, parameters in STATES.values():
+        if page == "pages/explore/checkpoints.py":
+            state, wrong = CheckpointsState.read(parameters)
+            assert state.written() == parameters
+        else:
+            state, wrong = LayerState.read(parameters)
+            assert state.written()["t"] == parameters["t"]
+        assert not wrong
+
+
+@pytest.mark.parametrize("bits", [16, 4, 3])
+def test_a_layer_opens_under_the_schemes_of_its_model(bits):
+    state = ModelState(bits, "g32", "gptq", "int8_token")
+    found = state_of_layer("character_twin", "model.layers.2.fc2", state)
+    assert LayerState.read(found.written()) == (found, ())
+    weights, inputs = found.pair.schemes()
+    schemes = state.schemes().layers
+    assert weights == (None if bits == 16 else schemes.weights)
+    assert inputs == schemes.inputs
+    assert found.method == ("nearest" if bits == 16 else "gptq")
+    if bits == 4:
+        assert str(found.pair) == "int4_g32!int8_per_row"
+
+
+def test_a_link_of_uploads_opens_the_persons_own_layer_or_none_of_its_places():
+    big = BuiltInLayer("minilm_0_output")
+    own = OwnLayer(Upload("00", "w.npy", (5, 4)), Upload("01", "x.npy", (6, 4)))
+    link = {"l": write_layer(own), "w": "int4_per_row", "c": "2.1", "v": "0.4_0.2_0.3", "z": "9.0_1.0_1.0"}
+    codecs = OWNER.codecs(LayerState(source, layer_state.PAIRS["w8a32"]) for source in (own, big))
+    found, problems = LayerState.read(link, **codecs)
+    assert (found.source, found.cell, problems) == (own, (2, 1), ())
+    stranger, (problem,) = LayerState.read(link)
+    assert problem.key == "link.part"
+    assert stranger == LayerState.opening().replace(pair=stranger.pair)
+    assert stranger.pair.weights == "int4_per_row"
+
+
+def test_smoothquant_leads_to_a_layer_that_it_makes_worse():
+    worse, problems = LayerState.read({**WORSE, "m": "smoothquant"})
+    assert not problems
+    assert worse.source == BuiltInLayer("minilm_0_output")
+    assert worse.pair.schemes() == (RECIPES["int8_per_row"], RECIPES["int8_per_tensor"])
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"class": "no-q.no-tile$"},
+        {"opens": "everything"},
+        {"opens": "lesson", "lesson": "nonsense"},
+        {"opens": "lesson", "lesson": "symmetric", "step": "99"},
+        {"opens": "scenario", "example": "nonsense"},
+        {"for": "xx"},
+        {"prompt": "?" * (LONGEST_PROMPT + 1)},
+    ],
+    ids=lambda damaged: "-".join(damaged),
+)
+def test_a_damaged_address_hands_out_nothing_that_was_left_out(damaged):
+    choice, problems = TeacherState.read({"class": "no-q", **damaged})
+    assert problems
+    assert choice.room.hidden == CLOSED.hidden
+
+
+def test_everything_that_can_be_left_out_is_offered_once_and_has_its_words():
+    offered = list(itertools.chain(*GROUPS.values()))
+    assert sorted(offered) == sorted(HIDEABLE)
+    for language in languages():
+        words = catalogue(language)
+        for part in offered:
+            assert f"{part}.name" in words or f"teacher.parts.{part}" in words or part == "recipes", part
+        assert all(f"teacher.groups.{group}" in words for group in GROUPS)

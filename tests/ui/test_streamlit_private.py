@@ -33,7 +33,8 @@ from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
 from streamlit.testing.v1 import AppTest
 
 from quantviz.ui.shell import streamlit_private
-from tests.helpers.code import nodes
+from tests.helpers.code import nodes, parsed
+from tests.helpers.session import APP
 
 ROOT = Path(__file__).parents[2]
 #: Streamlit's own, as this module is collected: before any app runs.
@@ -55,6 +56,9 @@ def test_what_it_leans_on_is_there():
     manager = WebsocketSessionManager(MemorySessionStorage(), None, None, None)
     with getattr(manager, "_storage_lock", contextlib.nullcontext()):
         manager._session_storage._cache.expire()
+    assert manager._session_storage.get("left") is None
+    assert callable(AppSession.flush_browser_queue)
+    assert "_scriptrunner" in AppSession.__init__.__code__.co_names
 
 
 def test_the_script_that_draws_is_where_it_was():
@@ -272,3 +276,14 @@ def test_a_part_of_the_page_itself_runs():
     at = AppTest.from_function(page_of_one_part, default_timeout=120).run()
     assert not at.exception
     assert at.session_state["waits"] == 1
+
+
+def test_every_choice_is_drawn_by_the_browser():
+    """Streamlit's own hold words, of a tensor before or of another language: no module goes back to them."""
+    widgets = {"selectbox", "radio", "segmented_control", "pills", "multiselect", "menu_button"}
+    widgets |= {"select_slider", "slider", "feedback"}
+    top = APP.parent
+    for path in [APP, *(top / "pages").rglob("*.py"), *(top / "quantviz" / "ui").rglob("*.py")]:
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                assert node.func.attr not in widgets, f"{path.name}:{node.lineno}"

@@ -1,0 +1,112 @@
+"""What the Lab's tabs say, from numbers alone: parts by name, places, marks of a language."""
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import quantviz as qv
+from quantviz.errors import QuantVizError
+from quantviz.lab.state import LabState
+from quantviz.sources import Builtin
+from quantviz.tensors.views import View
+from quantviz.text import text
+from quantviz.ui.components import small_parts
+from quantviz.ui.lab.blame import blame_tab
+from quantviz.ui.lab.picture import tensor_panels
+from quantviz.ui.lab.range import range_tab
+from quantviz.ui.shell import words
+
+#: A tensor of 8 × 8 in the Lab, whose cells, rows and columns are named.
+NAMED = LabState(Builtin("loud_column"), qv.Scheme("int4"), View.of((8, 8)), (0, 0))
+
+
+def test_many_cells_are_named_by_what_they_cost_and_by_where_they_gather():
+    numbers = (3, 11, 12, 27, 35, 60)
+    suspects = [SimpleNamespace(number=each) for each in (27, 35, 1)]
+    blame = SimpleNamespace(parts=qv.Flat(1), suspects=suspects)
+    assert blame_tab._costliest_first(blame, numbers) == [27, 35, 3, 11, 12, 60]
+    assert blame_tab._gathered(blame, numbers, NAMED) == "4 of these cells lie in column 3."
+    assert blame_tab._gathered(blame, (0, 9, 18, 27, 36, 45, 54, 63), NAMED) == ""
+    assert blame_tab._gathered(blame, (3, 11), NAMED) == ""
+
+
+def test_the_costliest_is_named_where_none_is_worth_its_bits():
+    """That keeping a column does not pay was told as if none were to blame."""
+    costliest = SimpleNamespace(number=6, caused_share=0.112)
+    blame = SimpleNamespace(parts=qv.PerChannel(1), costliest=costliest, choice=None, remedies=())
+    told = blame_tab._answer(blame, NAMED)
+    assert "The costliest is column 6: it alone causes 11 % of the error." in told
+    blame.costliest = None
+    assert "the error is spread over all of them" in blame_tab._answer(blame, NAMED)
+
+
+@pytest.mark.parametrize(
+    ("parts", "numbers", "view", "lit"),
+    [
+        (qv.PerChannel(1), (2, 4), View.of((3, 5)), {(0, 2), (1, 2), (2, 2), (0, 4), (1, 4), (2, 4)}),
+        (qv.PerChannel(0), (1,), View(0, 1, (0, 0), 1, 3, 2, 2), {(0, 0), (0, 1)}),
+        (qv.Flat(1), (4, 8), View(0, 1, (0, 0), 1, 2), {(0, 1)}),
+        (qv.PerChannel(0), (1,), View(1, 2, (1, 0, 0)), {(0, 0), (0, 1)}),
+        (qv.PerChannel(0), (1,), View(1, 2, (0, 0, 0)), set()),
+        (qv.Flat(1), (3, 1), View(1, 2, (1, 0, 0)), {(0, 1)}),
+        (qv.Flat(1), (3,), View.of((5,)), {(0, 3)}),
+    ],
+)
+def test_the_cells_in_view_that_belong_to_parts(parts, numbers, view, lit):
+    shape = (3, 5) if len(view.at) == 2 else (5,) if len(view.at) == 1 else (2, 1, 2)
+    chosen = SimpleNamespace(parts=parts, choice=SimpleNamespace(numbers=numbers))
+    seen = blame_tab.parts_in_view(chosen, shape, view)
+    assert seen.shape == view.size(shape)
+    assert set(zip(*map(list, np.nonzero(seen)), strict=True)) == lit
+
+
+def test_a_name_keeps_its_small_letters_in_chinese():
+    words = text("calibrations.mse_llmcompressor.line", "zh", maxshrink=0.2, grid=100)
+    assert range_tab._capital(words).startswith("llm-compressor 的 MSE，")
+    assert range_tab._capital("least squared error") == "Least squared error"
+
+
+def test_names_that_do_not_fit_have_the_marks_of_their_language(monkeypatch):
+    shown, problem = [], QuantVizError("no_such_block", block=(1,), grid=(1,))
+    folds = []
+    monkeypatch.setattr(small_parts.st, "caption", shown.append)
+    monkeypatch.setattr(small_parts.st, "expander", lambda label, **_: folds.append(label) or nullcontext())
+    for language in ("en", "zh"):
+        monkeypatch.setattr(words, "language", lambda _=language: _)
+        monkeypatch.setattr(small_parts, "say_error", lambda _: "…")
+        refused = ((name, problem) for name in ("a", "b"))
+        small_parts.show_refused(refused, "recipes.do_not_fit", shape="2 × 2")
+    assert shown == ["Not possible here: a, b. …", "这里不可用：a；b。…"]
+    assert folds == ["2 recipes do not fit 2 × 2 · why", "2 个配方不适合 2 × 2 · 原因"]
+
+
+def test_all_of_some_parts_that_are_to_blame_together_are_named():
+    """Of six columns two were "2 more", and no table said which."""
+    assert blame_tab._names(qv.PerChannel(1), range(6), NAMED).endswith("0, 1, 2, 3, 4, 5")
+    # Of more than one sentence holds, a fold names all.
+    few, many = (SimpleNamespace(k=k, numbers=tuple(range(k))) for k in (8, 12))
+    blame = SimpleNamespace(parts=qv.PerChannel(1), choice=few)
+    assert not blame_tab._all_chosen(blame, NAMED)
+    blame.choice = many
+    assert "4 more" in blame_tab._names(blame.parts, many.numbers, NAMED)
+    assert blame_tab._all_chosen(blame, NAMED).endswith(", ".join(map(str, range(12))))
+
+
+@pytest.mark.parametrize(
+    ("granularity", "shape", "block", "words"),
+    [
+        (qv.PerGroup(16, axis=1), (4096, 11008), (3999, 687), "row 3999, columns 10992–11007"),
+        (qv.PerChannel(1), (64, 128), (0, 5), "column 5"),
+        (qv.PerTensor(), (64, 128), (0, 0), "the whole tensor"),
+        (qv.PerBlock(4, 8), (3, 64, 128), (1, 2, 0), "axis 0: 1, rows 8–11, columns 0–7"),
+        (qv.Flat(64), (64, 128), (3,), "row 1, columns 64–127"),
+        (qv.Flat(256), (64, 128), (1,), "rows 2–3"),
+        (qv.Flat(192), (6, 128), (1,), "cells (1, 64) to (2, 127)"),
+        (qv.Flat(2, strided=True), (4, 8), (0, 2), "from (0, 2) on, every 16 cells"),
+    ],
+)
+def test_a_blocks_place_in_the_tensor_is_told_in_words(monkeypatch, granularity, shape, block, words):
+    monkeypatch.setattr(tensor_panels, "say", lambda key, **params: text(key, "en", **params))
+    assert tensor_panels.block_words(granularity.layout(shape), shape, View.of(shape), block) == words
