@@ -12,13 +12,16 @@ import streamlit as st
 from quantviz.browser import read_script
 from quantviz.text import visible
 from quantviz.ui.shell.server import script_address
+from quantviz.ui.shell.streamlit_private import session_id
 from quantviz.ui.shell.words import language, say, theme
 
 #: The value of `<html lang>` for each language: "zh" alone leaves open which characters.
 _HTML_LANG: Mapping[str, str] = {"zh": "zh-CN"}
 _TITLE = "tab_title"
 #: Streamlit's page has the language "en" whatever it shows; the script runs anew where its text is another.
-_SPEAK = 'document.documentElement.lang = "{lang}"; window.__quantvizLost = {lost};'
+#: The page knows what to say of a lost connection, and its session, which it asks for when it is loaded anew.
+_SPEAK = """document.documentElement.lang = "{lang}";
+Object.assign(window, {{ __quantvizLost: {lost}, __quantvizSession: {session} }});"""
 #: Scripts that a browser fetches once and keeps: with each answer they would be an eighth of it. That of the
 #: history has to be there before the first address is written.
 _KEPT = ("connection", "printing", "drop", "tooltips", "theme", "stage_tabs")
@@ -64,7 +67,9 @@ def run_scripts(page: str) -> None:
     """
     scripts = (
         _SPEAK.format(
-            lang=_HTML_LANG.get(language(), language()), lost=json.dumps(say("app.connection_lost"))
+            lang=_HTML_LANG.get(language(), language()),
+            lost=json.dumps(say("app.connection_lost")),
+            session=json.dumps(session_id()),
         ),
         # An address that leads to no page is anybody's text.
         _LEAVE.format(page=json.dumps(page).replace("<", "\\u003c")),
