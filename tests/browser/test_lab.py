@@ -154,6 +154,7 @@ def copying_the_link_copies_the_address(page):
 
 def a_change_of_the_scheme_sends_little(page, received):
     page.wait_for_selector("[data-handle=hi]")
+    wait_idle(page)  # the server has heard that *Share* is closed
     for bits in (8, 3):
         received.clear()
         choose_bits(page, bits)

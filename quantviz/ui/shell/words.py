@@ -82,12 +82,6 @@ def remembered(make: Callable[..., T]) -> Callable[..., T]:
     return words
 
 
-@remembered
-def say_each(key: str, *names: str) -> dict[str, str]:
-    """Return a sentence for each name: that of the key with the name in its braces."""
-    return {name: say(key.format(name)) for name in names}
-
-
 def sentences(*parts: str) -> str:
     """Return sentences one after the other, as the language sets them; empty ones are left out."""
     return say("sentences.between").join(filter(None, parts))

@@ -60,7 +60,6 @@ from quantviz.ui.shell.words import (
     remembered,
     say,
     say_axis,
-    say_each,
     sentences,
     shape_text,
 )
@@ -250,20 +249,18 @@ def _controls(state: LabState) -> Iterator[Control]:
     if not classroom().projector:
         yield recipe_control(state, more=_explained(state.scheme))
     fmt = state.scheme.number_format
-    words = _format_words(*CONTROLS["format"].choices(state))
+    words = {
+        name: say(f"strip.{name}") if name in INTEGERS else format_name(name)
+        for name in CONTROLS["format"].choices(state)
+    }
     yield scheme_control("format", "list", say("strip.format"), words, choice_of(fmt))
     yield _bits(state)
-    modes = say_each("modes.{}.name", *CONTROLS["mode"].choices(state))
+    modes = {name: say(f"modes.{name}.name") for name in CONTROLS["mode"].choices(state)}
     yield scheme_control("mode", "row", say("strip.mode"), modes, state.scheme.mode)
     yield granularity_control(state)
     yield from _sizes(state)
     # It unfolds the bar of a phone to all of them.
     yield Control("settings", "fold", say("phone.all"), take=lambda _: None)
-
-
-@remembered
-def _format_words(*choices: str) -> dict[str, str]:
-    return {name: say(f"strip.{name}") if name in INTEGERS else format_name(name) for name in choices}
 
 
 @remembered
