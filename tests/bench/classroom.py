@@ -225,7 +225,7 @@ class Session:
             return
         self._widgets[name] = (kind, element)
         if name.endswith("-panels_bridge"):
-            self._bridge, self._laid_out = name, json.loads(element.json)["width"]
+            self._bridge, self._laid_out = name, header(element.bytes)["width"]
 
 
 def controls_of(kind: str, element: Any) -> dict[str, Any]:

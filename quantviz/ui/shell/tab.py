@@ -46,9 +46,9 @@ def begin() -> None:
 
 def show_style() -> None:
     """Put `style.css` into the page: tighter, so that cause and effect fit on a laptop's screen."""
-    st.html(Path(__file__).with_name("style.css"))
+    sheet = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
     # Lists and popovers stand beside the app, which alone has the scheme of its theme.
-    st.html(f"<style>body {{ color-scheme: {theme().partition('_')[0]}; }}</style>")
+    st.html(f"<style>{sheet}body {{ color-scheme: {theme().partition('_')[0]}; }}</style>")
 
 
 def show_sheets(*sheets: Path) -> None:
@@ -65,7 +65,7 @@ def run_scripts(page: str) -> None:
     stage (`stage_tabs.js`), fit plots on paper (`printing.js`), hand on what is dropped or pasted beside the
     doors (`drop.js`), and show explanations where they cover no control (`tooltips.js`).
     """
-    for script in (
+    scripts = (
         _SPEAK.format(
             lang=_HTML_LANG.get(language(), language()),
             lost=json.dumps(say("app.connection_lost")),
@@ -76,8 +76,8 @@ def run_scripts(page: str) -> None:
         _COMMENT.sub("", read_script("history")),
         _FETCH.format(addresses=json.dumps([script_address(name) for name in _KEPT])),
         _COMMENT.sub("", read_script("sidebar")),
-    ):
-        st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
+    )
+    st.html(f"<script>{chr(10).join(scripts)}</script>", unsafe_allow_javascript=True)
 
 
 def name_tab(page: str, *shown: str) -> None:
