@@ -24,7 +24,15 @@ from quantviz.ui.shell.events import note_session, operator_routes
 from quantviz.ui.shell.imports import Ahead, frames, importing
 from quantviz.ui.shell.room_routes import room_routes
 from quantviz.ui.shell.runs import error_boundary
-from quantviz.ui.shell.server import Announced, CompiledAhead, ProbeAnswers, Styled, script_routes, starting
+from quantviz.ui.shell.server import (
+    Announced,
+    CompiledAhead,
+    ProbeAnswers,
+    Resumed,
+    Styled,
+    script_routes,
+    starting,
+)
 from quantviz.ui.shell.shared_cache import forget_unused
 from quantviz.ui.shell.startup import forget_ended_sessions, run_queue
 from quantviz.ui.shell.streamlit_private import (
@@ -133,7 +141,7 @@ if __name__ == "__main__":
     show_page()
 else:
     middleware = [
-        *map(Middleware, (Announced, ProbeAnswers, CompiledAhead)),
+        *map(Middleware, (Announced, ProbeAnswers, Resumed, CompiledAhead)),
         Middleware(Styled, SHEETS, DRAWN),
     ]
     lifespan = starting(AHEAD, begin_work)

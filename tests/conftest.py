@@ -96,6 +96,14 @@ NOT_QUICK = (
 
 #: What begins a run.
 FIRST = ("browser",)
+#: What imports engines, for most of a minute: one process of a run has it all.
+OF_ENGINES = (
+    "test_allocation_exports.py",
+    "test_calibration_packages.py",
+    "test_engine_faults.py",
+    "test_engines.py",
+    "test_integer_engines.py",
+)
 #: What asks for kernels that are the same for all schemes: tests of these wait until they are compiled.
 OF_LARGE_TENSORS = (
     "analysis",
@@ -184,16 +192,24 @@ def pytest_ignore_collect(collection_path, config):
     return True if config.option.markexpr == "quick" and not is_quick(collection_path) else None
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     # Marks take a tenth of the collection, and nothing asks for them where none is chosen.
     for item in items if config.option.markexpr in ("all", "quick") else ():
         item.add_marker(pytest.mark.all)
         if is_quick(item.path) and not any(map(item.get_closest_marker, ("slow", "nightly"))):
             item.add_marker(pytest.mark.quick)
-    # They take longest, and each process that runs some starts a browser and servers of its own: first of
-    # all, they are one process's until the others have nothing else left to take over.
-    items.sort(key=lambda item: not _is_among(item.path, FIRST))
+    yield
+    # What is left of them is in order: what is first takes longest, and each process that runs some starts a
+    # browser and servers of its own. A process keeps the beginning of its part until the others have nothing
+    # else left to take over.
+    first, engines, others = [], [], []
+    for item in items:
+        of_engines, of_first = _is_among(item.path, OF_ENGINES), _is_among(item.path, FIRST)
+        (engines if of_engines else first if of_first else others).append(item)
+    begin = len(items) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    ordered = [*first, *others]
+    items[:] = [*ordered[:begin], *engines, *ordered[begin:]]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -143,7 +143,12 @@ def test_scale_and_zero_point_by_hand_go_through_the_convention(convention):
             assert caught.value.key == "search_wanted"
             continue
         zero_point = 0 if scheme.mode == "symmetric" else 1
-        for calibration in (qv.Given(0.125, zero_point), qv.Percentile(90.0), qv.ManualRange(-1.0, 1.5)):
+        for calibration in (
+            qv.Given(0.125, zero_point),
+            qv.Percentile(90.0),
+            qv.ManualRange(-1.0, 1.5),
+            qv.MSE(),
+        ):
             r = qv.quantize(TENSORS["normal"], scheme.replace(calibration=calibration))
             assert torch.isfinite(r.x_hat).all()
             replay(r, (2, 9))

@@ -4,27 +4,29 @@
 // `.st-key-<chart>`. Streamlit throws that chart away and draws it again with each change of its data, so
 // nothing is kept on the chart.
 //
-// Two components run this script: one hands over the cells (bytes, large, change with the data), the other
-// the state (small, changes with each click). Python joins this file and what it imports into one: see
+// Two components run this script: one hands over the cells (large, change with the data), the other the state
+// (small, changes with each click). Python joins this file and what it imports into one: see
 // `__init__.py`.
 
-import { SHARED, tuckAway } from "./page/component.js";
+import { readPacked, SHARED, tuckAway } from "./page/component.js";
 import { kept } from "./page/kept.js";
-import { readCells } from "./panels/cells.js";
+import { cellsOf } from "./panels/cells.js";
 import { Bridge } from "./panels/bridge.js";
 
 export default function (component) {
-  const { data, parentElement } = component;
-  if (data instanceof Uint8Array) {
-    const cells = readCells(data);
+  const { parentElement } = component;
+  const data = readPacked(component.data);
+  if (data.stamp) {
+    const cells = cellsOf(data);
     const leave = enlist(SHARED.cells, cells.chart, parentElement, cells);
     SHARED.bridges.get(cells.chart)?.draw();
     tuckAway(parentElement, true);
     return leave;
   }
   const bridge = kept(SHARED.bridges, data.chart, () => new Bridge(data.chart));
-  const leave = enlist(SHARED.states, data.chart, parentElement, component);
-  bridge.update(component);
+  const state = { ...component, data };
+  const leave = enlist(SHARED.states, data.chart, parentElement, state);
+  bridge.update(state);
   return () => {
     const next = leave();
     if (next) return bridge.host === parentElement && bridge.update(next);

@@ -6,6 +6,7 @@ import math
 import unicodedata
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 
 from quantviz.text import LEAST
 from quantviz.text import number as number
@@ -112,9 +113,10 @@ def text_width(words: str, size: float) -> float:
     >>> text_width("−1.64", 12), text_width("误差", 12)
     (27.0, 24)
     """
-    return size * sum(_em(character) for character in words)
+    return size * sum(map(_em, words))
 
 
+@lru_cache(maxsize=4096)
 def _em(character: str) -> float:
     if unicodedata.combining(character):
         return 0

@@ -72,14 +72,14 @@ def _with_format(state: LabState, name: str) -> Scheme:
     return scheme.with_format(min(of_name, key=scheme.number_format.distance).id)
 
 
-def family(state: LabState) -> dict[str, NumberFormat]:
+def family(scheme: Scheme) -> dict[str, NumberFormat]:
     """Return the formats that are alike but for their bits, the fewest first, by the choice of each: the bits
     of an integer, the id of others.
     """
-    now = state.scheme.number_format
+    now = scheme.number_format
     alike = {
         fmt.id: fmt
-        for fmt in (*offered_formats(state.scheme.arithmetic.offer), now)
+        for fmt in (*offered_formats(scheme.arithmetic.offer), now)
         if (fmt.family, fmt.signed) == (now.family, now.signed)
     }
     ordered = sorted(alike.values(), key=lambda fmt: (fmt.bits, fmt.id))
@@ -327,7 +327,7 @@ def _size_control(key: str) -> SchemeControl:
 CONTROLS: Mapping[str, SchemeControl] = {
     "format": SchemeControl(_formats, _with_format, ("format",)),
     "bits": SchemeControl(
-        family,
+        lambda state: family(state.scheme),
         lambda state, bits: state.scheme.with_format(_of_family(state.scheme.number_format, bits)),
         ("format",),
     ),

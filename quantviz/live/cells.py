@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -57,7 +56,7 @@ def bridge_state(
         "width": style.width,
         "breakpoints": {name: least * style.enlarge for name, least in data.breakpoints.items()},
         "windows": False,
-        "picture": picture and dataclasses.asdict(picture),
+        "picture": picture and vars(picture),
         "labels": _labels(style.language),
         "colors": {**colours.named("text", "surface", "line", "mark", "font"), "halo": colours.mark_halo},
     }
@@ -87,9 +86,9 @@ def pack_cells(
         "cols": data.shape[1],
         "top": data.top,
         "left": data.left,
-        "error_view": dataclasses.asdict(ERROR_VIEWS[data.error_view]),
+        "error_view": vars(ERROR_VIEWS[data.error_view]),
         "rounding": ROUNDING,
-        "writing": dataclasses.asdict(WRITING),
+        "writing": vars(WRITING),
         "open": data.open,
         "told": tuple(data.told),
         "together": data.printed_together,
@@ -119,9 +118,7 @@ def pack_cells(
         header["scale_cols"] = int(arrays["scale_of_col"].max()) + 1 if "scale_of_col" in arrays else 0
     header["scales"] = {name: color_scale(name, data, THEMES[theme]) for name in data.open}
     if data.pixels is None:
-        header["styles"] = {
-            name: [dataclasses.asdict(style) for style in data.styles(name)] for name in data.open
-        }
+        header["styles"] = {name: [*map(vars, data.styles(name))] for name in data.open}
     return pack(header, arrays)
 
 

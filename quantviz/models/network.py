@@ -244,3 +244,13 @@ def inputs_name(name: str) -> str:
     """
     at, _, kind = name.rpartition(".")
     return f"{at}.q_proj" if kind in ("k_proj", "v_proj") else name
+
+
+def fed_by(name: str) -> str | None:
+    """Return the linear layer whose outputs, after ReLU, are a layer's inputs; None where there is none.
+
+    >>> fed_by("model.layers.0.fc2"), fed_by("lm_head")
+    ('model.layers.0.fc1', None)
+    """
+    at, _, kind = name.rpartition(".")
+    return f"{at}.fc1" if kind == "fc2" else None

@@ -19,7 +19,7 @@ from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.layers.methods.applied import Applied, ChainWork, done_together
 from quantviz.layers.methods.chain import NEAREST, Chain, as_chain
-from quantviz.layers.methods.contract import Basis, MethodTask, as_quantized
+from quantviz.layers.methods.contract import AfterReLU, Basis, MethodTask, as_quantized
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.methods.learned_rounding import BRECQ
 from quantviz.layers.methods.llm_int8 import LLMInt8, in_half
@@ -27,7 +27,7 @@ from quantviz.layers.methods.rotation import Rotation, Turned
 from quantviz.layers.operands import Operand, input_operand, shares_scales, token_groups, weight_operand
 from quantviz.models.character_model import CALIBRATED_ON, network_of, tokens_of
 from quantviz.models.model_schemes import LayerSchemes, ModelSchemes, check_names
-from quantviz.models.network import EMBEDDING, OUTPUTS, Network, Rounder, inputs_name, logits
+from quantviz.models.network import EMBEDDING, OUTPUTS, Network, Rounder, fed_by, inputs_name, logits
 from quantviz.quantization.cells import cell_index, quantize_with
 from quantviz.quantization.qparams import largest_magnitude
 from quantviz.quantization.quantizer import found_by_reference, quantize, quantize_in_ranges
@@ -178,15 +178,18 @@ def with_layers(network: Network, layers: Iterable[QuantizedLinear]) -> Network:
 
 def rounded_layers(model: str, schemes: ModelSchemes) -> Iterator[QuantizedLinear]:
     """Yield the linear layers of a built-in model under their schemes, as each is ready."""
-    swept: dict[LayerSchemes, list[str]] = {}
+    groups: dict[tuple[LayerSchemes, str], list[str]] = {}
     for name in network_of(model).sizes.linear_layers():
         layer_schemes = schemes.of(name)
-        if isinstance(as_chain(layer_schemes.method).rounding, GPTQ):
-            swept.setdefault(layer_schemes, []).append(name)
+        rounding = as_chain(layer_schemes.method).rounding
+        # GPTQ sweeps all layers at once, and BRECQ learns those of a block together.
+        first = "" if isinstance(rounding, GPTQ) else (isinstance(rounding, BRECQ) and fed_by(name)) or name
+        groups.setdefault((layer_schemes, first), []).append(name)
+    for (layer_schemes, first), together in groups.items():
+        if first and len(together) == 1:
+            yield rounded_layer(model, together[0], layer_schemes)
         else:
-            yield rounded_layer(model, name, layer_schemes)
-    for layer_schemes, together in swept.items():
-        yield from _kept_together(model, tuple(together), layer_schemes)
+            yield from _kept_together(model, tuple(together), layer_schemes)
 
 
 @lru_cache(maxsize=_MOST_LAYERS)
@@ -233,14 +236,26 @@ def _by_methods(model: str, names: tuple[str, ...], schemes: LayerSchemes) -> tu
         )
         used = torch.zeros(len(seen), dtype=torch.bool)
         chain = as_chain(schemes.method)
-        more = {"fisher": fisher_on_calibration(model)[name]} if isinstance(chain.rounding, BRECQ) else {}
-        both = weights, inputs
-        works.append(ChainWork(chain, sides, both, used, static=True, seed=0, traced=False, **more))
+        work = ChainWork(chain, sides, (weights, inputs), used, static=True, seed=0, traced=False)
+        if isinstance(chain.rounding, BRECQ):
+            work.task = dataclasses.replace(
+                work.task, fisher=fisher_on_calibration(model)[name], feed=_feed(model, fed_by(name))
+            )
+        works.append(work)
     done = zip(names, works, done_together(works), strict=True)
     return tuple(
         rounded_by(work, name, tensors.get(f"{name}.bias"), schemes, (rounded, applied), model=model)
         for name, work, (rounded, _, applied) in done
     )
+
+
+def _feed(model: str, before: str | None) -> AfterReLU | None:
+    """Return the way from a layer of the same block, on the text for calibration."""
+    if before is None:
+        return None
+    tensors, x = network_of(model).tensors, watched_on_calibration(model)[before]
+    outputs = torch.nn.functional.linear(x, tensors[f"{before}.weight"], tensors.get(f"{before}.bias"))
+    return AfterReLU(outputs.to(torch.float64))
 
 
 _kept_together = lru_cache(maxsize=_MOST_TOGETHER)(_by_methods)

@@ -364,13 +364,19 @@ def current_recipe(current: Scheme, shape: Shape) -> str | None:
     Recipes that engines share come before an engine's own. NaN and Inf are left aside.
     """
     current = current.replace(nonfinite="refuse")
-    exact = next((name for name, scheme in ALL_RECIPES.items() if scheme == current), None)
+    exact = _ids().get(current)
     if len(shape) == 1 and needs_lines(current):
         return None
     if exact or current.problems(shape):
         return exact
     alike = [name for name, scheme in ALL_RECIPES.items() if scheme.format == current.format]
     return next((name for name in alike if _same_effect(ALL_RECIPES[name], current, shape)), None)
+
+
+@functools.cache
+def _ids() -> Mapping[Scheme, str]:
+    """Return the id of each recipe's scheme, the first of those that have the same."""
+    return {scheme: name for name, scheme in reversed([*ALL_RECIPES.items()])}
 
 
 def needs_lines(recipe: Scheme) -> bool:

@@ -56,8 +56,10 @@ def text(key: str, language: str = DEFAULT_LANGUAGE, /, **params: object) -> str
     ('1 bit', '4 bits')
     """
     sentence = catalogue(language)[key]
-    # Most have no braces, and a page has a thousand.
-    return _SENTENCES.vformat(sentence, (), params) if "{" in sentence or "}" in sentence else sentence
+    # A page has a thousand sentences: most have no braces, and few of those with some have nouns in them.
+    if "|" in sentence:
+        return _SENTENCES.vformat(sentence, (), params)
+    return sentence.format(**params) if "{" in sentence or "}" in sentence else sentence
 
 
 @cache

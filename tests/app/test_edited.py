@@ -8,7 +8,19 @@ from quantviz.lab.state import opening
 from quantviz.sources import AsMatrix, Builtin, Edited, Normal, with_cell
 from quantviz.ui.components import tensor_cache
 from tests.helpers.controls import controls, value_of
-from tests.helpers.session import act, address, bodies, healthy, hint, keys_of, opened, panels, told, upload
+from tests.helpers.session import (
+    act,
+    address,
+    bodies,
+    healthy,
+    hint,
+    keys_of,
+    opened,
+    panels,
+    told,
+    unfolded,
+    upload,
+)
 
 FORM = "edited(builtin(name=loud_column),2.3=5.25)"
 
@@ -37,7 +49,7 @@ def test_values_are_put_back():
     assert "by hand" not in told(at.sidebar, "caption") + hint(at)
     assert "put_back" not in keys_of(at)
     assert address(act(at, "undo"))["t"] == FORM
-    assert state(act(at, "reset")) == opening().replace(held=state(at).held)
+    assert state(act(unfolded(at), "reset")) == opening().replace(held=state(at).held)
 
 
 def test_many_cells_are_counted():

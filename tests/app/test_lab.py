@@ -27,6 +27,7 @@ from tests.helpers.session import (
     spec,
     told,
     turned,
+    unfolded,
 )
 
 
@@ -165,8 +166,8 @@ def test_the_steps_and_the_python_are_on_the_page():
     at = opened()
     # What colours code is loaded for who looks at it.
     assert not at.code
-    at.session_state["python"] = True
-    assert any("qv.quantize" in code.value for code in healthy(at.run()).code)
+    at = unfolded(at, "share", "python")
+    assert any("qv.quantize" in code.value for code in at.code)
     healthy(at.checkbox(key="cell_steps").check().run())
     assert "y = x / scale" in bodies(at, 'class="qv-steps')[0]
 
@@ -174,12 +175,12 @@ def test_the_steps_and_the_python_are_on_the_page():
 def test_the_colours_of_x_are_chosen_and_stay_over_scheme_and_tensor():
     at = opened()
     assert address(at)["x"] == "auto"
-    assert address(act(at, value_scale="percentile", bits=8))["x"] == "percentile"
+    assert address(act(unfolded(at), value_scale="percentile", bits=8))["x"] == "percentile"
     x, *_, error = panels(at)
     layout = spec(at, "panels_chart")["layout"]
     far = float(np.abs(x).max())
     assert layout["coloraxis"]["cmax"] == layout["coloraxis3"]["cmax"] == pytest.approx(far, rel=1e-3)
-    drawn = panels(act(at, value_scale="symlog"))
+    drawn = panels(act(unfolded(at), value_scale="symlog"))
     assert float(drawn[0].max()) < 5
     assert np.array_equal(drawn[3], error)
     # An example brings its whole state.
@@ -196,9 +197,8 @@ def metrics_shown(at):
 def test_what_is_locked_cannot_be_moved_in_a_saved_page_either():
     # Names of the files under *Share*, which is open.
     def offered(**params):
-        at = opened(**params)
-        at.session_state["share"] = True
-        return {button.key for button in healthy(at.run()).get("download_button")}
+        at = unfolded(opened(**params), "share")
+        return {button.key for button in at.get("download_button")}
 
     assert {"download_npz", "download_html"} <= offered()
     locked = offered(k="lock-scheme")

@@ -12,7 +12,18 @@ from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, decode_blocks
 from tests.helpers import layouts
 from tests.helpers.controls import controls, value_of
 from tests.helpers.gguf_file import Entry, gguf_file
-from tests.helpers.session import act, address, bodies, healthy, numbers, opened, panels, told, upload
+from tests.helpers.session import (
+    act,
+    address,
+    bodies,
+    healthy,
+    numbers,
+    opened,
+    panels,
+    told,
+    unfolded,
+    upload,
+)
 
 
 def test_random_tensors():
@@ -45,7 +56,7 @@ def test_uploads_stay_in_the_session_and_bad_ones_change_nothing():
     assert "float64 was stored as float32" in told(at, "info")
     act(at, file_tensor="second")
     assert numbers(at)[0].label.endswith("whole tensor")
-    act(at, scope="slice")
+    act(unfolded(at), scope="slice")
     assert numbers(at)[0].label.endswith("this slice")
     act(at, view_at_0=1, view_rows=0)
     assert panels(healthy(at))[0].shape == (2, 4)

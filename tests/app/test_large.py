@@ -12,7 +12,19 @@ from quantviz.text import text
 from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell import shared_cache
 from tests.helpers.controls import choose
-from tests.helpers.session import act, address, healthy, keys_of, numbers, opened, panels, spec, told, turned
+from tests.helpers.session import (
+    act,
+    address,
+    healthy,
+    keys_of,
+    numbers,
+    opened,
+    panels,
+    spec,
+    told,
+    turned,
+    unfolded,
+)
 
 SIDES = {"rows": 300, "cols": 260}
 LARGE = "one_outlier(rows=300,cols=260,value=40,row=271,col=13)"
@@ -75,16 +87,16 @@ def test_the_window_by_numbers_and_in_the_link(at):
 
 def test_what_a_pixel_shows_is_chosen_and_kept(at):
     before = figure(at)["data"][0]["source"]
-    act(at, pool="rms")
+    act(unfolded(at), pool="rms")
     assert figure(at)["data"][0]["source"] != before
     assert address(at)["p"] == "rms"
-    assert "pool" not in keys_of(jump(at, "largest_value"))
+    assert "pool" not in keys_of(unfolded(jump(at, "largest_value")))
 
 
 def test_errors_of_one_cell_are_told_apart_only_there():
     at = opened(t=LARGE, s=SCHEME, e="steps")
-    assert text("error.of_one_cell") in told(at, "caption")
-    assert text("error.of_one_cell") not in told(jump(at, "largest_value"), "caption")
+    assert text("error.of_one_cell") in told(unfolded(at), "caption")
+    assert text("error.of_one_cell") not in told(unfolded(jump(at, "largest_value")), "caption")
 
 
 @pytest.mark.parametrize(
@@ -109,14 +121,14 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     said = [(metric.label, metric.value, metric.delta) for metric in numbers(opened(**link))]
     monkeypatch.setattr("quantviz.analysis.study.MOST_WHOLE", 1000)
     monkeypatch.setattr("quantviz.lab.state.MOST_WHOLE", 1000)
-    shared_cache._cache.clear()
+    shared_cache._cache.cache_clear()
     at = opened(**link)
     assert [(metric.label, metric.value, metric.delta) for metric in numbers(at)] == said
     assert turned(at, "compare").button(key="compare_open").disabled
     assert "Measured on" not in told(at, "markdown"), "the part is all of it"
     monkeypatch.setattr("quantviz.analysis.sampled_part.SAMPLED", 2**11)
     monkeypatch.setattr(range_tab, "_CELLS", 2**13)
-    shared_cache._cache.clear()
+    shared_cache._cache.cache_clear()
     measured_on = r"Measured on [\d.]+.% of the values"
     # In *Range* at first of the selected cell's block alone.
     for tab, chosen, exact in (
@@ -138,5 +150,5 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     at.session_state["histograms"] = at.session_state["scales"] = True
     healthy(at.run())
     assert len(surveyed) == 1
-    healthy(act(at, scope="slice"))
-    shared_cache._cache.clear()
+    healthy(act(unfolded(at), scope="slice"))
+    shared_cache._cache.cache_clear()

@@ -45,7 +45,7 @@ from tests.helpers.controls import choose, controls, value_of, words_of
 from tests.helpers.lessons import right_answer
 from tests.helpers.messages import components, events_of, send
 from tests.helpers.sample import sample_of
-from tests.helpers.session import address, arrived, hint, keys_of
+from tests.helpers.session import act, address, arrived, hint, keys_of, unfolded
 
 IDS = list(lessons())
 
@@ -368,7 +368,7 @@ def test_the_lab_opens_with_the_steps_state_and_undo_keeps_the_way_back():
     assert (address(at)["l"], address(at)["p"]) == ("rounding_against_clipping", "1")
     # Who takes an example in the Lab is told of that example, and has left the lesson.
     healthy(at.switch_page("pages/lab/playground.py").run())
-    healthy(at.button(key="reset").click().run())
+    act(unfolded(at), "reset")
     assert not [button for button in at.button if button.key == "back_to_lesson"]
     assert "Opened from step" not in hint(at)
     # In a Lab that was open before, undo leads out of the lesson and redo back.

@@ -32,7 +32,7 @@ from quantviz.ui.shell import server
 from tests.helpers import session
 from tests.helpers.controls import choose, controls, value_of, words_of
 from tests.helpers.sample import sample_of
-from tests.helpers.session import act, address, bodies, control, healthy, numbers, turned
+from tests.helpers.session import act, address, bodies, control, healthy, numbers, turned, unfolded
 from tests.helpers.teacher import PAGE, qr, teacher
 
 
@@ -74,26 +74,20 @@ CONTROL_KEYS = {
 
 #: What stands in the stage's tab Compare; all else is there while any tab is open.
 COMPARED = ("set_baseline", "recipe_table", "recipe_plot", "compare_open")
-
-
-def unfolded(room=None):
-    """The Lab with its histograms and the steps of its cell open."""
-    at = opened(room)
-    at.session_state["histograms"] = True
-    at.session_state["cell_steps"] = True
-    return at.run()
+#: What is folded of the Lab: the histograms, the steps of its cell, and two lists of its title.
+FOLDS = ("histograms", "cell_steps", "share", "more")
 
 
 @pytest.fixture(scope="module")
 def whole():
     """The page with nothing hidden, with the tab of the cell and with the one to compare, to read only."""
-    return unfolded(), turned(unfolded(), "compare")
+    return unfolded(opened(), *FOLDS), turned(opened(), "compare")
 
 
 @pytest.mark.parametrize("part", sample_of(HIDEABLE, 4))
 def test_what_is_hidden_is_not_in_the_page(part, whole):
     room = Classroom(hidden=frozenset({part}))
-    at, compared = unfolded(room), turned(unfolded(room), "compare")
+    at, compared = unfolded(opened(room), *FOLDS), turned(opened(room), "compare")
     for group, names in CONTROL_KEYS.items():
         assert all(has(whole[name in COMPARED], name) for name in names), group
         assert [has((at, compared)[name in COMPARED], name) for name in names] == [group != part] * len(names)
@@ -109,7 +103,7 @@ def test_what_is_hidden_is_not_in_the_page(part, whole):
 
 
 def test_everything_hidden_leaves_x_and_the_language():
-    at = opened(Classroom(hidden=frozenset(HIDEABLE)))
+    at = unfolded(opened(Classroom(hidden=frozenset(HIDEABLE))))
     assert titles(at) == ["x"]
     assert len(numbers(at)) == 0
     assert not at.button
@@ -125,7 +119,7 @@ def test_everything_hidden_leaves_x_and_the_language():
 
 
 def test_nothing_of_a_hidden_result_is_sent():
-    at = opened(Classroom(hidden=RESULTS))
+    at = unfolded(opened(Classroom(hidden=RESULTS)), *FOLDS)
     sent = "".join(str(getattr(node, "proto", "")) for node in at._tree)
     for number in ("0.831", "82.8", "3.289", "1.64"):
         assert number not in sent, number
@@ -178,14 +172,15 @@ def test_a_locked_scheme_stays_whatever_is_clicked():
     assert address(at)["t"] == opening("one_cell").written()["t"]
     assert address(at)["s"].startswith("int8,symmetric,per_channel(axis=1),")
     for press in ("undo", "reset"):
-        assert address(act(at, press))["s"] == scheme
+        assert address(act(unfolded(at), press))["s"] == scheme
     # The range is not the scheme's: it can be changed.
     assert address(act(at, calibration="percentile"))["s"] == scheme.replace("min_max", "percentile(p=99.0)")
 
 
 def test_reset_leads_back_to_what_the_link_opened():
     link = {"t": "normal(rows=4,cols=4)", "s": "int3,symmetric,per_tensor,min_max,course"}
-    at = act(opened(Classroom(locked=frozenset({"tensor"})), **link), "reset", bits=8)
+    at = act(opened(Classroom(locked=frozenset({"tensor"})), **link), bits=8)
+    act(unfolded(at), "reset")
     assert {**address(at), **link} == address(at)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 
-from tests.bench.classroom import Answers, Dropped, Session, controls_of, memory, processor, steady
+from tests.bench.classroom import Answers, Dropped, Session, memory, processor, steady
 from tests.bench.runner import case, main
 from tests.bench.servers import server_process
 
@@ -43,10 +43,8 @@ class Chooser(Session):
     """A tab of the page of layers, in which somebody tries methods."""
 
     def _some_change(self) -> WidgetState:
-        (bar,) = self.bars(_METHOD)
-        controls = controls_of(*self._widgets[bar])["controls"]
-        choices = next(each["choices"] for each in controls if each["field"] == _METHOD)
-        return self.choice(bar, _METHOD, self.random.choice(choices[:METHODS])[0])
+        methods = [each for each in self.choices() if each[1] == _METHOD]
+        return self.choice(*self.random.choice(methods[:METHODS]))
 
 
 async def work(person: Session, until: asyncio.Event) -> Answers:

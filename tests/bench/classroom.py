@@ -105,55 +105,27 @@ class Session:
             self.errors.append(f"{what.id.rpartition('-')[2]}: nothing changed")
 
     def _some_change(self) -> WidgetState:
-        """Another value of one of the page's choices, a button of the scheme, or a click on a cell."""
-        changes = [
-            change
-            for change in (self._change_of(name, *each) for name, each in self._widgets.items())
-            if change
-        ]
+        """Another value of one of the page's choices, or on lessons a button that leads on."""
+        changes = [self.choice(*each) for each in self.choices()]
+        for name, (kind, element) in self._widgets.items():
+            leads_on = kind == "button" and name.rpartition("-")[2].startswith(("go_", "open_"))
+            if leads_on and self.page != "lab" and not element.disabled and element.type != "primary":
+                changes.append(WidgetState(id=name, trigger_value=True))
         if not changes:
             raise Dropped(f"{self.page}: there is nothing to change")
         return self.random.choice(changes)
 
-    def _change_of(self, name: str, kind: str, element: Any) -> WidgetState | None:
-        key, state = name.rpartition("-")[2], WidgetState(id=name)
-        if kind == "bidi_component" and key == "panels_bridge" and self.page == "lab":
-            cell = {"row": self.random.randrange(8), "col": self.random.randrange(8)}
-            if [cell["row"], cell["col"]] == json.loads(element.json)["selected"]:
-                return None
-            state.id = f"$$STREAMLIT_INTERNAL_KEY_{name}__events"
-            state.json_trigger_value = json.dumps([{"event": "cell", "value": cell}])
-        elif (
-            kind == "button"
-            and key.startswith("per_" if self.page == "lab" else ("go_", "open_"))
-            and not element.disabled
-            and element.type != "primary"
-        ):
-            state.trigger_value = True
-        elif (data := controls_of(kind, element)) and (choices := self._choices(data)):
-            return self.choice(name, *self.random.choice(choices))
-        else:
-            return None
-        return state
-
-    def _choices(self, data: dict[str, Any]) -> list[tuple[str, str]]:
-        """What a person may choose in a row of controls: fields, and forms that are not shown now."""
+    def choices(self) -> list[tuple[str, str, str]]:
+        """What a person may choose: a row of controls, a field in it, and a form that is not shown now."""
         return [
-            (control["field"], form)
-            for control in data["controls"]
+            (name, control["field"], form)
+            for name, element in self._widgets.items()
+            for control in controls_of(*element).get("controls", ())
             if control["kind"] in ("row", "list") and not control.get("disabled")
             if (control["field"] in _LAB if self.page == "lab" else control["field"] != _LANGUAGE)
             for form, _, *why in control["choices"]
             # One bit goes with one of the modes only, and is refused in the other.
             if not why and form not in (control.get("value", ""), "1")
-        ]
-
-    def bars(self, field: str) -> list[str]:
-        """The ids of the rows of controls that have a field."""
-        return [
-            name
-            for name, each in self._widgets.items()
-            if any(field == control["field"] for control in controls_of(*each).get("controls", ()))
         ]
 
     def choice(self, name: str, field: str, form: str) -> WidgetState:
@@ -200,14 +172,9 @@ class Session:
                         kind == "script_finished"
                         and started >= asked
                         and message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY
+                        and message.metadata.run.script_run_id in ("", run)
                     ):
-                        if message.metadata.run.script_run_id in ("", run):
-                            break
-                    elif (
-                        kind == "script_finished"
-                        and message.script_finished == ForwardMsg.FINISHED_WITH_COMPILE_ERROR
-                    ):
-                        self.errors.append("the script did not compile")
+                        break
                     if (
                         self._bridge
                         and self._bridge not in self._states
@@ -258,7 +225,7 @@ class Session:
             return
         self._widgets[name] = (kind, element)
         if name.endswith("-panels_bridge"):
-            self._bridge, self._laid_out = name, json.loads(element.json)["width"]
+            self._bridge, self._laid_out = name, header(element.bytes)["width"]
 
 
 def controls_of(kind: str, element: Any) -> dict[str, Any]:

@@ -5,27 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-import sys
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
 from playwright.sync_api import Browser, Locator, Page
-from streamlit.testing.v1 import AppTest
 
 import quantviz as qv
 from quantviz.figures.numbers import number
 from quantviz.figures.theme import THEMES, rgb
 from quantviz.lab.state import LabState, opening
 from quantviz.sources import Normal
-from tests.bench.runner import ROOT, case, head, in_turns, judged, main, row, timed
+from tests.bench.runner import case, head, in_turns, judged, main, row
 from tests.bench.servers import LAPTOP, PHONE, bare_page, chromium, link, new_page, server_process, slow
 from tests.helpers.browser import IDLE, choice_of, fingers
-from tests.helpers.controls import choose
-from tests.helpers.session import opened as opened_without_browser
 
 #: Notes what a hand does, and after each frame was painted, before whatever else waits, what the page shows.
 RECORD = """
@@ -433,96 +427,6 @@ def first_idle(rounds: int = 3, slowed: float = 4.0, page: tuple[str, ...] = IDL
     for name, (clock, own) in least.items():
         ratios = [f"{one / two:.2f}" for one, two in zip((clock, own), least["a bare page"], strict=True)]
         row(name, judged(clock, 5, 1), ratios[0], f"{own:.1f}", ratios[1])
-
-
-BARE = """
-import streamlit as st
-for number in range(40):
-    st.write(st.selectbox("bits", [3, 4, 5, 6], key=f"bits_{number}"))
-"""
-
-
-#: By its name: the page, its address, the control that is changed, and the choices that are made in turn.
-CLICKS: dict[str, tuple[str | None, dict[str, str], str, tuple[Any, Any]]] = {
-    "lab, bits": (None, {}, "bits", (3, 5)),
-    "layers, scheme of the inputs": (
-        "pages/explore/layers.py",
-        {"l": "builtin(name=loud_input)"},
-        "layers_inputs",
-        ("int8_per_row", "int8_per_column"),
-    ),
-    "formats, ties": ("pages/learn/formats.py", {}, "ties", ("up", "down")),
-    "golf, bits": ("pages/learn/golf.py", {}, "bits", (3, 5)),
-}
-
-
-def calls_of(work: Callable[[], object]) -> Counter[str]:
-    """Return how often functions of each module are called in the script's thread."""
-    found: Counter[str] = Counter()
-
-    def watch(frame: Any, event: str, _: object) -> None:
-        if event == "call":
-            found[frame.f_globals.get("__name__", "")] += 1
-
-    def begin(frame: Any, event: str, _: object) -> None:
-        ours = threading.current_thread().name == "ScriptRunner.scriptThread"
-        sys.setprofile(watch if ours else None)
-        if ours:
-            watch(frame, event, None)
-
-    threading.setprofile(begin)
-    try:
-        work()
-    finally:
-        threading.setprofile(None)
-    return found
-
-
-def told(calls: Counter[str]) -> list[object]:
-    """Return the cells of a table: all calls, ours, modules and rooms of ours."""
-    ours = {name: count for name, count in calls.items() if name.partition(".")[0] == "quantviz"}
-    rooms = {name.split(".")[1] for name in ours if "." in name}
-    folders = [room for room in rooms if (ROOT / "quantviz" / room).is_dir()]
-    return [f"{calls.total():,}", f"{sum(ours.values()):,}", len(ours), len(folders)]
-
-
-def seconds_of(change: Callable[[object], object], choices: tuple[Any, ...], rounds: int) -> float:
-    """Return the least processor time of a change."""
-    works = {choice: timed(partial(change, choice), time.process_time) for choice in choices}
-    return min(itertools.chain(*in_turns(works, rounds, warm=0).values()))
-
-
-@case
-def click(rounds: int = 5, modules: int = 0) -> None:
-    """Work of one choice on a page: calls of Python, our modules and folders, and the processor's time.
-
-    Each page is opened without a browser; counted is the script's thread. The first time is that of a choice
-    that nobody has made before, later ones find its results. Time is the least of the rounds, as a multiple
-    of the same on a bare page of forty controls. With `--modules`, so many modules with the most calls of the
-    first.
-    """
-    page = AppTest.from_string(BARE).run()
-
-    def bare(choice: object) -> None:
-        page.selectbox(key="bits_7").set_value(choice).run()
-
-    least = seconds_of(bare, (4, 5), rounds)
-    print(f"bare page: {calls_of(partial(bare, 6)).total():,} calls, {1000 * least:.0f} ms\n")
-    head(
-        "click",
-        *("first: calls", "ours", "modules", "rooms", "again: calls", "ours", "modules", "rooms", "time"),
-    )
-    for name, (script, params, key, choices) in CLICKS.items():
-        at = opened_without_browser(script, lang="en", **params)
-
-        def change(choice: object, at: AppTest = at, key: str = key) -> None:
-            choose(at, (key, choice))
-
-        counted = [calls_of(partial(change, choice)) for choice in choices * 2]
-        times = seconds_of(change, choices, rounds) / least
-        row(name, *told(counted[1]), *told(counted[3]), f"{times:.1f} ×")
-        for module, count in counted[1].most_common(modules):
-            print(f"  {count:>7,} {module}")
 
 
 if __name__ == "__main__":

@@ -23,10 +23,7 @@ LAPTOP, PHONE = (1366, 625), (390, 844)
 def bare_page() -> Iterator[str]:
     """A server of the bare page, with default settings: away from the project's own config.toml."""
     with tempfile.TemporaryDirectory() as folder:
-        page = Path(folder) / "bare_page.py"
-        page.write_text(
-            Path(__file__).with_name("bare_page.py").read_text(encoding="utf-8"), encoding="utf-8"
-        )
+        page = Path(__file__).with_name("bare_page.py")
         with server_process(page, Path(folder)) as (address, _):
             yield address
 

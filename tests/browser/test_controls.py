@@ -315,6 +315,35 @@ def test_a_choice_that_no_answer_knew_outlives_a_reload(url, new_page):
     assert "g=tensor" in page.url
 
 
+def test_a_page_loaded_anew_goes_on_with_its_session(url, new_page, tmp_path):
+    """What was dropped is there, and the steps; an undo that no answer knew counts once."""
+    page = new_page(1366, 768)
+    page.add_init_script(ANSWER_LATE)
+    page.goto(f"{url}/lab?lang=en")
+    shown = "[...document.querySelectorAll('[data-field=bits] :checked')].map(({ value }) => value).join()"
+    wait_idle(page)
+    matrix = tmp_path / "brought.npy"
+    np.save(matrix, np.eye(3, 5, dtype=np.float32))
+    page.set_input_files("input[type=file] >> nth=0", matrix)
+    page.wait_for_function("location.search.includes('upload')")
+    wait_idle(page)
+    for bits in ("5", "6", "7"):
+        page.locator(f"[data-field=bits] label:has(input[value='{bits}'])").click()
+        page.wait_for_function(f"{shown} === '{bits}'")
+    wait_link(page, "s", "int7", within=True)
+    undo = page.locator("[data-field=undo] button:enabled")
+    for answered in (False, True):
+        undo.click()
+        if answered:
+            wait_link(page, "s", "int5", within=True)
+        page.reload(wait_until="commit")
+        wait_link(page, "s", "int5" if answered else "int6", within=True)
+        undo.wait_for()
+        wait_idle(page)
+        assert page.evaluate(shown) == ("5" if answered else "6")
+        assert "brought.npy" in page.title()
+
+
 def test_controls_do_without_the_tabs_storage(url, new_page):
     """A browser refuses it to a frame in a page of another site, where cookies of others are blocked."""
     page = new_page(1366, 768)

@@ -10,48 +10,42 @@ pytestmark = pytest.mark.nightly
 TRIES = 25
 #: Milliseconds between two presses at most.
 GAP = 120
-#: Of each page: its address, its rows and lists with the choices that are pressed, whether each choice there
-#: is a step that undo takes back, and whether its address has them.
+#: Of each page: its address, its rows and lists with the choices that are pressed, and whether each
+#: choice there is a step that undo takes back.
 PAGES = {
-    "lab": ("lab", {"bits": ("3", "4", "5", "6"), "mode": ("symmetric", "asymmetric")}, True, True),
+    "lab": ("lab", {"bits": ("3", "4", "5", "6"), "mode": ("symmetric", "asymmetric")}, True),
     "golf": (
         "golf?hole=bell",
         {"bits": ("3", "4", "5", "6"), "mode": ("symmetric", "asymmetric")},
         True,
-        False,
     ),
-    "bugs": ("bugs?bug=int8_difference_wraps", {"case": ("notebook", "zero_point_0", "random")}, True, True),
-    "formats": ("formats", {"ties": ("even", "up", "down")}, True, True),
-    "looks of formats": ("formats", {"view": ("linear", "symlog", "near")}, False, True),
+    "bugs": ("bugs?bug=int8_difference_wraps", {"case": ("notebook", "zero_point_0", "random")}, True),
+    "formats": ("formats", {"ties": ("even", "up", "down")}, True),
+    "looks of formats": ("formats", {"view": ("linear", "symlog", "near")}, False),
     "tabs of the lab": (
         "lab",
         {"stage_tab": ("cell", "range", "blame"), "scenario": ("picture", "one_loud_column")},
-        False,
         False,
     ),
     "layers": (
         "layers?l=builtin(name=loud_input)",
         {"layers_pair": ("w8a32", "w8a8_static", "w8a8_dynamic")},
         True,
-        True,
     ),
     "looks of layers": (
         "layers?l=builtin(name=loud_input)",
         {"layers_values": ("x", "error", "codes"), "layers_tab_choice": ("cell", "channels")},
         False,
-        True,
     ),
     "attention": (
         "attention",
         {"attention_tab": ("ways", "cell"), "shown": ("x", "error")},
         False,
-        True,
     ),
     "adder": (
         "checkpoints?f=model:adder",
         {"models_shared": ("row", "tensor"), "models_order": ("drawn", "carries")},
         False,
-        True,
     ),
 }
 #: What a hand does last.
@@ -110,7 +104,7 @@ def end(page, last):
 @pytest.mark.parametrize("pointer", ["mouse", "finger"])
 @pytest.mark.parametrize("name", PAGES)
 def test_no_choice_of_quick_hands_is_lost(url, new_page, name, pointer):
-    path, rows, undoes, linked = PAGES[name]
+    path, rows, undoes = PAGES[name]
     chance = random.Random(f"{name} {pointer}")
     page = new_page(1366, 768, touch=pointer == "finger")
     page.add_init_script(ANSWER_LATE)
@@ -120,10 +114,9 @@ def test_no_choice_of_quick_hands_is_lost(url, new_page, name, pointer):
     wrong = []
     for _ in range(TRIES):
         done = []
-        last = chance.choice(LAST if linked else LAST[:2])
-        stays = last in LAST[:2]  # steps are in the session, which is left
+        last = chance.choice(LAST)
         for _ in range(chance.choice((3, 4))):
-            if stays and model.can_undo() and chance.random() < 0.25 and page.evaluate(UNDOES):
+            if model.can_undo() and chance.random() < 0.25 and page.evaluate(UNDOES):
                 model.undo()
                 pressed = "undo", "undo"
             else:

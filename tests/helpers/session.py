@@ -56,6 +56,13 @@ def act(at, *pressed, **chosen):
     return at
 
 
+def unfolded(at, *folds):
+    """The app with what is folded open for one run: AppTest knows no popovers."""
+    for fold in folds or ("more",):
+        at.session_state[fold] = True
+    return healthy(at.run())
+
+
 def control(at, key):
     return next(node for node in at._tree if getattr(node, "key", None) == key)
 

@@ -33,7 +33,13 @@ from quantviz.models.predicting import (
     scheme_numbers,
     tried_schemes,
 )
-from quantviz.models.quantizing import fisher_on_calibration, quantized_network, watched_on_calibration
+from quantviz.models.quantizing import (
+    fisher_on_calibration,
+    quantized_network,
+    rounded_layer,
+    rounded_layers,
+    watched_on_calibration,
+)
 from quantviz.models.sums import (
     ADDER_SIZES,
     CHARACTERS,
@@ -269,6 +275,49 @@ def test_brecq_sees_the_slopes_of_the_models_loss():
     )
     assert learned.kl < nearest.kl / 10
     assert learned.sums.right > nearest.sums.right
+
+
+BLOCK = ("model.layers.1.fc1", "model.layers.1.fc2")
+
+
+def block_loss(layers):
+    """The paper's objective, E[Δzᵀ diag((∂L/∂z)²) Δz] of a feed-forward part's outputs z, over that of z."""
+    network = network_of(ADDER)
+    x = watched_on_calibration(ADDER)[BLOCK[0]].double()
+    first, second = (network.tensors[f"{name}.weight"].double() for name in BLOCK)
+    bias = network.tensors[f"{BLOCK[0]}.bias"].double()
+    z = (x @ first.T + bias).relu() @ second.T
+    rounded = [layer.outputs for layer in layers]
+    z_hat = rounded[1]((rounded[0](x.float()) + layers[0].bias).relu()).double()
+    slopes = fisher_on_calibration(ADDER)[BLOCK[1]]
+    return float(((z_hat - z).square() * slopes).sum() / (z.square() * slopes).sum())
+
+
+@pytest.mark.parametrize("method", ["brecq", "smoothquant+brecq", "rotation+brecq"])
+@pytest.mark.parametrize(
+    "scheme", ["int4_per_row", of(3), "int2,symmetric,per_group(size=16),min_max,course"]
+)
+def test_brecq_learns_the_layers_of_a_block_together(scheme, method):
+    one = LayerSchemes(scheme, None, method)
+    together = {layer.name: layer for layer in rounded_layers(ADDER, ModelSchemes(one))}
+    both = block_loss([together[name] for name in BLOCK])
+    alone = block_loss([rounded_layer(ADDER, name, one) for name in BLOCK])
+    nearest = block_loss([rounded_layer(ADDER, name, LayerSchemes(scheme)) for name in BLOCK])
+    assert both <= alone * (1 + 1e-6)
+    assert alone < nearest
+    # Others are blocks of one layer, and another scheme within a block leaves it one by one.
+    name = "model.layers.1.self_attn.out_proj"
+    assert torch.equal(together[name].weight, rounded_layer(ADDER, name, one).weight)
+    mixed = ModelSchemes(one, own={BLOCK[1]: LayerSchemes("int8_per_row")})
+    found = {layer.name: layer for layer in rounded_layers(ADDER, mixed)}
+    assert torch.equal(found[BLOCK[0]].weight, rounded_layer(ADDER, BLOCK[0], one).weight)
+
+
+def test_a_block_gains_where_its_layers_make_up_for_each_other():
+    one = LayerSchemes("int2,symmetric,per_group(size=16),min_max,course", None, "brecq")
+    together = {layer.name: layer for layer in rounded_layers(ADDER, ModelSchemes(one))}
+    both = block_loss([together[name] for name in BLOCK])
+    assert both < 0.7 * block_loss([rounded_layer(ADDER, name, one) for name in BLOCK])
 
 
 def test_schemes_rank_by_kl_as_by_their_sums():

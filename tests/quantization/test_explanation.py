@@ -1,56 +1,12 @@
 """The derivation of a cell, replayed line by line to the very codes and values of the tensor."""
 
-import itertools
-
 import pytest
 import torch
 
 import quantviz as qv
 from quantviz.quantization.explanation import CAUSES, causes
-from quantviz.schemes.formats import FORMATS
 from tests.helpers.drawn import normal
-from tests.helpers.offered import problems
 from tests.helpers.replay import replay
-from tests.helpers.sample import sample_of
-
-PLACES = (qv.PerTensor(), qv.PerChannel(1), qv.PerGroup(2), qv.PerBlock(2, 3))
-RANGES = (qv.MinMax(), qv.Percentile(90.0), qv.ManualRange(-1.0, 1.5), qv.Given(0.25), qv.MSE())
-#: The arithmetic of the notebooks and of one scale a block, on every format: each granularity with a
-#: calibration, each calibration with a granularity.
-FIELDS = [
-    (format_id, mode, PLACES[(i + j) % 4], RANGES[j], "course")
-    for i, (format_id, mode) in enumerate(itertools.product(FORMATS, qv.MODES))
-    for j in range(5)
-]
-
-
-def tensor():
-    x = normal(4, 6)
-    x[1] = 0
-    x[3] = 2.5
-    return x
-
-
-@pytest.mark.parametrize(
-    "fields",
-    sample_of((fields for fields in FIELDS if not problems(*fields)), 80),
-    ids=lambda fields: ",".join(map(str, fields)),
-)
-def test_steps_replay_to_the_code_and_the_value(fields):
-    r = qv.quantize(tensor(), qv.Scheme(*fields))
-    for index in ((0, 0), (1, 1), (2, 5), (3, 3)):
-        replay(r, index)
-
-
-def test_what_does_not_replay_is_refused_for_a_reason():
-    """Nothing is left out above but a zero point without integers, and one code that is never positive."""
-    refused = {fields: problems(*fields)[0].key for fields in FIELDS if problems(*fields)}
-    for (format_id, mode, *_), key in refused.items():
-        assert key == (
-            "asymmetric_needs_integers" if mode == "asymmetric" else "symmetric_needs_positive_code"
-        )
-        assert (FORMATS[format_id].kind != "integer") if mode == "asymmetric" else format_id == "int1"
-    assert len(refused) < len(FIELDS) / 2
 
 
 @pytest.mark.parametrize("ties", qv.schemes.conventions.CHOICES["ties"])

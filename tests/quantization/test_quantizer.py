@@ -1,6 +1,5 @@
 """quantize: input, shapes, granularities, validity, and that registries keep the contracts."""
 
-import itertools
 import math
 
 import pytest
@@ -12,8 +11,7 @@ from quantviz.quantization.grids import GRIDS
 from quantviz.schemes.formats import NumberFormat
 from quantviz.tensors import blocks
 from tests.helpers.drawn import normal
-from tests.helpers.offered import one_of, problems
-from tests.helpers.sample import sample_of
+from tests.helpers.offered import one_of
 
 COURSE = qv.CONVENTIONS["course"]
 
@@ -27,37 +25,8 @@ def refusal(x, scheme=None, **kwargs):
 # ---- input --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("x", "key"),
-    [
-        (torch.tensor([1j]), "input_dtype"),
-        (torch.tensor([True]), "input_dtype"),
-        (torch.empty(0), "input_empty"),
-        (torch.empty(2, 0), "input_empty"),
-        (torch.tensor(1.0), "input_dims"),
-        (3.0, "input_dims"),
-        (torch.zeros(1, 1, 1, 1, 1), "input_dims"),
-        ([[1.0], [2.0, 3.0]], "input_not_tensor"),
-        ("1, 2", "input_not_tensor"),
-        (torch.tensor([[0.0, 1.0], [0.0, 1.0]]).to_sparse(), "input_not_dense"),
-        (torch.tensor([1e300], dtype=torch.float64), "input_beyond_float32"),
-        ([-3e38, 3e38], "range_beyond_float32"),
-    ],
-)
-def test_bad_input_is_refused_by_name(x, key):
-    error = refusal(x)
-    assert error.key == key
-    assert str(error)
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_nonfinite_input_says_how_many_and_where(bad):
-    x = normal(3, 4)
-    x[1, 2] = x[2, 3] = bad
-    error = refusal(x)
-    assert (error.key, error.params["index"], error.params["count"]) == ("input_nonfinite", (1, 2), 2)
-    assert "NaN or Inf (2)" in str(error)
-    assert "(1, 2)" in str(error)
+def test_five_axes_are_refused():
+    assert refusal(torch.zeros(1, 1, 1, 1, 1)).key == "input_dims"
 
 
 @pytest.mark.parametrize("mode", qv.MODES)
@@ -259,13 +228,21 @@ def test_parameters_given_per_block_are_used_and_carry_no_text_form():
         (qv.QParams(math.nan), "scale_not_positive"),
         (qv.QParams(1e-60), "scale_not_positive"),
         (qv.QParams(1.0, 0.5), "zero_point_not_integer"),
-        (qv.QParams("x"), "qparams_not_numbers"),
+        *(
+            (qv.QParams(none), "qparams_not_numbers")
+            for none in ("x", None, 1j, 10**5000, -(10**5000), torch.tensor(1j), torch.ones(1, device="meta"))
+        ),
+        (qv.QParams([]), "qparams_count"),
     ],
 )
 def test_bad_parameters_are_refused(qparams, key):
-    assert (
-        refusal(normal(2, 4), qv.Scheme("int8", "asymmetric", qv.PerChannel(0)), qparams=qparams).key == key
-    )
+    x, scheme = normal(2, 4), qv.Scheme("int8", "asymmetric", qv.PerChannel(0))
+    assert refusal(x, scheme, qparams=qparams).key == key
+    with pytest.raises(qv.QuantVizError) as refused:
+        qv.measure(x, scheme, qparams=qparams)
+    assert refused.value.key == key
+    with pytest.raises(qv.QuantVizError):
+        qv.dequantize([[1] * 4] * 2, scheme, qparams)
 
 
 def test_dequantize_undoes_the_codes():
@@ -275,57 +252,6 @@ def test_dequantize_undoes_the_codes():
 
 
 # ---- the walk over the registries ---------------------------------------------------------------
-
-INPUTS = {
-    "normal": normal(6, 4),
-    "heavy": normal(6, 4) ** 7,
-    "zeros": torch.zeros(6, 4),
-    "constant": torch.full((6, 4), -7.25),
-    "one_zero_row": torch.cat([torch.zeros(1, 4), normal(5, 4)]),
-    "subnormal": normal(6, 4) * 1e-42,
-    "huge": normal(6, 4).clamp(-1, 1) * 1e38,
-    "positive": normal(6, 4).abs() + 100,
-    "ties": torch.arange(24.0).reshape(6, 4) / 2,
-    "one": torch.tensor([[3.0]]),
-}
-
-
-RANGES = (qv.MinMax(), qv.Percentile(99.0), qv.ManualRange(-1.0, 2.0), qv.Given(0.1))
-
-
-@pytest.mark.parametrize(("format_id", "mode"), sample_of(itertools.product(qv.FORMATS, qv.MODES), 24))
-def test_nothing_finite_gives_nan_or_an_exception(format_id, mode):
-    """The arithmetic of the notebooks: every format, mode and input, each granularity with a calibration in
-    turn.
-    """
-    kind = qv.FORMATS[format_id].kind
-    done = 0
-    for (i, (name, x)), (j, granularity) in itertools.product(
-        enumerate(INPUTS.items()), enumerate(GRANULARITIES)
-    ):
-        calibration = RANGES[(i + j) % len(RANGES)]
-        refused = problems(format_id, mode, granularity, calibration, "course")
-        if refused:
-            assert (refused[0].key, mode, kind == "integer") in {
-                ("asymmetric_needs_integers", "asymmetric", False),
-                ("symmetric_needs_positive_code", "symmetric", True),
-            }
-            assert kind != "integer" or format_id == "int1"
-            continue
-        scheme = qv.Scheme(format_id, mode, granularity, calibration)
-        if scheme.problems(tuple(x.shape)):
-            assert x.numel() == 1  # only the one cell has axes too short
-            continue
-        r = qv.quantize(x, scheme)
-        done += 1
-        where = f"{name} {scheme}"
-        assert torch.isfinite(r.x_hat).all(), where
-        assert torch.isfinite(r.qparams.scale).all(), where
-        assert (r.qparams.scale.float() > 0).all(), where
-        assert r.q.min() >= (scheme.code_min if kind == "integer" else 0), where
-        assert r.q.max() <= (scheme.code_max if kind == "integer" else scheme.number_format.code_max), where
-        assert torch.equal(r.error, r.x_hat - r.x), where
-    assert (done > 50) == (not problems(format_id, mode, qv.PerTensor(), qv.MinMax(), "course"))
 
 
 @pytest.mark.parametrize("format_id", qv.FORMATS)

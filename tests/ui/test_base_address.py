@@ -8,7 +8,8 @@ import pytest
 import streamlit as st
 
 from quantviz.ui.shell import classroom
-from quantviz.ui.shell.server import ProbeAnswers, Styled
+from quantviz.ui.shell import server as servers
+from quantviz.ui.shell.server import ANEW, ProbeAnswers, Resumed, Styled
 from tests.helpers.browser import finished
 
 THERE = {"/_stcore/health", "/_stcore/host-config", "/lab"}
@@ -27,6 +28,31 @@ def answered(path):
 
     finished(ProbeAnswers(server)({"type": "http", "path": path}, None, send))
     return statuses[0]
+
+
+@pytest.mark.parametrize(
+    ("parts", "rests", "asked"),
+    [
+        (("streamlit", "key", "id", ANEW), True, ("streamlit", "key", "id")),
+        (("streamlit", "key", "id", ANEW), False, ("streamlit", "key")),
+        (("streamlit", "key", "id"), False, ("streamlit", "key", "id")),  # after a lost connection
+        (("streamlit", "key"), True, ("streamlit", "key")),
+    ],
+)
+def test_a_page_loaded_anew_has_its_session_where_that_has_come_to_rest(monkeypatch, parts, rests, asked):
+    heard = []
+
+    async def has_come_to_rest(session, longest):
+        assert (session, longest > 0) == ("id", True)
+        return rests
+
+    async def server(scope, receive, send):
+        heard.extend(value for name, value in scope["headers"] if name == b"sec-websocket-protocol")
+
+    monkeypatch.setattr(servers, "has_come_to_rest", has_come_to_rest)
+    headers = [(b"host", b"here"), (b"sec-websocket-protocol", ", ".join(parts).encode())]
+    finished(Resumed(server)({"type": "websocket", "path": "/", "headers": headers}, None, None))
+    assert [tuple(map(str.strip, each.decode().split(","))) for each in heard] == [asked]
 
 
 @pytest.mark.parametrize("name", ["health", "host-config"])

@@ -136,11 +136,11 @@ def test_bytes_are_counted_wherever_they_are():
 @pytest.mark.parametrize("written", ["0", "-5", "1e9", "many", ""])
 def test_a_setting_that_is_no_number_of_bytes_is_named(monkeypatch, written):
     monkeypatch.setenv(shared_cache.TENSOR_BYTES, written)
-    shared_cache._cache.clear()
+    shared_cache._cache.cache_clear()
     with pytest.raises(QuantVizError, match="QUANTVIZ_SHARED_BYTES"):
         shared_tensor("x", lambda: tensor(1))
     monkeypatch.delenv(shared_cache.TENSOR_BYTES)
-    shared_cache._cache.clear()
+    shared_cache._cache.cache_clear()
     assert shared_tensor("x", lambda: tensor(1)).count == 256
 
 

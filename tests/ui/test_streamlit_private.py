@@ -56,6 +56,9 @@ def test_what_it_leans_on_is_there():
     manager = WebsocketSessionManager(MemorySessionStorage(), None, None, None)
     with getattr(manager, "_storage_lock", contextlib.nullcontext()):
         manager._session_storage._cache.expire()
+    assert manager._session_storage.get("left") is None
+    assert callable(AppSession.flush_browser_queue)
+    assert "_scriptrunner" in AppSession.__init__.__code__.co_names
 
 
 def test_the_script_that_draws_is_where_it_was():

@@ -4,27 +4,29 @@
 import { oncePainted } from "../page/motion.js";
 
 const outbox = { session: null, page: null, last: 0, pending: [] };
-// The name in the tab's storage of the choices that no answer knew when the page was left, with its address.
+// The name in the tab's storage of what no answer knew when the page was left: its address, the session and the
+// choices.
 const KEPT = "quantviz.unheard";
 // Those choices, where this is the same page, loaded anew or come back to.
-let unheard = readUnheard();
-addEventListener("pagehide", keepUnheard);
+const left = readLeft();
+addEventListener("pagehide", keepLeft);
 
-function readUnheard() {
+function readLeft() {
   const isNew = performance.getEntriesByType("navigation")[0]?.type === "navigate";
   try {
-    const [address, choices] = JSON.parse(sessionStorage.getItem(KEPT)) ?? [];
+    const [address, session, choices] = JSON.parse(sessionStorage.getItem(KEPT)) ?? [];
     sessionStorage.removeItem(KEPT);
-    return address === location.href && !isNew ? choices : [];
+    if (address === location.href && !isNew) return { session, choices };
   } catch {
-    return []; // storage can be switched off
+    // Storage can be switched off.
   }
+  return { session: null, choices: [] };
 }
 
-function keepUnheard() {
-  const choices = outbox.pending.map(([, ...choice]) => choice);
+function keepLeft() {
+  const { session, pending } = outbox;
   try {
-    if (choices.length) sessionStorage.setItem(KEPT, JSON.stringify([location.href, choices]));
+    if (pending.length) sessionStorage.setItem(KEPT, JSON.stringify([location.href, session, pending]));
     else sessionStorage.removeItem(KEPT);
   } catch {
     // Then a choice made just before a reload is lost.
@@ -35,6 +37,8 @@ function keepUnheard() {
 export function hear({ session, page, taken }) {
   if (outbox.session !== session || outbox.page !== page)
     Object.assign(outbox, { session, page, pending: [] });
+  // The session goes on, and may have taken them without an answer.
+  if (session === left.session) left.choices = left.choices.filter(([number]) => number > taken);
   outbox.last = Math.max(outbox.last, taken);
   outbox.pending = outbox.pending.filter(([number]) => number > taken);
 }
@@ -46,16 +50,16 @@ export function isAhead() {
 
 // Make the choices again that were unheard, once all their controls are there; `barOf` returns a control's bar.
 export function makeAgain(barOf) {
-  const bars = unheard.map(([owner, field]) => barOf(owner, field));
+  const bars = left.choices.map(([, owner, field]) => barOf(owner, field));
   if (!bars.every(Boolean)) return;
-  const choices = unheard;
-  unheard = [];
-  choices.forEach(([, field, form], at) => bars[at].choose(field, form));
+  const { choices } = left;
+  left.choices = [];
+  choices.forEach(([, , field, form], at) => bars[at].choose(field, form));
 }
 
 // Send a choice of a field of an `owner`, in the form that links have; returns its number.
 export function tell(owner, field, form, send) {
-  unheard = []; // the hand has gone on
+  left.choices = []; // the hand has gone on
   outbox.pending.push([++outbox.last, owner, field, form]);
   // What the page shows of it is painted first.
   oncePainted(() => isAhead() && send("chosen", outbox.pending));

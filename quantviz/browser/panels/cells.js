@@ -4,7 +4,10 @@ import { readPacked } from "../page/component.js";
 
 // Read what `pack_cells` wrote.
 export function readCells(bytes) {
-  const packed = readPacked(bytes);
+  return cellsOf(readPacked(bytes));
+}
+
+export function cellsOf(packed) {
   const each = (first, count) => Int32Array.from({ length: count + 1 }, (_, i) => first + i);
   return {
     row_edges: each(packed.top, packed.rows),

@@ -74,11 +74,8 @@ class ChainWork:
         static: bool,
         seed: int,
         traced: bool = True,
-        fisher: torch.Tensor | None = None,
     ) -> None:
-        """Apply a chain; without `traced` the inputs are not quantized and no trace is kept. `fisher` are the
-        squared slopes of a model's loss by the layer's outputs, likewise.
-        """
+        """Apply a chain; without `traced` the inputs are not quantized and no trace is kept."""
         weight, inputs = sides
         for side, scheme in zip(sides, schemes, strict=True):
             for problem in () if scheme is None else scheme.problems(side.shape):
@@ -97,7 +94,7 @@ class ChainWork:
         w = read_whole(values).to(torch.float64)
         self._x = inputs.values(slice(None)).to(torch.float64)
         #: The layer in the basis of `bases`.
-        self.task = MethodTask(w, self._x[~held_back], weights, activations, seed, traced, fisher)
+        self.task = MethodTask(w, self._x[~held_back], weights, activations, seed, traced)
         self.bases: list[Basis] = []
         #: W before each of them.
         self._before: list[torch.Tensor] = []

@@ -43,6 +43,32 @@ _PLAIN: dict[Any, type] = {int: int, "int": int, float: float, "float": float}
 
 
 @dataclass(frozen=True, eq=False)
+class AfterReLU:
+    """Inputs of a layer that are the ReLU of what the layer before puts out, in some bases."""
+
+    #: The outputs of the layer before with its bias, float64 (tokens, channels).
+    before: torch.Tensor
+    bases: tuple[Basis, ...] = ()
+
+    def in_basis(self, basis: Basis) -> AfterReLU:
+        return dataclasses.replace(self, bases=(*self.bases, basis))
+
+    def inputs(self, moved: torch.Tensor) -> torch.Tensor:
+        """Return the inputs where those outputs change, in the dtype of the change."""
+        x = (self.before + moved).clamp(min=0)
+        for basis in self.bases:
+            x = basis.of_inputs(x)
+        return x.to(moved.dtype)
+
+    def slopes(self, of_inputs: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
+        """Return slopes by those outputs of slopes by the inputs."""
+        found = of_inputs
+        for basis in reversed(self.bases):
+            found = basis.weights_back(found.to(torch.float64))
+        return found.to(moved.dtype) * (self.before + moved > 0)
+
+
+@dataclass(frozen=True, eq=False)
 class MethodTask:
     """The input of a method: a layer in the present basis, without the tokens that are held back."""
 
@@ -60,6 +86,8 @@ class MethodTask:
     #: The squared slopes of a model's loss by the layer's outputs, the diagonal of the Fisher matrix, float64
     #: (tokens, outputs); None where there is no model.
     fisher: torch.Tensor | None = None
+    #: The way from the layer before in its block; None for the first one, and where no block is known.
+    feed: AfterReLU | None = None
 
     @property
     def shape(self) -> Shape:
@@ -99,7 +127,8 @@ class MethodTask:
         return quantize(self.values, self.scheme)
 
     def in_basis(self, basis: Basis) -> MethodTask:
-        return dataclasses.replace(self, w=basis.of_weights(self.w), x=basis.of_inputs(self.x))
+        feed = None if self.feed is None else self.feed.in_basis(basis)
+        return dataclasses.replace(self, w=basis.of_weights(self.w), x=basis.of_inputs(self.x), feed=feed)
 
     def output_error(self, w_hat: torch.Tensor) -> float:
         """Return ‖(Ŵ − W)Xᵀ‖² / ‖WXᵀ‖² on the tokens that may be used, as `relative` does."""
@@ -360,7 +389,7 @@ class RoundingMethod(Method):
         """Return the rounded weight."""
 
     def round_together(self, tasks: Sequence[MethodTask]) -> list[RoundedWeight]:
-        """Return the rounded weights of layers under the same schemes, each as it would be alone."""
+        """Return the rounded weights of layers under the same schemes; by default each for itself."""
         return [self.round(task) for task in tasks]
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:

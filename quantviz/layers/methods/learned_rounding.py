@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -97,36 +98,81 @@ class CodePairs:
         return dataclasses.replace(self.nearest, q=q, x_hat=x_hat, error=error, own_codes=True)
 
 
-@dataclass(frozen=True, eq=False)
-class _Squares:
-    """A weighted sum of the squared errors of a layer's outputs, which a learned rounding makes small."""
+class _Squares(ABC):
+    """A weighted sum of the squared errors of outputs, which a learned rounding makes small."""
 
-    #: Half the slope of the sum by the weights of which it is that of the outputs, over the tokens, float32.
-    times: Callable[[torch.Tensor], torch.Tensor]
-    #: The sum of a rounded weight's errors over `signal`, that of the outputs themselves, float64.
-    error: Callable[[torch.Tensor], float]
+    #: The sum of the outputs themselves, float64.
     signal: float
 
-    @classmethod
-    def of_outputs(cls, task: MethodTask) -> _Squares:
-        """Return the sum in which every output counts alike."""
-        return cls(_product_with_hessian(task), task.output_error, task.signal)
+    @abstractmethod
+    def measured(self, changes: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """Return half the slopes of the sum by the changes of each layer's weights, and its terms."""
 
-    @classmethod
-    def of_loss(cls, task: MethodTask, fisher: torch.Tensor) -> _Squares:
-        """Return the sum in which an output counts as the model's loss bends with it."""
-        weights = fisher / fisher.mean()
-        x, of_outputs = task.x.to(torch.float32), weights.to(torch.float32)
+    @abstractmethod
+    def error(self, w_hats: Sequence[torch.Tensor]) -> float:
+        """Return the sum for rounded weights over `signal`, in float64."""
 
-        def total(w: torch.Tensor) -> float:
-            return float(((task.x @ w.T).square() * weights).sum()) / len(x)
 
-        signal = total(task.w)
-        return cls(
-            lambda w: ((x @ w.T) * of_outputs).T @ x / len(x),
-            lambda w_hat: relative(total(w_hat.to(torch.float64) - task.w), signal),
-            signal,
-        )
+class _OfOutputs(_Squares):
+    """The sum over the outputs of one layer, in which every one counts alike."""
+
+    def __init__(self, task: MethodTask) -> None:
+        self._task, self._times = task, _product_with_hessian(task)
+        self.signal = task.signal
+
+    def measured(self, changes: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], torch.Tensor]:
+        half = self._times(changes[0])
+        return [half], half * changes[0]
+
+    def error(self, w_hats: Sequence[torch.Tensor]) -> float:
+        return self._task.output_error(w_hats[0])
+
+
+class _OfLoss(_Squares):
+    """The sum over the outputs of a block, in which one counts as the model's loss bends with it.
+
+    Every layer but the first is fed by the one before it.
+    """
+
+    def __init__(self, tasks: Sequence[MethodTask]) -> None:
+        fisher = tasks[-1].fisher
+        assert fisher is not None
+        self._tasks, self._weights = tasks, fisher / fisher.mean()
+        self._single = [(task.x.to(torch.float32), task.w.to(torch.float32)) for task in tasks]
+        self._of_outputs = self._weights.to(torch.float32)
+        last = tasks[-1]
+        self.signal = self._total(last.x @ last.w.T)
+
+    def measured(self, changes: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], torch.Tensor]:
+        inputs, moved = self._moved(self._single, changes)
+        slope = moved[-1] * self._of_outputs
+        terms = slope * moved[-1] / len(slope)
+        slopes = [slope.T @ inputs[-1] / len(slope)]
+        for layer in range(len(changes) - 1, 0, -1):
+            feed = self._tasks[layer].feed
+            assert feed is not None
+            slope = feed.slopes(slope @ (self._single[layer][1] + changes[layer]), moved[layer - 1])
+            slopes.insert(0, slope.T @ inputs[layer - 1] / len(slope))
+        return slopes, terms
+
+    def error(self, w_hats: Sequence[torch.Tensor]) -> float:
+        sides = [(task.x, task.w) for task in self._tasks]
+        changes = [w_hat.to(torch.float64) - w for w_hat, (_, w) in zip(w_hats, sides, strict=True)]
+        return relative(self._total(self._moved(sides, changes)[1][-1]), self.signal)
+
+    def _total(self, outputs: torch.Tensor) -> float:
+        return float((outputs.square() * self._weights).sum()) / len(outputs)
+
+    def _moved(
+        self, sides: Sequence[tuple[torch.Tensor, torch.Tensor]], changes: Sequence[torch.Tensor]
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """Return each layer's inputs after the layers before are changed, and the change of its outputs."""
+        inputs, moved = [sides[0][0]], [sides[0][0] @ changes[0].T]
+        for task, (x, w), change in zip(self._tasks[1:], sides[1:], changes[1:], strict=True):
+            assert task.feed is not None
+            inputs.append(task.feed.inputs(moved[-1]))
+            moved.append(inputs[-1] @ change.T + (inputs[-1] - x) @ w.T)
+        return inputs, moved
 
 
 class _Learned(RoundingMethod):
@@ -139,7 +185,7 @@ class _Learned(RoundingMethod):
 
     def squares(self, task: MethodTask) -> _Squares:
         """Return the sum that the method makes small."""
-        return _Squares.of_outputs(task)
+        return _OfOutputs(task)
 
     def products(self, shape: Shape) -> float:
         tokens, inputs, outputs = shape
@@ -175,34 +221,64 @@ class AdaRound(_Learned):
         yield from between(self, "penalty", 0, 1000)
 
     def round(self, task: MethodTask) -> RoundedWeight:
-        choices = CodePairs.of(task)
-        squares = self.squares(task)
-        times = squares.times
-        gap = choices.gap.to(torch.float32)
-        change = choices.nearest.error.to(torch.float32)
-        share = torch.where(gap == 0, 0.0, (-change / gap)).clamp(0.01, 0.99)
-        v = -torch.log(_STRETCH / (share + _SHIFT) - 1)
-        whole = float((times(change) * change).sum()) or 1.0
-        of_loss = gap * (2 / whole)
-        moments = torch.zeros(2, *v.shape)
-        found = _Best(choices, squares)
+        return self._learned([task], self.squares(task))[0]
+
+    def _learned(
+        self, tasks: Sequence[MethodTask], squares: _Squares, known: Sequence[RoundedWeight] = ()
+    ) -> list[RoundedWeight]:
+        """Return the rounded weights of layers that are learned together; or those that are `known`, if no
+        better ones are met.
+        """
+        layers = [_Softened(task) for task in tasks]
+        whole = float(squares.measured([layer.change for layer in layers])[1].sum()) or 1.0
+        found = _Best([layer.choices for layer in layers], squares)
+        if known:
+            found.meet(0, [each.result for each in known], [0.0] * len(known))
         progress = StepCounter(self.steps, is_whole=True)
         for step in range(1, self.steps + 1):
             progress.step()
-            sigmoid = torch.sigmoid(v)
-            h = (_STRETCH * sigmoid).sub_(_SHIFT).clamp_(0, 1)
-            if step % _LOOKED_AT == 0 or step == self.steps:
-                result = choices.chosen(h > 0.5)
-                found.meet(step, result, times(result.error), torch.minimum(h, 1 - h).mean())
-            slope = times(torch.addcmul(change, gap, h)).mul_(of_loss)
             beta = 2 * round((_BETA[0] + (_BETA[1] - _BETA[0]) * step / self.steps) / 2)
-            far = _odd_power((2 * h).sub_(1), beta - 1)
-            slope.add_(far, alpha=-2 * beta * self.penalty / h.numel())
-            slope.mul_(torch.addcmul(sigmoid, sigmoid, sigmoid, value=-1).mul_(_STRETCH))
-            # Where h is cut off at 0 or 1 its slope is 0.
-            slope = torch.ops.aten.hardtanh_backward(slope, h, 0.0, 1.0)
-            move_by_adam(v, slope, moments, step, self.rate)
+            h = [layer.soft() for layer in layers]
+            if step % _LOOKED_AT == 0 or step == self.steps:
+                chosen = [layer.choices.chosen(each > 0.5) for layer, each in zip(layers, h, strict=True)]
+                found.meet(step, chosen, [torch.minimum(each, 1 - each).mean() for each in h])
+            slopes = squares.measured([layer.softly() for layer in layers])[0]
+            for layer, slope in zip(layers, slopes, strict=True):
+                layer.move(slope, 2 / whole, beta, self, step)
         return found.rounded()
+
+
+class _Softened:
+    """The choices of a layer's weights on their way to either code, from 0 for the nearest to 1."""
+
+    def __init__(self, task: MethodTask) -> None:
+        self.choices = CodePairs.of(task)
+        self._gap = self.choices.gap.to(torch.float32)
+        self.change = self.choices.nearest.error.to(torch.float32)
+        share = torch.where(self._gap == 0, 0.0, (-self.change / self._gap)).clamp(0.01, 0.99)
+        self._v = -torch.log(_STRETCH / (share + _SHIFT) - 1)
+        self._moments = torch.zeros(2, *self._v.shape)
+
+    def soft(self) -> torch.Tensor:
+        """Return the choices as they are now."""
+        self._sigmoid = torch.sigmoid(self._v)
+        self._h = (_STRETCH * self._sigmoid).sub_(_SHIFT).clamp_(0, 1)
+        return self._h
+
+    def softly(self) -> torch.Tensor:
+        """Return the change of the weights by them."""
+        return torch.addcmul(self.change, self._gap, self._h)
+
+    def move(self, half: torch.Tensor, factor: float, beta: int, method: AdaRound, step: int) -> None:
+        """Take a step down the slope of the loss, of which `half` is half that of the squares."""
+        h, sigmoid = self._h, self._sigmoid
+        slope = half.mul_(self._gap * factor)
+        far = _odd_power((2 * h).sub_(1), beta - 1)
+        slope.add_(far, alpha=-2 * beta * method.penalty / h.numel())
+        slope.mul_(torch.addcmul(sigmoid, sigmoid, sigmoid, value=-1).mul_(_STRETCH))
+        # Where h is cut off at 0 or 1 its slope is 0.
+        slope = torch.ops.aten.hardtanh_backward(slope, h, 0.0, 1.0)
+        move_by_adam(self._v, slope, self._moments, step, method.rate)
 
 
 def _odd_power(values: torch.Tensor, exponent: int) -> torch.Tensor:
@@ -245,23 +321,28 @@ class BRECQ(AdaRound):
     """Learn the rounding as AdaRound does, where each output counts by the square of the loss's slope there:
     E[Δzᵀ diag((∂L/∂z)²) Δz] (Li et al. 2021, arXiv 2102.05426, formula 10), of a block's outputs z.
 
-    A block here is one layer: a method sees one at a time, and what the layers after it in a block of the
-    paper, such as those of a residual block, make of its error is not in the sum. The slopes are those of the
-    loss of a model that runs; of a layer without one every output counts alike, which is AdaRound.
+    The layers of a feed-forward part of a built-in model are one block: their roundings are learned together,
+    and are never worse than those that are learned one by one. Any other layer is a block of its own. The
+    slopes are those of the loss of a model that runs; of a layer without one every output counts alike, which
+    is AdaRound.
     """
 
     id: ClassVar[str] = "brecq"
 
     def squares(self, task: MethodTask) -> _Squares:
-        if task.fisher is None:
-            return super().squares(task)
-        return _Squares.of_loss(task, task.fisher)
+        return super().squares(task) if task.fisher is None else _OfLoss([task])
 
     def round(self, task: MethodTask) -> RoundedWeight:
         found = super().round(task)
         if task.fisher is not None:
             return found
         return dataclasses.replace(found, notes=(*found.notes, Note.of("method_no_slopes")))
+
+    def round_together(self, tasks: Sequence[MethodTask]) -> list[RoundedWeight]:
+        alone = super().round_together(tasks)
+        if any(task.feed is None for task in tasks[1:]):
+            return alone
+        return alone if len(tasks) == 1 else self._learned(tasks, _OfLoss(tasks), alone)
 
 
 @dataclass(frozen=True)
@@ -289,13 +370,13 @@ class SignRound(_Learned):
         w = task.values
         v = torch.zeros_like(w)
         factor = torch.ones_like(start.qparams.scale, dtype=torch.float32)
-        found = _Best(choices, squares)
+        found = _Best([choices], squares)
         progress = StepCounter(self.steps, is_whole=True)
         for step in range(1, self.steps + 1):
             progress.step()
             result = moved_rounding(start, v, factor)
-            slope = squares.times(result.error)
-            found.meet(step, result, slope)
+            (slope,), terms = squares.measured([result.error])
+            found.met(step, [result], terms)
             scale = blocks.expand(result.qparams.scale.to(torch.float32), start.layout, start.shape)
             inside = ~result.clipped
             rate = (1 - (step - 1) / self.steps) / self.steps
@@ -307,7 +388,7 @@ class SignRound(_Learned):
                 factor = (factor - rate * torch.sign(blocks.block_sums(of_factor, start.layout))).clamp(
                     0.5, 1
                 )
-        return found.rounded()
+        return found.rounded()[0]
 
 
 def moved_rounding(start: QuantResult, v: torch.Tensor, factor: torch.Tensor) -> QuantResult:
@@ -344,46 +425,49 @@ def moved_rounding(start: QuantResult, v: torch.Tensor, factor: torch.Tensor) ->
 
 
 class _Best:
-    """The best rounding met so far, and the errors of all of them."""
+    """The best rounding of some layers met so far, and the errors of all of them."""
 
-    def __init__(self, choices: CodePairs, squares: _Squares) -> None:
-        self._task = choices.task
+    def __init__(self, choices: Sequence[CodePairs], squares: _Squares) -> None:
+        self._tasks = [each.task for each in choices]
         self._squares = squares
-        self._nearest = choices.nearest
-        self._kept = choices.nearest
-        self._began = squares.error(choices.nearest.x_hat)
-        self._looks = [(0, self._began, 0.5)]
-        #: The least error so far, in float32 as `meet` measures it.
+        self._nearest = self._kept = [each.nearest for each in choices]
+        self._began = squares.error([each.x_hat for each in self._nearest])
+        self._looks = [(0, self._began, [0.5] * len(choices))]
+        #: The least error so far, in float32 as `met` measures it.
         self._least = math.inf
 
-    def meet(
-        self, step: int, result: QuantResult, slope: torch.Tensor, undecided: torch.Tensor | float = 0.0
-    ) -> None:
-        """Take a rounding if it is better.
+    def meet(self, step: int, results: Sequence[QuantResult], undecided: Sequence[Any]) -> None:
+        """Take a rounding of each layer if it is better; `undecided` says how far each is from settled."""
+        self.met(step, results, self._squares.measured([each.error for each in results])[1], undecided)
 
-        Args:
-            step: The number of the step.
-            result: The rounding.
-            slope: Half the slope of its squares, from which these follow.
-            undecided: How far the choices are from settled.
-        """
-        error = relative(float((slope * result.error).sum(dtype=torch.float64)), self._squares.signal)
+    def met(
+        self,
+        step: int,
+        results: Sequence[QuantResult],
+        terms: torch.Tensor,
+        undecided: Sequence[Any] = (0.0,),
+    ) -> None:
+        """Do as `meet` where the terms of the squares are known."""
+        error = relative(float(terms.sum(dtype=torch.float64)), self._squares.signal)
         if error < self._least:
             self._least = error
-            self._kept = result
-        self._looks.append((step, error, float(undecided)))
+            self._kept = [*results]
+        self._looks.append((step, error, [float(each) for each in undecided]))
 
-    def rounded(self) -> RoundedWeight:
-        """Return the best rounding with its trace; rounding to nearest where none is better."""
-        least = self._squares.error(self._kept.x_hat)
+    def rounded(self) -> list[RoundedWeight]:
+        """Return the best rounding of each layer with its trace; rounding to nearest where none is better."""
+        least = self._squares.error([each.x_hat for each in self._kept])
         if least >= self._began:
             self._kept, least = self._nearest, self._began
-        looks = zip(*self._looks, strict=True)
-        steps, errors, undecided = (torch.tensor(each, dtype=torch.float64) for each in looks)
+        steps, errors, undecided = zip(*self._looks, strict=True)
+        measured = torch.tensor(errors, dtype=torch.float64)
         # In float64 the best error may be above one that float32 has measured.
-        errors[errors.argmin()] = least
-        trace = LearningTrace(
-            steps.to(torch.int64), errors.clamp(min=least), undecided, self._kept.q != self._nearest.q
-        )
-        found = dataclasses.replace(self._kept, own_codes=True)
-        return RoundedWeight(found, trace, notes=self._task.few_tokens)
+        measured[measured.argmin()] = least
+        measured.clamp_(min=least)
+        settling = torch.tensor(undecided, dtype=torch.float64).unbind(1)
+        found = []
+        for task, kept, nearest, own in zip(self._tasks, self._kept, self._nearest, settling, strict=True):
+            trace = LearningTrace(torch.tensor(steps), measured, own, kept.q != nearest.q)
+            result = dataclasses.replace(kept, own_codes=True)
+            found.append(RoundedWeight(result, trace, notes=task.few_tokens))
+        return found

@@ -58,12 +58,7 @@ button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offse
 
 def copy_button(key: str, label: str, done: str, text: str | None = None, explanation: str = "") -> None:
     """Show a button `label` that copies `text`, or without it the page's address, and then reads `done`."""
-    _button("quantviz_copy", _JS)(
-        key=key,
-        data={"label": label, "done": done, "text": text, "help": explanation},
-        height="content",
-        width="content",
-    )
+    _show_button("quantviz_copy", _JS, key, label=label, done=done, text=text, help=explanation)
 
 
 def show_copy_link(words: str = "lab.share") -> None:
@@ -73,12 +68,11 @@ def show_copy_link(words: str = "lab.share") -> None:
 
 def picture_button(key: str, label: str, chart: str, ending: str, figure: str | None = None) -> None:
     """Show a button that saves the panels in `chart`, or the JSON `figure`, as "png" or "svg"."""
-    _button("quantviz_save", _SAVE_JS)(
-        key=key,
-        data={"label": label, "chart": chart, "format": ending, "figure": figure},
-        height="content",
-        width="content",
-    )
+    _show_button("quantviz_save", _SAVE_JS, key, label=label, chart=chart, format=ending, figure=figure)
+
+
+def _show_button(name: str, script: str, key: str, **data: str | None) -> None:
+    _button(name, script)(key=key, data=data, height="content", width="content")
 
 
 @cache

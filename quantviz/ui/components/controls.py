@@ -37,13 +37,13 @@ _CHOOSING = "controls"
 #: Kinds of which several choices are chosen.
 _SEVERAL = ("many", "picks")
 #: Marks of Markdown in explanations, with their HTML.
-_MARKS = (
-    (r"\*\*(.+?)\*\*", r"<b>\1</b>"),
-    (r"`(.+?)`", r"<code>\1</code>"),
-    (r"\[([^\]]+)\]\(([^)\s]+)\)", r'<a href="\2" target="_self">\1</a>'),
-    (r"\n\n", "<br><br>"),
-    (r"\\([^\w\s])", r"\1"),
-)
+_MARKS = {
+    re.compile(r"\*\*(.+?)\*\*"): r"<b>\1</b>",
+    re.compile(r"`(.+?)`"): r"<code>\1</code>",
+    re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)"): r'<a href="\2" target="_self">\1</a>',
+    re.compile(r"\n\n"): "<br><br>",
+    re.compile(r"\\([^\w\s])"): r"\1",
+}
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,12 @@ class Control:
 
     def payload(self) -> dict[str, Any]:
         """Return its data for the browser."""
-        data = {
-            each.name: getattr(self, each.name)
-            for each in dataclasses.fields(self)
-            if each.name not in ("take", "reasons")
-        }
+        why = self.reasons
         choices = [
-            (form, words, *filter(None, (self.reasons.get(form),))) for form, words in self.choices.items()
+            (form, words, why[form]) if why.get(form) else (form, words)
+            for form, words in self.choices.items()
         ]
-        data |= {"choices": choices, "help": as_html(self.help)}
+        data = {**vars(self), "choices": choices, "help": as_html(self.help), "take": None, "reasons": None}
         # Values that are as usual are not sent, see `USUAL` in `controls/kinds.js`.
         return {name: value for name, value in data.items() if value}
 
@@ -97,8 +94,8 @@ def as_html(words: str) -> str:
     '<b>a &lt; b</b> <code>c</code><br><br><a href="/e" target="_self">d</a> *'
     """
     safe = html.escape(words.strip())
-    for pattern, made in _MARKS:
-        safe = re.sub(pattern, made, safe)
+    for pattern, made in _MARKS.items():
+        safe = pattern.sub(made, safe)
     return safe
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from quantviz.browser.packing import pack
 from quantviz.figures.arrangement import USUAL_WIDTH, PanelsStyle
 from quantviz.live.cells import Picture, bridge_state, pack_cells
 from quantviz.text import templates
@@ -151,14 +152,15 @@ def chart_bridge(
     component(_CELLS, _SCRIPT)(
         key=f"{place.bridge}_cells", data=pack_cells(data, place.key, style.theme, card_words)
     )
+    state = {
+        **bridge_state(place.key, data, style, selected=selected, picture=picture),
+        "group": place.group or place.key,
+        "first": first,
+        "windows": place.on_window is not None,
+    }
     component(_STATE, _SCRIPT)(
         key=place.bridge,
-        data={
-            **bridge_state(place.key, data, style, selected=selected, picture=picture),
-            "group": place.group or place.key,
-            "first": first,
-            "windows": place.on_window is not None,
-        },
+        data=pack(state, {}),
         on_cell_change=place.on_cell,
         on_window_change=place.on_window,
     )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import Any, cast
 
 from quantviz.schemes.calibration import Calibration
-from quantviz.schemes.conventions import CONVENTIONS, Convention
+from quantviz.schemes.conventions import CONVENTION_GROUPS, CONVENTIONS, Convention
 from quantviz.schemes.formats import FORMATS, entry_of
 from quantviz.schemes.granularity import Flat, Granularity, PerChannel, PerGroup
 from quantviz.schemes.level_count import level_count, tooth_count
@@ -16,7 +15,7 @@ from quantviz.schemes.names import contains
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.text import catalogue, text
-from quantviz.ui.shell.words import language, number, say, say_axis
+from quantviz.ui.shell.words import language, number, remembered, say, say_axis
 
 
 def scheme_words(scheme: Scheme, source: Source) -> str:
@@ -91,25 +90,22 @@ def convention_name(convention: Convention) -> str:
     return say(f"conventions.{convention.id}.name")
 
 
-def convention_option(convention_id: str) -> str:
-    """Return a convention as lists of engines show it: its name, others people search it by, its purpose.
+@remembered
+def convention_options() -> dict[str, str]:
+    """Return all conventions in their groups, as lists of engines show them: the name, others people search
+    it by, its purpose.
 
-    >>> convention_option("gguf_k")
+    >>> convention_options()["gguf_k"]
     'GGUF K-quants (llama.cpp, Ollama) · LLM weights'
     """
-    return _option(convention_id, language())
+    return {name: _option(CONVENTIONS[name]) for group in CONVENTION_GROUPS.values() for name in group}
 
 
-@cache
-def _option(convention_id: str, language: str) -> str:
-    convention = CONVENTIONS[convention_id]
-    words = {
-        "name": text(f"conventions.{convention_id}.name", language),
-        "purpose": text(f"purposes.{convention.purpose}", language),
-    }
-    if also := _also(convention, language):
-        return text("arithmetic.option", language, also=also, **words)
-    return text("arithmetic.option_plain", language, **words)
+def _option(convention: Convention) -> str:
+    words = {"name": convention_name(convention), "purpose": say(f"purposes.{convention.purpose}")}
+    if also := _also(convention, language()):
+        return say("arithmetic.option", also=also, **words)
+    return say("arithmetic.option_plain", **words)
 
 
 def engines_found(convention_ids: Iterable[str], typed: str) -> list[str]:
@@ -118,7 +114,7 @@ def engines_found(convention_ids: Iterable[str], typed: str) -> list[str]:
     >>> engines_found(CONVENTIONS, "llama cpp")[:2], engines_found(CONVENTIONS, "AIMET / QNN")
     (['gguf', 'gguf_signed'], ['aimet'])
     """
-    return [name for name in convention_ids if contains(convention_option(name), typed)]
+    return [name for name in convention_ids if contains(convention_options()[name], typed)]
 
 
 def purpose_words(convention: Convention) -> str:

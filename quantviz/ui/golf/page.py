@@ -48,7 +48,7 @@ from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.tab import name_tab, show_sheets
-from quantviz.ui.shell.words import language, plain, say, say_error, say_recipe, theme
+from quantviz.ui.shell.words import language, plain, recipe_names, say, say_error, theme
 
 if TYPE_CHECKING:
     from quantviz.analysis.recipe_ranking import RecipeRow
@@ -347,7 +347,7 @@ def show_board(now: HoleResults, tensor: Any, plot: Any) -> None:
     with plot.container(gap=None):
         _plot(now)
         if par_is_shown(now):
-            name = plain(say_recipe(now.par.id, now.hole.source))
+            name = plain(recipe_names(now.hole.source.axes)[now.par.id])
             words = say("golf.par_is", name=name, db=db_words(now.par.sqnr_db), bits=bits_words(now.par.bits))
             st.markdown(words)
         else:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlencode
 
-from quantviz.ui.shell.classroom import parameters
-from quantviz.ui.shell.words import language, say
+from quantviz.lab.classroom import Classroom
+from quantviz.ui.shell.classroom import classroom, written
+from quantviz.ui.shell.words import language, remembered, say
 
 _READ = tomllib.loads(Path(__file__).with_name("terms.toml").read_text(encoding="utf-8"))
 #: The glossary's terms for each control, and for the selected cell's cause.
@@ -33,12 +34,12 @@ def terms_of(control: str) -> tuple[str, ...]:
 
 def learn_address(term: str) -> str:
     """Return the address of the step that introduces a term."""
-    return _address(term, _rest())
+    return _address(term, _rest(classroom()))
 
 
 def learn(*terms: str) -> str:
     """Return links to the steps that introduce terms, as a line of Markdown."""
-    rest = _rest()
+    rest = _rest(classroom())
     links = (f"[{say(f'glossary.{term}.name')}]({_address(term, rest)})" for term in dict.fromkeys(terms))
     return say("glossary.learn", terms=" · ".join(links))
 
@@ -47,8 +48,9 @@ def _address(term: str, rest: str) -> str:
     return f"lessons?term={term}&{rest}"
 
 
-def _rest() -> str:
-    return urlencode({"lang": language(), **parameters()})
+@remembered
+def _rest(room: Classroom) -> str:
+    return urlencode({"lang": language(), **written(room)})
 
 
 def explained(control: str, words: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,6 @@ from quantviz.ui.components.controls import opened_list, show_controls
 from quantviz.ui.components.phone_tables import number_column, numbers_written
 from quantviz.ui.components.small_parts import (
     offer_file,
-    show_button,
     show_folded,
     show_page_errors,
     show_plot,
@@ -57,16 +56,13 @@ from quantviz.ui.components.small_parts import (
 from quantviz.ui.components.tensor_cache import kept, notes_of, stored_of, study_of
 from quantviz.ui.lab.bars.scheme_bar import OWN, RULES, show_scheme, with_rule
 from quantviz.ui.lab.bars.title_line import show_title, tensor_name
-from quantviz.ui.lab.learning import learn, terms_of
 from quantviz.ui.lab.numbers.tiles import show_numbers, tiles
 from quantviz.ui.lab.picture.tensor_panels import (
     PANELS_KEY,
     block_words,
     error_end,
     height_to_come,
-    show_error_choices,
     show_tensor_panels,
-    show_value_choices,
     show_worst,
     whole_panels,
 )
@@ -86,7 +82,6 @@ from quantviz.ui.shell.words import language, number, say, say_error, shape_text
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.evaluation.histogram_bins import HistogramData
-    from quantviz.figures.panels_data import PanelsData
     from quantviz.quantization.result import QuantResult
 
 
@@ -347,14 +342,14 @@ def _show_metrics(study: Study, state: LabState) -> None:
 _MOST_CSV = 2**20
 
 
-def show_share(study: Study, state: LabState, chart: str, whole: Callable[[], PanelsData]) -> None:
-    """Show downloads and links that a teacher has not hidden; pictures are of `chart` or `whole`."""
+def show_share(study: Study, state: LabState) -> None:
+    """Show downloads and links that a teacher has not hidden."""
     if visible("actions"):
         show_copy_link("lab.link")
     if not visible("below"):
         return
     with st.container(key="share_pictures", horizontal=True, gap="small"):
-        _pictures(state, study, chart, whole)
+        _pictures(state, study)
     with st.container(key="share_data", horizontal=True, gap="small"):
         _data(study, state)
 
@@ -403,7 +398,7 @@ def _data(study: Study, state: LabState) -> None:
         show_save_page(page, file, "download_html", "below.page_help")
 
 
-def _pictures(state: LabState, study: Study, chart: str, whole: Callable[[], PanelsData]) -> None:
+def _pictures(state: LabState, study: Study) -> None:
     """Show the panels as files that need no browser."""
     figure = None
     windowed = state.view.size(study.shape) != state.view.matrix(study.shape)
@@ -411,24 +406,20 @@ def _pictures(state: LabState, study: Study, chart: str, whole: Callable[[], Pan
         from quantviz.figures.panels import panels_figure
 
         # As the page has it side by side, on a phone too.
-        figure = panels_figure(whole(), PanelsStyle(language(), theme())).to_json()  # type: ignore[no-untyped-call]
+        whole = whole_panels(study, state)
+        figure = panels_figure(whole, PanelsStyle(language(), theme())).to_json()  # type: ignore[no-untyped-call]
     for ending in ("png", "svg"):
-        picture_button(f"picture_{ending}", say(f"below.picture_{ending}"), chart, ending, figure)
+        picture_button(f"picture_{ending}", say(f"below.picture_{ending}"), PANELS_KEY, ending, figure)
     if windowed:
         st.toggle(say("below.picture_whole"), key="picture_whole", help=say("below.picture_whole_help"))
-
-
-#: The controls whose links are in their help, and those of *More*.
-_HELPED = ("format", "bits", "mode", "granularity", "convention", "value_scale", "error")
 
 
 @dataclass(frozen=True, eq=False)
 class Areas:
     """Places of the parts that are filled after the frame was painted."""
 
-    #: Contents of *Share* and *More*; None where they are not shown.
+    #: Contents of *Share*; None where it is not shown.
     share: Any
-    more: Any
     numbers: Any
     #: The bridge stands before the panels: on a phone it shows the switch between them.
     bridge: Any
@@ -446,7 +437,7 @@ def show_frame(state: LabState) -> Areas:
     st.html(Path(__file__).with_name("lab.css"))
     name_tab(say("pages.lab"), tensor_name(state))
     alone = classroom().projector or embedded()
-    share, more = (None, None) if alone else show_title(state)
+    share = None if alone else show_title(state)
     with st.container(key="problems"):
         show_page_errors(*session.OWNER.problems)
         if errors.page_errors():
@@ -467,7 +458,7 @@ def show_frame(state: LabState) -> Areas:
         st.session_state["lab_painted"] = True
     stage = show_stage(state)
     warm_up()
-    return Areas(share, more, numbers, bridge, panels, stage)
+    return Areas(share, numbers, bridge, panels, stage)
 
 
 def _open(state: LabState) -> None:
@@ -536,13 +527,10 @@ def _remember_facts(study: Study, why: Any) -> None:
 
 
 def show_below(study: Study, state: LabState, areas: Areas) -> None:
-    """Show the contents of *Share* and *More*; below the fold the worst cells, histograms and scales."""
-    if areas.share is not None:
+    """Show *Share* where it is open; below the fold the worst cells, histograms and scales."""
+    if areas.share is not None and areas.share.open:
         with areas.share:
-            show_share(study, state, PANELS_KEY, lambda: whole_panels(study, state))
-    if areas.more is not None:
-        with areas.more:
-            _more(state)
+            show_share(study, state)
     if has_hand(study, state, areas.stage):
         show_answers(study, state)
     if visible("below"):
@@ -564,18 +552,6 @@ def _way(study: Study) -> str:
 
     path = study.measured.path
     return why_not_compiled(study.scheme, study.shape) if path == "chunked" else path
-
-
-def _more(state: LabState) -> None:
-    """Show the controls that are rarely needed."""
-    if visible("actions"):
-        show_button(say("lab.reset"), "reset", session.reset, help=say("lab.reset_help"))
-    if visible("x") or visible("x_hat"):
-        show_value_choices(state)
-    if visible("error"):
-        show_error_choices(state)
-    # For users of the keyboard, who cannot reach the text of a help.
-    st.caption(learn(*(term for control in _HELPED for term in terms_of(control))))
 
 
 def show_link() -> None:

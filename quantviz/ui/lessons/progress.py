@@ -1,9 +1,9 @@
 """A learner's progress: kept in the session and in the learner's browser, and taken along as a file, as text
 or as a card.
 
-A session ends when its page is reloaded. `keep_in_browser` mounts a component that hands the next session
-the browser's stored answers (`progress.js`), and `take_from_browser` takes them; nothing of them is kept on
-the server.
+A session ends a while after its page is closed. `keep_in_browser` mounts a component that hands the next
+session the browser's stored answers (`progress.js`), and `take_from_browser` takes them; nothing of them is
+kept on the server.
 """
 
 from __future__ import annotations

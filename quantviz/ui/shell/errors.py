@@ -6,9 +6,7 @@ import contextlib
 import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, cast
-
-import streamlit as st
+from typing import Any
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
@@ -16,6 +14,7 @@ from quantviz.public_calls import inside
 from quantviz.streaming.compiling import without_compiling
 from quantviz.ui.shell.address import listen, on_desk, page_shown
 from quantviz.ui.shell.events import refused
+from quantviz.ui.shell.run_facts import begin, keep, kept
 
 #: Errors above the page.
 _PAGE = "lab_named"
@@ -34,27 +33,27 @@ def caught_beside(field: str) -> Iterator[None]:
         yield
     except QuantVizError as error:
         refused(error)
-        st.session_state[on_desk(_INPUTS)] = {field: error}
+        keep(on_desk(_INPUTS), {field: error})
 
 
 def clear() -> None:
     """Clear the errors, once they are fixed or left behind."""
-    st.session_state[on_desk(_INPUTS)] = {}
-    st.session_state[on_desk(_PAGE)] = ()
+    keep(on_desk(_INPUTS), {})
+    keep(on_desk(_PAGE), ())
 
 
 def show_above(*errors: QuantVizError) -> None:
     """Show errors above the page until another state is taken."""
     for error in errors:
         refused(error)
-    st.session_state[on_desk(_PAGE)] = errors
-    st.session_state[on_desk(_RAISED_ON)] = None
+    keep(on_desk(_PAGE), errors)
+    keep(on_desk(_RAISED_ON), None)
 
 
 def forget() -> None:
     """Forget all errors of the desk."""
     for name in (_PAGE, _INPUTS, _WAITING, _RAISED_ON):
-        st.session_state.pop(on_desk(name), None)
+        keep(on_desk(name), None)
 
 
 def safely(callback: Callable[..., None]) -> Callable[..., None]:
@@ -65,6 +64,7 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(callback)
     def guarded(*args: Any) -> None:
+        begin()
         try:
             with without_compiling(), inside():
                 listen()
@@ -75,28 +75,28 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
         except Exception:
             logging.getLogger("quantviz").exception("a callback failed")
             show_above(QuantVizError("callback_failed"))
-        st.session_state[on_desk(_RAISED_ON)] = page_shown()
+        keep(on_desk(_RAISED_ON), page_shown())
 
     return guarded
 
 
 def input_errors() -> Mapping[str, QuantVizError]:
     """Return the error of the last input, by control."""
-    return cast(Mapping[str, QuantVizError], st.session_state.get(on_desk(_INPUTS), {}))
+    return kept(on_desk(_INPUTS), None) or {}
 
 
 def page_errors() -> tuple[QuantVizError, ...]:
     """Return the errors above the page: of the link's parameters, of a refused state, of a callback."""
-    if st.session_state.get(on_desk(_RAISED_ON)) not in (None, page_shown()):
+    if kept(on_desk(_RAISED_ON), None) not in (None, page_shown()):
         return ()
-    return cast(tuple[QuantVizError, ...], st.session_state.get(on_desk(_PAGE), ()))
+    return kept(on_desk(_PAGE), None) or ()
 
 
 def wait(new: LabState | None) -> None:
     """Keep a state whose scheme refuses NaN or Inf, until something is chosen or another taken."""
-    st.session_state[on_desk(_WAITING)] = new
+    keep(on_desk(_WAITING), new)
 
 
 def waiting() -> LabState | None:
     """Return the state that waits for a choice of the treatment of NaN and Inf."""
-    return cast("LabState | None", st.session_state.get(on_desk(_WAITING)))
+    return kept(on_desk(_WAITING), None)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
-
-import streamlit as st
 
 from quantviz.lab.scenarios import SCENARIOS, scenario_of
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
 from quantviz.sources import Source
 from quantviz.ui.shell.address import on_desk
+from quantviz.ui.shell.run_facts import keep, kept
 
 #: The lesson's step that the state was opened from.
 _LESSON = "lab_origin"
@@ -75,8 +73,8 @@ class MapPlace:
 
 def came_from_lesson(lesson: str, step: int, opened: LabState) -> None:
     """Remember the way back to a lesson's step, counted from 0."""
-    st.session_state[on_desk(_LESSON)] = StepOrigin(lesson, step, opened)
-    st.session_state[on_desk(_SCENARIO)] = None
+    keep(on_desk(_LESSON), StepOrigin(lesson, step, opened))
+    keep(on_desk(_SCENARIO), None)
 
 
 def came_from_map(now: LabState, place: MapPlace) -> None:
@@ -84,12 +82,12 @@ def came_from_map(now: LabState, place: MapPlace) -> None:
     opened = _opened_from_map()
     # Those of the same walk stay: an undo goes back to them.
     before = [each for each in opened if each[1].walk is place.walk and each[0] != now.source.unedited]
-    st.session_state[_MAP] = [*before, (now.source.unedited, place)]
+    keep(_MAP, (*before, (now.source.unedited, place)))
 
 
 def forget() -> None:
     """Forget the lesson's step, as another tensor is taken."""
-    st.session_state[on_desk(_LESSON)] = None
+    keep(on_desk(_LESSON), None)
 
 
 def map_place(now: LabState) -> MapPlace | None:
@@ -98,20 +96,20 @@ def map_place(now: LabState) -> MapPlace | None:
     return next((place for opened, place in _opened_from_map() if opened == source), None)
 
 
-def _opened_from_map() -> list[tuple[Source, MapPlace]]:
-    return cast("list[tuple[Source, MapPlace]]", st.session_state.get(_MAP, []))
+def _opened_from_map() -> tuple[tuple[Source, MapPlace], ...]:
+    return kept(_MAP, ())
 
 
 def lesson() -> StepOrigin | None:
     """Return the lesson's step that the state was opened from last, also where that was undone."""
-    return cast("StepOrigin | None", st.session_state.get(on_desk(_LESSON)))
+    return kept(on_desk(_LESSON), None)
 
 
 def scenario(now: LabState) -> str | None:
     """Return the seen scenario that the state began with, while its tensor is on the screen."""
     name = scenario_of(now.source.unedited)
-    if name is not None and (now.scheme, now.baseline) == (SCENARIOS[name].scheme, SCENARIOS[name].baseline):
-        st.session_state[on_desk(_SCENARIO)] = name
-    elif st.session_state.get(on_desk(_SCENARIO)) != name:
-        st.session_state[on_desk(_SCENARIO)] = None
-    return cast("str | None", st.session_state.get(on_desk(_SCENARIO)))
+    first = SCENARIOS.get(name or "")
+    begins = first is not None and (now.scheme, now.baseline) == (first.scheme, first.baseline)
+    seen = name if begins or kept(on_desk(_SCENARIO), None) == name else None
+    keep(on_desk(_SCENARIO), seen)
+    return seen

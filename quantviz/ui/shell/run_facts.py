@@ -10,12 +10,12 @@ import streamlit as st
 
 T = TypeVar("T")
 
-#: The facts of the run of this thread; None where it has begun none yet, as in the callbacks before it.
+#: The facts of the run, or of the callback, of this thread; None where none has begun yet.
 _FACTS: ContextVar[dict[str, Any] | None] = ContextVar("facts", default=None)
 
 
 def begin() -> None:
-    """Look for the facts anew, at the start of a run."""
+    """Look for the facts anew, at the start of a run or a callback."""
     _FACTS.set({})
 
 

@@ -30,7 +30,7 @@ from quantviz.streaming.compiling import run_without_compiling
 from quantviz.streaming.kernel_access import READY_FIRST, wait_for_kernels
 from quantviz.ui.shell.classroom import NOTED
 from quantviz.ui.shell.imports import Ahead, frames, import_all
-from quantviz.ui.shell.streamlit_private import drawing_script, use_navigation
+from quantviz.ui.shell.streamlit_private import drawing_script, has_come_to_rest, use_navigation
 
 #: The requests by which Streamlit's page looks for the server. At `/lab` it asks `/lab/_stcore/…` before
 #: `/_stcore/…`, for an app might be mounted there.
@@ -41,6 +41,10 @@ _ELSEWHERE = 300
 #: Folder with the numbers of a process's open files; there is none on Windows.
 _OPEN = "/dev/fd"
 
+#: The header of a connection whose third part Streamlit takes for the session that a page had.
+_PARTS = b"sec-websocket-protocol"
+#: The fourth part, where the page is loaded anew.
+ANEW = "anew"
 #: Headers with which a browser asks for a page in another form than as it is, or not at all if unchanged.
 _OTHER_FORMS = (b"accept-encoding", b"if-none-match", b"if-modified-since")
 #: Headers of a page that no longer fit once it has its style.
@@ -66,6 +70,28 @@ _MEASURED = f"""<script>{{
   const noted = [room, letters, innerHeight].map(Math.round).join("_");
   document.cookie = `{NOTED}=${{noted}}; path=/; SameSite=Strict`;
 }}</script>"""
+#: Has a page that is loaded anew, or come back to, ask for the session that it had (`Resumed`): what was
+#: dropped into it is there, and the steps that undo takes back.
+_RESUMED = f"""<script>{{
+  const KEPT = "quantviz.session";
+  const isNew = performance.getEntriesByType("navigation")[0]?.type === "navigate";
+  try {{
+    const [address, session] = JSON.parse(sessionStorage.getItem(KEPT)) ?? [];
+    sessionStorage.removeItem(KEPT);
+    const Usual = window.WebSocket;
+    if (address === location.href && !isNew)
+      window.WebSocket = class extends Usual {{
+        constructor(address, protocols) {{
+          window.WebSocket = Usual;
+          super(address, protocols?.length === 2 ? [...protocols, session, "{ANEW}"] : protocols);
+        }}
+      }};
+    addEventListener("pagehide", () => {{
+      const session = window.__quantvizSession;
+      if (session) sessionStorage.setItem(KEPT, JSON.stringify([location.href, session]));
+    }});
+  }} catch {{}} // storage can be switched off: then a reload begins a new session
+}}</script>"""
 #: Has the browser compile a script while the page does something else, and not when it is needed.
 _AHEAD = '<link rel="modulepreload" crossorigin fetchpriority="low" href="./static/js/{}">'
 #: Has it compile all functions of a script then, as its first line.
@@ -79,6 +105,8 @@ NOTHING_DRAWN: Mapping[str, str] = {}
 
 #: Seconds that a server which is to be ready first waits for the job.
 _LONGEST = 20.0
+#: Seconds that a page loaded anew waits for the last run of its session; then it gets a new one.
+_RESTS_WITHIN = 5.0
 _Message = MutableMapping[str, Any]
 _Send = Callable[[_Message], Awaitable[None]]
 
@@ -250,6 +278,26 @@ class ProbeAnswers(_Answers):
         return scope, send_elsewhere if scope["path"].endswith(_PROBES) else send
 
 
+class Resumed:
+    """The server's app, in which a page that is loaded anew goes on with the session that it had.
+
+    Streamlit lets a page do so after a lost connection. To one that has nothing yet it would also send what a
+    run meant for the page before, and it would stand still: a session goes on once its last run has ended.
+    """
+
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+        self._app = app
+
+    async def __call__(self, scope: _Message, receive: object, send: _Send) -> None:
+        headers = dict(scope.get("headers", ()))
+        parts = headers.get(_PARTS, b"").decode("latin-1").split(",")
+        if scope["type"] == "websocket" and len(parts) == 4 and parts[3].strip() == ANEW:
+            goes_on = await has_come_to_rest(parts[2].strip(), _RESTS_WITHIN)
+            headers[_PARTS] = ",".join(parts[: 3 if goes_on else 2]).encode("latin-1")
+            scope = {**scope, "headers": list(headers.items())}
+        await self._app(scope, receive, send)
+
+
 class CompiledAhead(_Answers):
     """The server's app, whose script that draws is compiled whole while it is fetched, beside the page.
 
@@ -353,9 +401,8 @@ def first_style(
     room = "" if page in ("", "home") else _sheet("shell/sidebar_room.css")
     if embedded:
         room = _sheet("shell/embedded.css")
-    every = (
-        f"{_NOTED}<style>{_sheet('shell/style.css')}{_sheet('shell/waiting.css')}{room}</style>{_MEASURED}"
-    )
+    style = f"<style>{_sheet('shell/style.css')}{_sheet('shell/waiting.css')}{room}</style>"
+    every = f"{_NOTED}{_RESUMED}{style}{_MEASURED}"
     own = "".join(_sheet(name) for name in sheets.get(page, ()))
     return every + (f'<style id="qv-first" data-page="{page}">{own}</style>' if own else "")
 

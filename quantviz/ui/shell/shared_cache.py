@@ -8,6 +8,7 @@ wait for it, later ones find it done. Nothing of an upload comes in here: it bel
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import threading
@@ -18,8 +19,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.ui.shell.startup import run_queue
@@ -178,17 +177,17 @@ def held_bytes(value: Any) -> int:
     >>> held_bytes({"a": np.zeros(1000)}) - held_bytes({"a": np.zeros(0)})
     8000
     """
+    if isinstance(value, str | bytes):
+        return _OBJECT + len(value)
     nbytes = getattr(value, "nbytes", None)  # arrays, tensors, and other values with that field
     if isinstance(nbytes, int):
         return _OBJECT + nbytes
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _OBJECT + sum(held_bytes(getattr(value, field.name)) for field in dataclasses.fields(value))
-    if isinstance(value, Mapping):
-        return _OBJECT + sum(map(held_bytes, value.values()))
     if isinstance(value, list | tuple):
         return _OBJECT + sum(map(held_bytes, value))
-    if isinstance(value, str | bytes):
-        return _OBJECT + len(value)
+    if isinstance(value, Mapping):
+        return _OBJECT + sum(map(held_bytes, value.values()))
     count = getattr(value, "count", None)  # Stored
     return _OBJECT + (4 * count if isinstance(count, int) else 0)
 
@@ -211,7 +210,7 @@ def forget_unused(*, is_alone: bool) -> bool:
     return (is_alone and _cache(TENSOR_BYTES).forget_unused(_SMALL)) or facts
 
 
-@st.cache_resource(show_spinner=False)
+@functools.cache
 def _cache(setting: str) -> Shared:
     return Shared(_bytes(setting))
 

@@ -5,11 +5,13 @@ Tried on the releases of Streamlit in `TRIED`. A test names the parts that anoth
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import contextlib
 import dataclasses
 import json
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
@@ -38,6 +40,8 @@ MOST_SAID = 2**24
 DEEPEST_SAID = 32
 #: The releases that all of this was tried on: those that the wheel's requirement spans.
 TRIED = ("1.66.1", "1.67.0")
+#: Seconds between two looks at a session that comes to rest.
+_BETWEEN_LOOKS = 0.02
 _MESSAGES = "browser_messages"
 
 
@@ -80,6 +84,22 @@ def expire_sessions() -> set[str]:
     with getattr(manager, "_storage_lock", contextlib.nullcontext()):  # 1.66 has none
         manager._session_storage._cache.expire()
     return {info.session.id for info in manager.list_sessions()}
+
+
+async def has_come_to_rest(session: str, longest: float) -> bool:
+    """Return whether the last run of a session that its browser has left has ended, or ends within `longest`
+    seconds; what it had still to send is dropped.
+    """
+    manager: Any = runtime.get_instance()._session_mgr
+    until = time.monotonic() + longest
+    while True:
+        left = manager._session_storage.get(session)
+        if left is not None and left.session._scriptrunner is None:
+            left.session.flush_browser_queue()
+            return True
+        if time.monotonic() > until or not (left or manager.is_active_session(session)):
+            return False
+        await asyncio.sleep(_BETWEEN_LOOKS)
 
 
 def session_id() -> str:

@@ -12,13 +12,16 @@ import streamlit as st
 from quantviz.browser import read_script
 from quantviz.text import visible
 from quantviz.ui.shell.server import script_address
+from quantviz.ui.shell.streamlit_private import session_id
 from quantviz.ui.shell.words import language, say, theme
 
 #: The value of `<html lang>` for each language: "zh" alone leaves open which characters.
 _HTML_LANG: Mapping[str, str] = {"zh": "zh-CN"}
 _TITLE = "tab_title"
 #: Streamlit's page has the language "en" whatever it shows; the script runs anew where its text is another.
-_SPEAK = 'document.documentElement.lang = "{lang}"; window.__quantvizLost = {lost};'
+#: The page knows what to say of a lost connection, and its session, which it asks for when it is loaded anew.
+_SPEAK = """document.documentElement.lang = "{lang}";
+Object.assign(window, {{ __quantvizLost: {lost}, __quantvizSession: {session} }});"""
 #: Scripts that a browser fetches once and keeps: with each answer they would be an eighth of it. That of the
 #: history has to be there before the first address is written.
 _KEPT = ("connection", "printing", "drop", "tooltips", "theme", "stage_tabs")
@@ -43,9 +46,9 @@ def begin() -> None:
 
 def show_style() -> None:
     """Put `style.css` into the page: tighter, so that cause and effect fit on a laptop's screen."""
-    st.html(Path(__file__).with_name("style.css"))
+    sheet = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
     # Lists and popovers stand beside the app, which alone has the scheme of its theme.
-    st.html(f"<style>body {{ color-scheme: {theme().partition('_')[0]}; }}</style>")
+    st.html(f"<style>{sheet}body {{ color-scheme: {theme().partition('_')[0]}; }}</style>")
 
 
 def show_sheets(*sheets: Path) -> None:
@@ -62,17 +65,19 @@ def run_scripts(page: str) -> None:
     stage (`stage_tabs.js`), fit plots on paper (`printing.js`), hand on what is dropped or pasted beside the
     doors (`drop.js`), and show explanations where they cover no control (`tooltips.js`).
     """
-    for script in (
+    scripts = (
         _SPEAK.format(
-            lang=_HTML_LANG.get(language(), language()), lost=json.dumps(say("app.connection_lost"))
+            lang=_HTML_LANG.get(language(), language()),
+            lost=json.dumps(say("app.connection_lost")),
+            session=json.dumps(session_id()),
         ),
         # An address that leads to no page is anybody's text.
         _LEAVE.format(page=json.dumps(page).replace("<", "\\u003c")),
         _COMMENT.sub("", read_script("history")),
         _FETCH.format(addresses=json.dumps([script_address(name) for name in _KEPT])),
         _COMMENT.sub("", read_script("sidebar")),
-    ):
-        st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
+    )
+    st.html(f"<script>{chr(10).join(scripts)}</script>", unsafe_allow_javascript=True)
 
 
 def name_tab(page: str, *shown: str) -> None:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
 
 import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.figures.numbers import number as number
 from quantviz.lab.layer_state import NEAREST
-from quantviz.schemes.recipes import recipe_name
+from quantviz.schemes.axis_names import Axes
+from quantviz.schemes.recipes import ALL_RECIPES, recipe_name
 from quantviz.schemes.text_form import read_head, split_outside_parentheses
 from quantviz.sources import Source
 from quantviz.text import DEFAULT_LANGUAGE, catalogue, languages, text
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.run_facts import keep, kept
 
+T = TypeVar("T")
+
+#: Words that are remembered at most of each function.
+_REMEMBERED = 256
 #: The session's language, one of `languages()`.
 _LANGUAGE = "language"
 #: Marks that Streamlit makes into links, icons and arrows after Markdown's own escapes; a word joiner keeps
@@ -59,6 +66,28 @@ def say(key: str, /, **params: object) -> str:
     return text(key, language(), **params)
 
 
+def remembered(make: Callable[..., T]) -> Callable[..., T]:
+    """Have `make`, whose words follow from its arguments and the language, make them once; never to be
+    changed.
+    """
+
+    @functools.lru_cache(maxsize=_REMEMBERED)
+    def made(_: str, *args: Hashable) -> T:
+        return make(*args)
+
+    @functools.wraps(make)
+    def words(*args: Hashable) -> T:
+        return made(language(), *args)
+
+    return words
+
+
+@remembered
+def say_each(key: str, *names: str) -> dict[str, str]:
+    """Return a sentence for each name: that of the key with the name in its braces."""
+    return {name: say(key.format(name)) for name in names}
+
+
 def sentences(*parts: str) -> str:
     """Return sentences one after the other, as the language sets them; empty ones are left out."""
     return say("sentences.between").join(filter(None, parts))
@@ -69,9 +98,10 @@ def say_axis(source: Source, axis: int, form: str = "name") -> str:
     return source.axes.words(axis, form, language())
 
 
-def say_recipe(recipe_id: str, source: Source) -> str:
-    """Return a recipe's name, as it is on a source's tensor."""
-    return recipe_name(recipe_id, language(), source.axes)
+@remembered
+def recipe_names(axes: Axes) -> dict[str, str]:
+    """Return the names of all recipes, as they are on a tensor of these axes."""
+    return {name: recipe_name(name, language(), axes) for name in ALL_RECIPES}
 
 
 def say_error(error: QuantVizError) -> str:

@@ -6,9 +6,17 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.layers.methods.contract import MethodTask
+from quantviz.layers.methods.chain import as_chain
+from quantviz.layers.methods.contract import AfterReLU, MethodTask
 from quantviz.layers.methods.every_rounding import WEIGHTS, every_rounding, most_telling
-from quantviz.layers.methods.learned_rounding import BRECQ, AdaRound, CodePairs, SignRound, moved_rounding
+from quantviz.layers.methods.learned_rounding import (
+    BRECQ,
+    AdaRound,
+    CodePairs,
+    SignRound,
+    _OfLoss,
+    moved_rounding,
+)
 from quantviz.layers.parts import PARTS
 from quantviz.schemes.recipes import as_scheme
 
@@ -68,7 +76,8 @@ def test_brecq_weighs_each_output_by_the_squared_slope_of_the_loss():
     found = BRECQ(steps=60).round(given)
     w = found.result.x_hat.double().requires_grad_()
     loss(w).backward()
-    half = BRECQ().squares(given).times(found.result.error)
+    (half,), terms = BRECQ().squares(given).measured([found.result.error])
+    assert float(terms.sum() * fisher.mean()) == pytest.approx(float(loss(w.detach())), rel=1e-5)
     torch.testing.assert_close(2 * half * fisher.mean(), w.grad.float(), rtol=1e-4, atol=1e-4)
     least = loss(w.detach())
     assert least < loss(AdaRound(steps=60).round(given).result.x_hat.double())
@@ -78,6 +87,45 @@ def test_brecq_weighs_each_output_by_the_squared_slope_of_the_loss():
     plain, same = (method.round(task("int4_g32")) for method in (AdaRound(steps=60), BRECQ(steps=60)))
     assert torch.equal(plain.result.q, same.result.q)
     assert [note.key for note in same.notes] == ["method_no_slopes"]
+
+
+@pytest.mark.parametrize("bases", [(), ("smoothquant", "rotation")], ids=str)
+def test_the_slopes_of_a_block_are_those_of_its_objective(bases):
+    """By torch's own derivatives, through the ReLU and the bases between both layers."""
+    second, fisher = drawn(4, 6, 12).double(), drawn(128, 4, 9).double().square()
+    before = X.double() @ W.double().T + drawn(1, 6, 13).double()
+    tasks = [
+        dataclasses.replace(task("int4_g32"), fisher=torch.ones(128, 6)),
+        MethodTask(
+            *(second, before.relu(), as_scheme("int4_per_row"), None), fisher=fisher, feed=AfterReLU(before)
+        ),
+    ]
+    for name in bases:
+        (method,) = as_chain(name).bases
+        tasks[1] = tasks[1].in_basis(method.basis(tasks[1]))
+    found = BRECQ(steps=60).round_together(tasks)
+    w = [each.result.x_hat.double().requires_grad_() for each in found]
+    hidden = (before + X.double() @ (w[0] - W.double()).T).relu()
+    turn = torch.eye(6).double()
+    for basis in tasks[1].feed.bases:
+        turn = basis.of_inputs(turn)
+    loss = ((hidden @ turn @ w[1].T - before.relu() @ second.T).square() * fisher / fisher.mean()).sum() / 128
+    loss.backward()
+    squares = _OfLoss(tasks)
+    halves, terms = squares.measured([each.result.error for each in found])
+    assert float(terms.sum()) == pytest.approx(loss.item(), rel=1e-4)
+    assert squares.error([each.result.x_hat for each in found]) == pytest.approx(
+        loss.item() / squares.signal, rel=1e-4
+    )
+    for half, each in zip(halves, w, strict=True):
+        torch.testing.assert_close(2 * half, each.grad.float(), rtol=1e-3, atol=1e-4)
+    alone = [BRECQ(steps=60).round(each).result.x_hat for each in tasks]
+    assert squares.error([each.result.x_hat for each in found]) <= squares.error(alone)
+    # A block of one layer is that layer's own rounding.
+    for one in tasks:
+        assert torch.equal(
+            BRECQ(steps=60).round_together([one])[0].result.q, BRECQ(steps=60).round(one).result.q
+        )
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

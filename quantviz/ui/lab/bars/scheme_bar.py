@@ -29,7 +29,7 @@ from quantviz.lab.controls import (
 )
 from quantviz.lab.state import LabState
 from quantviz.lab.typed_numbers import read_number
-from quantviz.schemes.conventions import CHOICES, CONVENTION_GROUPS, CONVENTIONS, FIELDS, Convention
+from quantviz.schemes.conventions import CHOICES, CONVENTIONS, FIELDS, Convention
 from quantviz.schemes.formats import FORMATS, NumberFormat, entry_of
 from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
 from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, RECIPES, current_recipe
@@ -39,7 +39,7 @@ from quantviz.ui.components.controls import Control, show_controls
 from quantviz.ui.components.scheme_words import (
     changes,
     convention_name,
-    convention_option,
+    convention_options,
     field_help,
     field_name,
     format_name,
@@ -53,7 +53,17 @@ from quantviz.ui.lab.learning import explained
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import classroom, locked
 from quantviz.ui.shell.session import Adapted
-from quantviz.ui.shell.words import language, plain, say, say_axis, say_recipe, sentences, shape_text
+from quantviz.ui.shell.words import (
+    language,
+    plain,
+    recipe_names,
+    remembered,
+    say,
+    say_axis,
+    say_each,
+    sentences,
+    shape_text,
+)
 
 #: Choice for a scheme that is no recipe.
 OWN = "own"
@@ -98,7 +108,8 @@ def recipe_control(state: LabState, *, more: str = "") -> Control:
     now = current_recipe(state.scheme, state.source.shape) or OWN
     # An engine's own recipe is among them while the scheme is that.
     names = dict.fromkeys((*({now} - {*RECIPES}), OWN, *RECIPES))
-    words = {name: say("recipe.own") if name == OWN else say_recipe(name, state.source) for name in names}
+    known = {OWN: say("recipe.own"), **recipe_names(state.source.axes)}
+    words = {name: known[name] for name in names}
     about = "\n\n".join(filter(None, (explained(_RECIPE, say("recipe.help")), more)))
     return Control(
         _RECIPE,
@@ -123,7 +134,7 @@ def _take_all(control: str, name: str) -> None:
             session.choose(control, name)
         except QuantVizError as problem:
             if control == _RECIPE:
-                named = say_recipe(name, session.state().source)
+                named = recipe_names(session.state().source.axes)[name]
                 raise QuantVizError("recipe_does_not_fit", name=named, reason=problem) from None
             named = convention_name(CONVENTIONS[name])
             raise QuantVizError("arithmetic_does_not_fit", name=named, reason=problem) from None
@@ -142,7 +153,7 @@ def show_convention(state: LabState, look: str = "") -> None:
         say("arithmetic.label"),
         explained(_CONVENTION, f"{say('arithmetic.help')}\n\n{about}"),
         convention.id,
-        {name: convention_option(name) for group in CONVENTION_GROUPS.values() for name in group},
+        convention_options(),
         disabled=locked("scheme"),
         take=partial(_take_all, _CONVENTION),
     )
@@ -239,13 +250,10 @@ def _controls(state: LabState) -> Iterator[Control]:
     if not classroom().projector:
         yield recipe_control(state, more=_explained(state.scheme))
     fmt = state.scheme.number_format
-    words = {
-        name: say(f"strip.{name}") if name in INTEGERS else format_name(name)
-        for name in CONTROLS["format"].choices(state)
-    }
+    words = _format_words(*CONTROLS["format"].choices(state))
     yield scheme_control("format", "list", say("strip.format"), words, choice_of(fmt))
     yield _bits(state)
-    modes = {name: say(f"modes.{name}.name") for name in CONTROLS["mode"].choices(state)}
+    modes = say_each("modes.{}.name", *CONTROLS["mode"].choices(state))
     yield scheme_control("mode", "row", say("strip.mode"), modes, state.scheme.mode)
     yield granularity_control(state)
     yield from _sizes(state)
@@ -253,19 +261,29 @@ def _controls(state: LabState) -> Iterator[Control]:
     yield Control("settings", "fold", say("phone.all"), take=lambda _: None)
 
 
+@remembered
+def _format_words(*choices: str) -> dict[str, str]:
+    return {name: say(f"strip.{name}") if name in INTEGERS else format_name(name) for name in choices}
+
+
+@remembered
+def _bits_words(scheme: Scheme) -> dict[str, str]:
+    """Return the words of all bits of a scheme's format: their number, and how many levels they give."""
+    return {
+        bits: f"{fmt.bits}\n{say('phone.bits', bits=fmt.bits)}\n{levels_words(scheme.with_format(fmt.id))}"
+        for bits, fmt in family(scheme).items()
+    }
+
+
 def _bits(state: LabState) -> Control:
     """Return the control of the bits: a row of numbers of integers, and a slider over them on a phone; of
     other formats, which only a phone shows, a slider over those of their family.
     """
-    alike, scheme = family(state), state.scheme
-    words = {
-        each: f"{fmt.bits}\n{say('phone.bits', bits=fmt.bits)}\n{levels_words(scheme.with_format(fmt.id))}"
-        for each, fmt in alike.items()
-    }
-    now = scheme.number_format
+    words = _bits_words(state.scheme)
+    now = state.scheme.number_format
     kind = "steps" if now.family == "integer" else "range"
     control = scheme_control("bits", kind, say("strip.bits"), words, bits_choice(now))
-    return dataclasses.replace(control, disabled=control.disabled or len(alike) < 2, phone="range")
+    return dataclasses.replace(control, disabled=control.disabled or len(words) < 2, phone="range")
 
 
 def scheme_control(

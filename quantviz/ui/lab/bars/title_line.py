@@ -19,7 +19,8 @@ from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.lab.bars.scheme_bar import further_changes
 from quantviz.ui.lab.from_map import open_place
-from quantviz.ui.lab.picture.tensor_panels import block_words
+from quantviz.ui.lab.learning import learn, terms_of
+from quantviz.ui.lab.picture.tensor_panels import block_words, show_error_choices, show_value_choices
 from quantviz.ui.shell import origin, session
 from quantviz.ui.shell.address import turn_to
 from quantviz.ui.shell.classroom import classroom, visible
@@ -44,9 +45,9 @@ def tensor_name(state: LabState) -> str:
     return state.source.title(language())
 
 
-def show_title(state: LabState) -> tuple[Any, Any]:
-    """Show the line; return the places for *Share* and *More*, None where a teacher has hidden all of it."""
-    share = more = None
+def show_title(state: LabState) -> Any:
+    """Show the line; return the place for *Share*, None where a teacher has hidden all of it."""
+    share = None
     with st.container(key="title", horizontal=True, vertical_alignment="center", gap="small"):
         with st.container(key="crumbs", horizontal=True, vertical_alignment="center", gap="xxsmall"):
             _model_crumb(state)
@@ -72,14 +73,33 @@ def show_title(state: LabState) -> tuple[Any, Any]:
             if way_back:
                 _back_to_the_lesson(way_back)
             if visible("actions") or visible("below"):
-                share = st.popover(say("lab.share"), key="share", type="primary")
+                share = st.popover(say("lab.share"), key="share", type="primary", on_change="rerun")
             if visible("actions"):
                 show_undo(session.OWNER)
             if visible("actions") or visible("x") or visible("x_hat") or visible("error"):
-                more = st.popover(
-                    say("lab.more"), key="more", icon=":material/more_horiz:", help=say("lab.more")
-                )
-    return share, more
+                words = say("lab.more")
+                icon = ":material/more_horiz:"
+                more = st.popover(words, key="more", icon=icon, help=words, on_change="rerun")
+                if more.open:
+                    with more:
+                        _more(state)
+    return share
+
+
+#: The controls whose links are in their help, and those of *More*.
+_HELPED = ("format", "bits", "mode", "granularity", "convention", "value_scale", "error")
+
+
+def _more(state: LabState) -> None:
+    """Show the controls that are rarely needed."""
+    if visible("actions"):
+        show_button(say("lab.reset"), "reset", session.reset, help=say("lab.reset_help"))
+    if visible("x") or visible("x_hat"):
+        show_value_choices(state)
+    if visible("error"):
+        show_error_choices(state)
+    # For users of the keyboard, who cannot reach the text of a help.
+    st.caption(learn(*(term for control in _HELPED for term in terms_of(control))))
 
 
 def _model_crumb(state: LabState) -> None:

@@ -37,7 +37,7 @@ from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, is_pooled
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, noted, visible
 from quantviz.ui.shell.runs import fragment
-from quantviz.ui.shell.words import language, number, plain, say, say_recipe, sentences, shape_text, theme
+from quantviz.ui.shell.words import language, number, plain, recipe_names, say, sentences, shape_text, theme
 
 if TYPE_CHECKING:
     from quantviz.analysis.rate_distortion import RateDistortion
@@ -221,7 +221,7 @@ def _answer(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, senten
     if best is not None and gain:
         told = say(
             "stage.compare.best",
-            name=say_recipe(best.id, state.source),
+            name=recipe_names(state.source.axes)[best.id],
             gain=number(gain, 2, signed=True),
             code=best.scheme.number_format.bits,
             bits=f"{best.bits:.4g}",
@@ -253,7 +253,7 @@ def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState, *, is_a
         _table(rows, state)
     with plot, st.container(key="rates_beside" if is_alone else "rates"):
         show_rate_plot(study, state, rows)
-    refused = ((say_recipe(row.id, state.source), row.problem) for row in rows)
+    refused = ((recipe_names(state.source.axes)[row.id], row.problem) for row in rows)
     show_refused(refused, "recipes.do_not_fit", shape=shape_text(state.source.shape))
 
 
@@ -274,7 +274,7 @@ def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:
 
 def _name(row: RecipeRow, state: LabState) -> str:
     """Return a recipe's name, and that no kernel runs it where none does."""
-    name = say_recipe(row.id, state.source)
+    name = recipe_names(state.source.axes)[row.id]
     if not is_by_inputs(row.scheme, state.source.shape):
         return name
     return say("recipes.no_kernel", name=name)

@@ -25,7 +25,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.controls import choose_among, switch
 from quantviz.ui.components.panels_bridge import PanelsWords, bridge_width, show_panels
 from quantviz.ui.components.phone_tables import TableColumn, show_table
-from quantviz.ui.components.scheme_words import convention_option, part_words
+from quantviz.ui.components.scheme_words import convention_options, part_words
 from quantviz.ui.components.small_parts import offer, show_button, show_save_page
 from quantviz.ui.components.tensor_cache import heavy_fact, study_of
 from quantviz.ui.lab.compare.compared_engines import seen
@@ -44,9 +44,9 @@ from quantviz.ui.shell.words import (
     language,
     number,
     plain,
+    recipe_names,
     say,
     say_error,
-    say_recipe,
     sentences,
     shape_text,
     theme,
@@ -275,8 +275,8 @@ def _addable(state: LabState) -> dict[str, Scheme]:
 
 def _addable_words(name: str, state: LabState) -> str:
     if name.startswith(_ENGINE):
-        return say("contest.same_under", engine=convention_option(name.removeprefix(_ENGINE)))
-    return say_recipe(name, state.source)
+        return say("contest.same_under", engine=convention_options()[name.removeprefix(_ENGINE)])
+    return recipe_names(state.source.axes)[name]
 
 
 def _add(name: str) -> None:
@@ -300,7 +300,7 @@ def _name(scheme: Scheme, state: LabState) -> str:
     """Return a recipe's name, or format and granularity in words, with all unusual settings."""
     recipe = current_recipe(scheme, state.source.shape)
     if recipe:
-        return say_recipe(recipe, state.source)
+        return recipe_names(state.source.axes)[recipe]
     usual = Scheme("int8")
     further = ("mode", "calibration", "convention")
     unusual = [name for name in further if getattr(scheme, name) != getattr(usual, name)]

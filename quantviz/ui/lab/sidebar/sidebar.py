@@ -45,7 +45,7 @@ from quantviz.ui.lab.sidebar.files import catalog_beside, show_file, show_folder
 from quantviz.ui.lab.sidebar.nonfinite import heeded, show_choice, show_nonfinite, take
 from quantviz.ui.shell import errors, session
 from quantviz.ui.shell.classroom import locked, visible
-from quantviz.ui.shell.words import language, number, plain, say, say_axis, say_error, shape_text
+from quantviz.ui.shell.words import language, number, plain, say, say_axis, say_each, say_error, shape_text
 
 #: The largest side whose cells can be edited in place.
 EDITABLE = 16
@@ -227,7 +227,7 @@ def _tensor(state: LabState) -> None:
         "scenario" if scenario_of(own.source) else own.source.kind
     )
     kinds = (each for each in KINDS if each not in OFFERED or OFFERED[each]())
-    _tensor_choice("source", {name: say(f"sidebar.kinds.{name}") for name in kinds}, "kind", kind, _set_kind)
+    _tensor_choice("source", say_each("sidebar.kinds.{}", *kinds), "kind", kind, _set_kind)
     KINDS[kind](own)
     # As HTML: a file's name is untrusted text, and Markdown would make links of texts that look like one.
     name = html.escape(state.source.title(language())[:_LONGEST_NAME])
@@ -275,7 +275,7 @@ def _scenario(state: LabState) -> None:
     def take(name: str) -> None:
         session.put(opening(name))
 
-    words = {name: say(f"scenarios.{name}.name") for name in SCENARIOS}
+    words = say_each("scenarios.{}.name", *SCENARIOS)
     _tensor_choice("scenario", words, "scenario", scenario_of(state.source), take)
 
 
@@ -283,14 +283,14 @@ def _course(state: LabState) -> None:
     def take(name: str) -> None:
         session.put(state.with_source(Builtin(name)))
 
-    words = {name: say(f"sources.builtin.{name}.name") for name in _COURSE}
+    words = say_each("sources.builtin.{}.name", *_COURSE)
     now = state.source.name if isinstance(state.source, Builtin) else _COURSE[0]
     _tensor_choice("course", words, "course", now, take)
 
 
 def _random(state: LabState) -> None:
     source = state.source
-    words = {name: say(f"sources.{name}.name") for name in _RANDOM}
+    words = say_each("sources.{}.name", *_RANDOM)
     now = source.id if source.id in words else _RANDOM[0]
     _tensor_choice("distribution", words, "distribution", now, _set_distribution)
     fields = sorted(dataclasses.fields(source), key=lambda field: field.name != "seed")  # type: ignore[arg-type]
@@ -546,7 +546,7 @@ def show_range(state: LabState) -> None:
             "list",
             say("sidebar.range"),
             value=calibration.id,
-            choices={name: say(f"calibrations.{name}.name") for name in calibrations(state)},
+            choices=say_each("calibrations.{}.name", *calibrations(state)),
             disabled=locked("range"),
             take=_set_calibration,
         )
