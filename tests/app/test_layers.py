@@ -159,6 +159,10 @@ def test_the_integer_steps_end_in_the_engines_code_and_the_link_keeps_the_engine
         found = operated_output(layer, integers_of(layer), operator, token, output)
         last = re.findall("<b>(.*?)</b>", bodies(at, "qv-integers")[1])[-1]
         assert int(last.replace("−", "-")) == found.q
+    act(at, layers_engine="fbgemm")
+    found = operated_output(layer, integers_of(layer, engine="fbgemm"), "layer_norm", token, output)
+    last = re.findall("<b>(.*?)</b>", bodies(healthy(at), "qv-integers")[1])[-1]
+    assert int(last.replace("−", "-")) == found.q
 
 
 @pytest.mark.parametrize("tab", TABS)

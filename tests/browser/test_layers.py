@@ -165,6 +165,26 @@ def test_a_pointer_lights_the_lines_of_an_output_and_a_click_opens_it(new_page, 
 
 
 FIRST = "builtin(name=minilm_1_intermediate)"
+#: The characters that are read on the first screen, but for names of icons, and the page's controls on it
+#: that can be used, each option of a choice by itself.
+COUNTED = """() => {
+  const seen = (box) => box.width > 1 && box.height > 1 && box.top < innerHeight && box.bottom > 0
+    && box.left < innerWidth && box.right > 0;
+  const plain = (each) => !each.closest("script, style") && getComputedStyle(each).visibility === "visible"
+    && !getComputedStyle(each).fontFamily.includes("Material");
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  let read = 0;
+  while (texts.nextNode()) {
+    range.selectNodeContents(texts.currentNode);
+    if (plain(texts.currentNode.parentElement) && seen(range.getBoundingClientRect()))
+      read += texts.currentNode.textContent.trim().length;
+  }
+  const kinds = ":is(button, input, select, a[href], summary, [role=slider], [role=combobox])";
+  const controls = [...document.querySelectorAll(`[data-testid=stMain] ${kinds}`)].filter((each) =>
+    !each.disabled && plain(each) && seen((each.closest("label") ?? each).getBoundingClientRect()));
+  return [read, controls.length];
+}"""
 
 
 def test_the_first_screen_says_which_channel_is_to_blame_and_the_hand_lowers_its_ceiling(new_page, url):
@@ -173,6 +193,9 @@ def test_the_first_screen_says_which_channel_is_to_blame_and_the_hand_lowers_its
     page.wait_for_selector(DRAWN, state="attached")
     page.wait_for_function(SETTLED)
     wait_idle(page)
+    read, controls = page.evaluate(COUNTED)
+    assert 600 < read <= 1200
+    assert 10 < controls <= 25
     said = page.locator(".qv-finding").inner_text().replace("\xa0", " ")
     assert said.startswith("Channel 99 is 20× louder than the rest. One scale for all of X must reach it.")
     assert page.locator(".qv-loud").inner_text() == "99"
