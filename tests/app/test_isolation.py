@@ -18,7 +18,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.web.server.starlette.starlette_app_utils import generate_xsrf_token_string
 
 from quantviz.ui.shell import startup
-from tests.bench.classroom import Session
+from tests.bench.classroom import Session, controls_of
 from tests.bench.servers import ROOT, server_process
 from tests.helpers.browser import finished
 
@@ -61,8 +61,12 @@ class Tab(Session):
         return next(name for name in self._widgets if name.endswith(f"-{key}"))
 
     async def choose(self, field, form):
-        (chosen,) = (self.choice(name, field, form) for name in self.bars(field))
-        await self._ask(chosen)
+        (row,) = (
+            name
+            for name, element in self._widgets.items()
+            if field in (each["field"] for each in controls_of(*element).get("controls", ()))
+        )
+        await self._ask(self.choice(row, field, form))
 
     async def upload(self, data):
         """As the browser: ask where to, send the bytes there, tell the widget."""
