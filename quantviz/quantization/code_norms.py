@@ -76,6 +76,7 @@ _OF_TORCH: Operations = (
     Operation("norm_weighted", "y = y * weight"),
     Operation("norm_biased", "y = y + bias"),
     *IN_STEPS,
+    LIMIT,
     ROUND,
     *TO_CODES,
 )

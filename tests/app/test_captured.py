@@ -161,10 +161,6 @@ def test_the_page_names_faulty_layers_and_clears_an_error_once_it_is_left_behind
     assert not act(at, checkpoints_capture_weights="int4_per_row").warning
 
 
-def test_a_file_of_layers_keeps_the_notes_on_those_left_aside(file):
-    assert [note.message() for note in Layers.open(file).notes] == [note.message() for note in layers().notes]
-
-
 SCHEME = "int4,symmetric,per_channel(axis=0),min_max,course"
 
 

@@ -1,7 +1,6 @@
 """Cells set by hand in the Lab: what is said, how they are put back, and what stays as it was."""
 
 import numpy as np
-import pytest
 
 from quantviz.lab.moves import moved
 from quantviz.lab.page_state import History
@@ -30,24 +29,15 @@ def state(at):
     return healthy(at).session_state["lab_state"].now
 
 
-@pytest.mark.parametrize(
-    ("language", "said"),
-    [
-        ("en", ("Set by hand: (2, 3) = 5.25", "Put the values back", "1 cell changed", "changed by hand")),
-        ("zh", ("手动设置：(2, 3) = 5.25", "还原这些值", "改了 1 个单元格", "张量已手动修改")),
-    ],
-)
-def test_the_page_says_what_was_set(language, said):
-    at = opened(t=FORM, lang=language)
-    sentence, button, title, words = said
-    assert sentence in told(at.sidebar, "caption")
-    assert at.button(key="put_back").label == button
-    assert bodies(at, title)
+def test_the_page_says_what_was_set():
+    at = opened(t=FORM, lang="en")
+    assert "Set by hand: (2, 3) = 5.25" in told(at.sidebar, "caption")
+    assert bodies(at, "1 cell changed")
     assert panels(at)[0][2, 3] == 5.25
     # It is the scenario's tensor still, and its hint says that it was changed.
     assert value_of(at, "kind") == "scenario"
     assert value_of(at, "scenario") == "one_loud_column"
-    assert words in hint(at)
+    assert "changed by hand" in hint(at)
 
 
 def test_values_are_put_back():

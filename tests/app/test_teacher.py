@@ -84,7 +84,7 @@ def whole():
     return unfolded(opened(), *FOLDS), turned(opened(), "compare")
 
 
-@pytest.mark.parametrize("part", sample_of(HIDEABLE, 6))
+@pytest.mark.parametrize("part", sample_of(HIDEABLE, 4))
 def test_what_is_hidden_is_not_in_the_page(part, whole):
     room = Classroom(hidden=frozenset({part}))
     at, compared = unfolded(opened(room), *FOLDS), turned(opened(room), "compare")

@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import json
 import os
 import time
 from functools import cache, partial
@@ -142,55 +141,35 @@ def shelf(browser):
 
 
 @pytest.fixture(scope="session")
-def logs():
-    """Return the file in which each server of `serve` writes, by its address."""
-    return {}
+def served(tmp_path_factory):
+    """The address of the app on a server that offers no folder and is reached from a network, as README's
+    command has it, and the file in which it writes.
 
-
-@pytest.fixture(scope="session")
-def serve(tmp_path_factory, logs):
-    """`serve(path_to_app)` gives the address of a Streamlit server for it, which offers no folder. All
-    processes of a run share it: who asks first starts it, and stops it after the others.
+    All processes of a run share it: who asks first starts it, and stops it after the others.
     """
-    running, folder = {}, tmp_path_factory.getbasetemp()
+    folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(pytest.MonkeyPatch.context()).delenv(FOLDER, raising=False)
-
-        def start(app):
-            app = Path(app).resolve()
-            if app not in running:
-                running[app], log = stack.enter_context(shared_server(app, folder))
-                logs[running[app]] = log
-            return running[app]
-
-        yield start
-
-
-@pytest.fixture(scope="session")
-def url(serve):
-    """The address of the app."""
-    return serve(ROOT / "app.py")
-
-
-@contextlib.contextmanager
-def shared_server(app, folder):
-    """Give the address and the log of a server that other processes use as well, by a file in `folder`."""
-    with (folder / f"server_of_{app.stem}").open("a+", encoding="utf-8") as file:
+    with pytest.MonkeyPatch.context() as patch, (folder / "server").open("a+", encoding="utf-8") as file:
+        patch.delenv(FOLDER, raising=False)
+        log = folder / "server.log"
         if known := _written(file):
-            address, log = json.loads(known)
-            yield address, Path(log)
+            yield known, log
             return
-        log = folder / f"server_of_{app.stem}.log"
-        with server(app, log) as address:
-            file.write(json.dumps([address, str(log)]))
+        with server(ROOT / "app.py", log, host="0.0.0.0") as address:
+            file.write(address)
             file.flush()
             fcntl.flock(file, fcntl.LOCK_SH)
             yield address, log
             # Until no other process uses it; who comes later finds none.
             fcntl.flock(file, fcntl.LOCK_EX)
             file.truncate(0)
+
+
+@pytest.fixture(scope="session")
+def url(served):
+    """The address of the app."""
+    return served[0]
 
 
 @pytest.fixture

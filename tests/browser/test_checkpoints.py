@@ -35,13 +35,10 @@ def opened(page, url):
     return again
 
 
-def log_since(logs, url, earlier):
-    return logs[url].read_text(encoding="utf-8")[earlier:]
-
-
 @pytest.mark.nightly
-def test_a_square_of_the_scanned_map_leads_to_the_lab_and_back(new_page, url, logs):
-    earlier = logs[url].stat().st_size
+def test_a_square_of_the_scanned_map_leads_to_the_lab_and_back(new_page, served):
+    url, log = served
+    earlier = log.stat().st_size
     page = new_page()
     opened(page, url)
     page.locator(MAP).first.scroll_into_view_if_needed()
@@ -57,7 +54,7 @@ def test_a_square_of_the_scanned_map_leads_to_the_lab_and_back(new_page, url, lo
     page.wait_for_selector(f"{MAP} .nsewdrag")
     assert "/checkpoints" in page.url
     page.goto("about:blank")
-    assert "Traceback" not in log_since(logs, url, earlier)
+    assert "Traceback" not in log.read_text(encoding="utf-8")[earlier:]
 
 
 def test_bits_under_the_thumb_change_the_text_and_a_square_opens_its_layer(new_page, url):

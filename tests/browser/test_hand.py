@@ -320,13 +320,6 @@ def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_p
     # In the tab Range the curve has a real quantization at every point.
     page.locator("[data-field=stage_tab] label", has_text="Range").click()
     page.wait_for_function("window.__quantviz.hands.get('panels')?.found?.points")
-    # Until then it was an estimate, near enough to be told apart from no other bits.
-    near = page.evaluate(
-        """() => { const { data, curve } = window.__quantviz.hands.get('panels'), { estimate } = data.curve;
-          return estimate.estimated && data.curve.ghosts.length === 4 && curve.at.every((at, i) =>
-            at === estimate.at[i] && Math.abs(estimate.rounding[i] / curve.rounding[i] - 1) < 0.05); }"""
-    )
-    assert near
     end, found = page.evaluate(
         "(({ curve }) => [curve.at[7], curve.clipping[7]])(window.__quantviz.hands.get('panels'))"
     )

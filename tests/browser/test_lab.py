@@ -245,19 +245,12 @@ def test_typed_cells_are_edited_in_place(new_page, url):
 def test_a_visit_of_a_large_tensor(new_page, url):
     tensor = "one_outlier(rows=300,cols=260,row=200,col=31)"
     page = opened(new_page(1366, 1100), url, t=tensor, b=str(qv.RECIPES["int4_per_row"]), lang="en")
-    it_is_drawn_as_images_and_still_exact(page)
+    zoom_cross_hair_and_mark_are_one_for_all_charts(page)
     the_whole_of_it_is_saved_while_a_window_is_seen(page)
 
 
-def it_is_drawn_as_images_and_still_exact(page):
-    """Its own panels, and the schemes compared side by side: zoom, cross-hair and mark are one for all."""
-    # What comes above the panels moves them: a place that is taken before that is another cell's.
-    wait_idle(page)
-    # A pixel stands for four cells, and shows the one of largest magnitude.
-    page.mouse.click(*middle(page, 0, 200, 31))
-    wait_address(page, "c", "200.31")
-    expect(page.locator(".qv-sentence")).to_contain_text("100")
-
+def zoom_cross_hair_and_mark_are_one_for_all_charts(page):
+    """For its own panels, which `test_zoom.py` has alone, and the schemes compared side by side."""
     page.locator("[data-field=stage_tab] label", has_text="Compare").click()
     page.wait_for_selector(".st-key-beside .qv-overlay .qv-mark")
     wait_idle(page)

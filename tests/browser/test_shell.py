@@ -23,6 +23,8 @@ SQUEEZED = """() => {
     while (walk.nextNode()) {
         const words = walk.currentNode.textContent.trim(), parent = walk.currentNode.parentElement;
         if (!words || parent.closest("script, style, svg, .katex, .katex-mathml")) continue;
+        // A name for a screen reader alone is a pixel wide.
+        if (parent.closest(".qv-name-of")?.clientWidth <= 1) continue;
         if (!parent.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
         range.selectNodeContents(walk.currentNode);
         const box = range.getBoundingClientRect(), size = parseFloat(getComputedStyle(parent).fontSize);

@@ -10,12 +10,9 @@ from playwright.sync_api import expect
 
 from quantviz.text import catalogue
 from quantviz.ui.components.clipboard import qr_source
-from tests.helpers import ROOT
-from tests.helpers.browser import Line, box, server, wait_idle
+from tests.helpers.browser import Line, box, wait_idle
 from tests.helpers.picture import drawn
 from tests.helpers.sample import sample_of
-
-APP = ROOT / "app.py"
 
 
 def opened(page, address):
@@ -58,43 +55,42 @@ def own_address():
     return None if name.startswith("127.") else name
 
 
-def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path):
+def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, url):
     host = own_address()
     if host is None:
         pytest.skip("this machine has no address of its own in a network")
-    with server(APP, tmp_path / "log", "0.0.0.0") as local:
-        app = f"http://{host}:{urlsplit(local).port}"
-        page = opened(new_page(), f"{app}/teacher?lang=zh")
-        unfold = page.locator(".st-key-teacher_link summary")
-        unfold.click()
-        page.locator("[data-field=teacher_sees] .qv-segments label").nth(2).click()
-        page.locator("[data-field=teacher_hidden_panels] .qv-segments label", has_text="误差").click()
-        page.locator("[data-field=teacher_locked] .qv-segments label", has_text="方案").first.click()
-        page.locator("[data-field=teacher_opens] .qv-segments label").nth(1).click()
-        link = f"{app}/lab?k=2.no-error.lock-scheme.2"
-        link_shown = "(link) => document.querySelector('.st-key-teacher_group_link code')?.innerText === link"
-        page.wait_for_function(link_shown, arg=link)
-        wait_idle(page)
-        # What was chosen outlives a reload.
-        page.reload()
-        page.wait_for_function(link_shown, arg=link)
-        wait_idle(page)
-        unfold.click()
-        the_code_fills_the_screen(page)
-        a_printed_page_is_what_is_handed_out(page, link)
-        assert page.get_attribute(".qv-qr", "src") == qr_source(link)
-        with page.expect_popup() as opening:
-            page.locator(".st-key-teacher_actions a:visible").click()
-        class_page = opening.value
-        class_page.wait_for_function(
-            "document.querySelector('.st-key-panels .js-plotly-plot')?._fullLayout?.meta"
-        )
-        wait_idle(class_page)
-        assert dict(parse_qsl(urlsplit(class_page.url).query))["k"] == "2.no-error.lock-scheme.2"
-        assert class_page.locator("[data-field=bits] input").first.is_disabled()
-        assert class_page.evaluate(
-            "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.panels"
-        ) == ["x", "q", "x_hat"]
+    app = f"http://{host}:{urlsplit(url).port}"
+    page = opened(new_page(), f"{app}/teacher?lang=zh")
+    unfold = page.locator(".st-key-teacher_link summary")
+    unfold.click()
+    page.locator("[data-field=teacher_sees] .qv-segments label").nth(2).click()
+    page.locator("[data-field=teacher_hidden_panels] .qv-segments label", has_text="误差").click()
+    page.locator("[data-field=teacher_locked] .qv-segments label", has_text="方案").first.click()
+    page.locator("[data-field=teacher_opens] .qv-segments label").nth(1).click()
+    link = f"{app}/lab?k=2.no-error.lock-scheme.2"
+    link_shown = "(link) => document.querySelector('.st-key-teacher_group_link code')?.innerText === link"
+    page.wait_for_function(link_shown, arg=link)
+    wait_idle(page)
+    # What was chosen outlives a reload.
+    page.reload()
+    page.wait_for_function(link_shown, arg=link)
+    wait_idle(page)
+    unfold.click()
+    the_code_fills_the_screen(page)
+    a_printed_page_is_what_is_handed_out(page, link)
+    assert page.get_attribute(".qv-qr", "src") == qr_source(link)
+    with page.expect_popup() as opening:
+        page.locator(".st-key-teacher_actions a:visible").click()
+    class_page = opening.value
+    class_page.wait_for_function(
+        "document.querySelector('.st-key-panels .js-plotly-plot')?._fullLayout?.meta"
+    )
+    wait_idle(class_page)
+    assert dict(parse_qsl(urlsplit(class_page.url).query))["k"] == "2.no-error.lock-scheme.2"
+    assert class_page.locator("[data-field=bits] input").first.is_disabled()
+    assert class_page.evaluate(
+        "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.panels"
+    ) == ["x", "q", "x_hat"]
 
 
 def the_code_fills_the_screen(page):

@@ -3,6 +3,7 @@
 import dataclasses
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -447,3 +448,29 @@ def test_memory_is_that_of_the_rows():
     assert reservoir.seen == 10**6
     held = (reservoir.rows, reservoir._keys, reservoir._places)
     assert sum(each.untyped_storage().nbytes() for each in held) <= 8 * (4 + 8 + 8)
+
+
+W, X = np.random.default_rng(0).normal(size=(4, 8)), np.random.default_rng(1).normal(size=(6, 8))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "names"),
+    [
+        ({"fc1.weight": W, "fc1.input": X, "fc1.bias": np.ones(4), "fc2.weight": W}, ["fc1"]),
+        ({"fc1.weight": W, "fc1.inputs": X, "fc2.weight": W, "fc2.inputs": X}, ["fc1", "fc2"]),
+        ({"fc1_weight": W, "fc1_x": X, "fc2_weight": W, "fc2_x": X[:, :5]}, ["fc1"]),
+        ({"net/fc1/w": W, "net/fc1/activations": X.reshape(2, 3, 8)}, ["net/fc1"]),
+        ({"W1": W.T, "X1": X, "W2": W, "X2": X}, ["W1", "W2"]),
+        ({"W": W, "X": X, "b": np.ones(4)}, ["W"]),
+        ({"weights_fc1": W, "inputs_fc1": X}, ["weights_fc1"]),
+        ({"fc1": W, "fc1_input": X}, ["fc1"]),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
+)
+def test_weights_with_inputs_are_layers_however_they_are_called(tmp_path, arrays, names):
+    np.savez(tmp_path / "net.npz", **arrays)
+    found = qv.Layers.open(tmp_path / "net.npz")
+    assert list(found.names) == names
+    assert found[names[0]].shape == (6, 8, 4)
+    aside = ", ".join(name for name in arrays if name.startswith("fc2") and "fc2" not in names)
+    assert [note.params["names"] for note in found.notes] == ([aside] if aside else [])

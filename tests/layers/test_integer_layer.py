@@ -506,6 +506,14 @@ def test_one_probability_of_onnx_runtime_is_its_lowest_code():
     assert qv.explain_operator(*given)[-4].output == math.inf
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize")
+def test_a_normalized_code_far_beyond_the_format_saturates_as_torchs_last_codes_do():
+    x = torch._make_per_tensor_quantized_tensor(torch.tensor([[-5, 9]], dtype=torch.int8), 0.1, 3)
+    given = ("layer_norm", [[[-5, 9]]], [qv.QParams(0.1, 3)], qv.QParams(1e-12, -20))
+    codes = torch.ops.quantized.layer_norm(x, [2], torch.ones(2), torch.zeros(2), 1e-5, 1e-12, -20).int_repr()
+    assert qv.integer_operator(*given, arithmetic="fbgemm").tolist() == codes.tolist() == [[-128, 127]]
+
+
 def test_operators_have_words_for_each_step():
     lists = [operations for arithmetics in OPERATORS.values() for operations in arithmetics.values()]
     keys = {operation.key for operations in lists for operation in operations}

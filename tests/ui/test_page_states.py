@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+import quantviz as qv
 from quantviz.lab import layer_state
 from quantviz.lab.classroom import (
     CLOSED,
@@ -102,6 +103,20 @@ def test_a_number_keeps_its_place_when_its_format_is_brought_to_one():
     wide, _ = FormatsState.read({"a": "float16", "b": "int4", "x": "3", "n": "1"})
     assert not can_be_one(wide)
     assert code_shown(wide) == land(3.0, FORMATS["float16"]).code
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("two", "'two' is not a number"),
+        ("inf", "table of codes below"),
+        ("", "You have not typed a number yet"),
+        ("1/0", "divides by zero"),
+    ],
+)
+def test_what_is_typed_and_gives_no_number_is_a_sentence(typed, words):
+    with pytest.raises(qv.QuantVizError, match=words):
+        FormatsState.opening().reached("x", typed)
 
 
 def test_a_code_that_is_no_number_is_in_the_link_until_another_number_is_typed():

@@ -8,11 +8,13 @@ import pytest
 
 import quantviz as qv
 from quantviz.errors import QuantVizError
+from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import LabState
 from quantviz.sources import Builtin
 from quantviz.tensors.views import View
 from quantviz.text import text
 from quantviz.ui.components import small_parts
+from quantviz.ui.lab import stage
 from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.lab.picture import tensor_panels
 from quantviz.ui.lab.range import range_tab
@@ -110,3 +112,19 @@ def test_all_of_some_parts_that_are_to_blame_together_are_named():
 def test_a_blocks_place_in_the_tensor_is_told_in_words(monkeypatch, granularity, shape, block, words):
     monkeypatch.setattr(tensor_panels, "say", lambda key, **params: text(key, "en", **params))
     assert tensor_panels.block_words(granularity.layout(shape), shape, View.of(shape), block) == words
+
+
+@pytest.mark.parametrize(
+    ("hidden", "left"),
+    [
+        ({"tiles.sqnr"}, ["cell", "compare"]),
+        ({"range"}, ["cell", "compare"]),
+        ({"error"}, ["cell", "range", "compare"]),
+        ({"recipes", "compare", "actions"}, ["cell", "range"]),
+        ({"range", "recipes", "compare", "actions"}, ["cell"]),
+    ],
+)
+def test_a_tab_that_would_tell_what_is_hidden_is_not_offered(monkeypatch, hidden, left):
+    monkeypatch.setattr(stage, "classroom", Classroom)
+    monkeypatch.setattr(stage, "visible", lambda part: part not in hidden)
+    assert list(stage.offered_tabs(NAMED)) == left
