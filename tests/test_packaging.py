@@ -183,8 +183,7 @@ for page in {pages}:
     assert done.returncode == 0, done.stderr
 
 
-# A wheel's server compiles kernels of its own: its pages are opened above.
-@pytest.mark.parametrize("place", ["clone", pytest.param("wheel", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("place", ["wheel", pytest.param("clone", marks=pytest.mark.nightly)])
 def test_the_command_serves(installed, tmp_path, place):
     port = free_port()
     options = ["--server.port", str(port), "--server.address", "127.0.0.1", "--server.headless", "true"]
