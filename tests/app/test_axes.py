@@ -2,9 +2,6 @@
 have.
 """
 
-import re
-from collections import defaultdict
-
 import pytest
 import safetensors.torch
 import torch
@@ -13,7 +10,6 @@ import quantviz as qv
 from quantviz.sources import AsMatrix, LocalTensor
 from quantviz.sources.local import FOLDER
 from tests.helpers.controls import choose, controls, words_of
-from tests.helpers.sample import sample_of
 from tests.helpers.session import act, address, bodies, healthy, numbers, opened
 
 #: Lengths that no label has for another reason.
@@ -25,8 +21,6 @@ SHAPES = {
     "stem": (61, 3, 7, 7),
     "wide": (32, 32, 3, 3),
 }
-#: Controls that are there to name a file's tensors, with their shapes.
-OF_FILES = ("folder_tensor", "file_tensor")
 
 
 @pytest.fixture
@@ -49,41 +43,6 @@ def form(of):
 
 def state(at):
     return healthy(at).session_state["lab_state"].now
-
-
-def choosers(at):
-    """Every control that offers a choice, by its key, with the words it offers."""
-    return {field: words_of(at, field) for field in controls(at)}
-
-
-# ---- whose words choices have -------------------------------------------------------------------
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    "scheme",
-    sample_of(
-        ["int4,symmetric,per_group(size=1),min_max,course", "int4,symmetric,per_channel,min_max,course"], 1
-    ),
-)
-def test_no_choice_names_a_length_of_the_tensor(folder, scheme):
-    """A label goes to the browser and comes back: of the tensor it may say what an axis is, never how
-    long.
-    """
-    known = defaultdict(set)
-    for name, shape in SHAPES.items():
-        for matrix in (False, True) if len(shape) > 2 else (False,):
-            at = opened(t=form(source(name, matrix=matrix)), s=scheme, lang="en")
-            # Powers of two are the sizes of groups in recipes' names.
-            lengths = {str(n) for n in shape if n > 9 and n & (n - 1)}
-            for key, words in choosers(at).items():
-                known[key].update(words)
-                # Numbers alone are sizes of blocks, which are their own ids.
-                if key not in OF_FILES and not all(word.isdigit() for word in words):
-                    assert not lengths & set(re.findall(r"\d+", " ".join(words))), (name, key, words)
-    axes = {f"axis {n}" for n in range(4)}
-    assert known["view_rows"] == {"output channel (axis 0)", "input channel (axis 1)", *axes}
-    assert {"seen_as", "recipe", "convention", "kind", "calibration"} <= known.keys()
 
 
 def test_a_choice_of_another_tensor_changes_nothing(folder):

@@ -1,6 +1,9 @@
 """Where the Lab's tensor comes from: random, typed, uploaded, and what is refused."""
 
+import contextlib
 import io
+from dataclasses import dataclass
+from typing import ClassVar
 
 import ml_dtypes
 import numpy as np
@@ -8,9 +11,16 @@ import torch
 from safetensors.torch import save
 
 import quantviz as qv
+from quantviz import sources, text
+from quantviz.export.files import file_name, python_lines
+from quantviz.lab.state import LabState
+from quantviz.sources.base import Source
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, decode_blocks
+from quantviz.sources.random import Bounds
+from quantviz.text import catalogue
+from quantviz.ui.lab.sidebar import sidebar
 from tests.helpers import layouts
-from tests.helpers.controls import controls, value_of
+from tests.helpers.controls import controls, value_of, words_of
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.session import (
     act,
@@ -107,3 +117,43 @@ def test_a_tensor_that_cannot_be_quantized_leaves_the_open_one_and_is_no_step_to
     assert panels(at)[0].shape == (8, 8)
     assert len(numbers(at)) == 5
     assert controls(at)["undo"]["disabled"]
+
+
+@dataclass(frozen=True)
+class Ramp(Source):
+    """Values that rise from cell to cell."""
+
+    rows: int = 3
+    slope: float = 2.0
+    id: ClassVar[str] = "ramp"
+    kind: ClassVar[str] = "random"
+    limits: ClassVar = {"rows": Bounds(1, 99), "slope": Bounds(-5.0, 5.0)}
+
+    @property
+    def shape(self):
+        return (self.rows, 4)
+
+    def tensor(self):
+        return (torch.arange(self.rows * 4.0) * self.slope).reshape(self.shape)
+
+
+def test_one_that_is_added_is_in_the_lab_its_links_and_its_scripts(monkeypatch):
+    for module in (sources, sidebar):
+        monkeypatch.setattr(module, "SOURCES", {**sources.SOURCES, Ramp.id: Ramp})
+    monkeypatch.setattr(sidebar, "_RANDOM", (*sidebar._RANDOM, Ramp.id))
+    monkeypatch.setattr(sources, "Ramp", Ramp, raising=False)
+    own = {**catalogue("en"), "sources.ramp.name": "A ramp", "source_fields.slope": "Slope"}
+    monkeypatch.setattr(text, "catalogue", lambda language: own)
+    at = act(opened(lang="en"), kind="random")
+    assert "A ramp" in words_of(at, "distribution")
+    # What both have is kept.
+    act(at, distribution="ramp", random_slope=3.0)
+    link = address(healthy(at))
+    assert link["t"] == "ramp(rows=32,slope=3.0)"
+    assert bodies(at, "A ramp")
+    state, problems = LabState.read(link)
+    assert (state.source, problems) == (Ramp(32, 3.0), ())
+    assert file_name(state.source, state.scheme, "csv").startswith("ramp_")
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(python_lines(state), {})
+    assert "SQNR" in out.getvalue()

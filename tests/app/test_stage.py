@@ -57,11 +57,6 @@ LOUD_COLUMNS = {
 }
 
 
-def test_the_tabs_are_cell_range_blame_compare():
-    assert tabs(opened(lang="en")) == [["Cell", "Range", "Blame", "Compare"]]
-    assert tabs(opened(lang="zh")) == [["单元格", "范围", "误差归因", "对比"]]
-
-
 def test_only_the_open_tab_is_computed(monkeypatch):
     made = []
     parts = {"range": (range_tab, "_compared"), "blame": (blame_tab, "_found")}
