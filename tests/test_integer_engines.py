@@ -4,11 +4,12 @@ import dataclasses
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
 import pytest
 
 import quantviz as qv
 from quantviz.layers import integer_result
-from tests.engines.integer import MODULES, module_of, operators
+from tests.engines.integer import MODULES, litert, module_of, operators
 from tests.engines.integer.__main__ import BEGIN, END, README, compared, lines
 
 _PROCESSOR = Path("/proc/cpuinfo")
@@ -117,6 +118,24 @@ def test_roundings_are_told_apart():
                 engines = MappingProxyType({**qv.INTEGER_ENGINES, own.id: other})
                 patch.setattr(integer_result, "INTEGER_ENGINES", engines)
                 assert compared(path).differences, (kernel, way)
+
+
+@pytest.mark.parametrize("kernels", litert._KERNELS, ids=lambda each: each[0])
+def test_averages_round_half_away_and_do_not_overflow(kernels):
+    """apache/tvm 20298, rebuilt: a converter cut averages off, half of all were wrong by it, and
+    17 × 17 codes of 32767 wrapped around.
+    """
+    draw = np.random.default_rng(4)
+    for codes, kind in (
+        (draw.integers(-128, 128, (400, 9)), "int8"),
+        (np.full((2, 17 * 17), 32767), "int16"),
+        (draw.integers(-(2**15), 2**15, (40, 17 * 17)), "int16"),
+    ):
+        case = operators.Case((codes,), ((0.01, 0),), (0.01, 0), kind)
+        theirs = litert._operated(case, "average", kernels[1])
+        assert operators.ours(case, "average", "litert_pool").tolist() == theirs.tolist()
+        if kind == "int8":
+            assert 0.4 < (np.trunc(codes.mean(1)) != theirs).mean() < 0.6
 
 
 #: Kernels of operators between layers, and the arithmetic of another engine, whose codes differ.

@@ -286,6 +286,10 @@ def prepared(
         zeros = int((values["weight"] == 0).sum())
         if zeros and (arithmetic == _IBERT or zeros == shape[-1]):
             raise QuantVizError("norm_weight_zero", arithmetic=arithmetic, zeros=zeros, count=shape[-1])
+    if operator == NORM and arithmetic == _IBERT:
+        alike = int((values["q_x"].amax(-1) == values["q_x"].amin(-1)).sum())
+        if alike:
+            raise QuantVizError("norm_row_alike", arithmetic=arithmetic, rows=alike)
     if (copies or (operator, arithmetic) in _SAME_SCALE) and not same:
         raise QuantVizError("scales_differ", operator=operator, arithmetic=arithmetic)
     return arithmetics[arithmetic], values

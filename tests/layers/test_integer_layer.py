@@ -1,5 +1,6 @@
 """A layer in integers: its laws, one cell replayed, and the refusals."""
 
+import contextlib
 import math
 import pickle
 from functools import partial
@@ -9,6 +10,7 @@ import onnxruntime
 import pytest
 import torch
 from onnx import TensorProto, helper
+from transformers.models.ibert.quant_modules import IntLayerNorm
 
 import quantviz as qv
 from quantviz.layers.built_in import BuiltInLayer
@@ -341,6 +343,36 @@ def test_a_depthwise_layers_codes_are_those_of_onnx_runtime():
     assert torch.equal(torch.cat(found, 1), codes.movedim(1, -1).reshape(-1, 4).int())
 
 
+def test_one_padding_for_all_sides_gives_a_quarter_of_the_codes_of_same():
+    """A public report, rebuilt: a first layer, 3 × 3 at stride 2 with SAME and a ReLU. An even size is padded
+    on one side alone; padded on both, only codes that the ReLU cuts off twice are equal, 24 % of them.
+    """
+    generator = torch.Generator().manual_seed(9)
+    x = torch.randint(-128, 128, (1, 3, 32, 32), generator=generator)
+    w = torch.randint(-127, 128, (32, 3, 3, 3), generator=generator)
+    values = {
+        **{"x": x.to(torch.int8).numpy(), "sx": np.array(0.0078, np.float32), "zx": np.array(0, np.int8)},
+        **{"w": w.to(torch.int8).numpy(), "sw": np.array(0.01, np.float32), "zw": np.array(0, np.int8)},
+        **{"sy": np.array(0.1, np.float32), "zy": np.array(-128, np.int8)},
+    }
+    of_all = {"pads": [1, 1, 1, 1]}
+    for ours, theirs in (("same_upper", {}), ("same_lower", {}), (((0, 1), (0, 1)), {"pads": [0, 0, 1, 1]})):
+        attributes = {"strides": [2, 2], **(theirs or {"auto_pad": ours.upper()})}
+        codes = of_onnx_runtime("QLinearConv", values, **attributes).movedim(1, -1).reshape(-1, 32).int()
+        W = qv.Codes(w.flatten(1), 0.01)
+        found = [
+            qv.integer_layer(
+                W, qv.Codes(qv.patches(x, (3, 3), stride=2, padding=pad), 0.0078), qv.QParams(0.1, -128)
+            ).q
+            for pad in (ours, 1)
+        ]
+        assert torch.equal(found[0], codes)
+        if ours != "same_lower":
+            assert (found[1] == codes).float().mean().item() == pytest.approx(0.24, abs=0.03)
+    padded = of_onnx_runtime("QLinearConv", values, strides=[2, 2], **of_all)
+    assert torch.equal(found[1], padded.movedim(1, -1).reshape(-1, 32).int())
+
+
 def test_what_is_no_layer_is_refused():
     W, X = qv.Codes([[1, 2]], 0.5), qv.Codes([[3, 4]], 0.5)
     uint8, tiny = qv.Codes([[3, 4]], 0.5, 0, "uint8"), qv.Codes([[1]], 1e-30)
@@ -512,6 +544,34 @@ def test_a_normalized_code_far_beyond_the_format_saturates_as_torchs_last_codes_
     given = ("layer_norm", [[[-5, 9]]], [qv.QParams(0.1, 3)], qv.QParams(1e-12, -20))
     codes = torch.ops.quantized.layer_norm(x, [2], torch.ones(2), torch.zeros(2), 1e-5, 1e-12, -20).int_repr()
     assert qv.integer_operator(*given, arithmetic="fbgemm").tolist() == codes.tolist() == [[-128, 127]]
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize")
+def test_a_norm_of_many_codes_does_not_overflow():
+    """pytorch/pytorch 54837, rebuilt: the squares of a large picture's codes sum up beyond int32."""
+    codes = torch.full((1, 400_000), 255)
+    codes[0, ::1000] = 7
+    x = torch._make_per_tensor_quantized_tensor(codes.byte(), 0.0078125, 0)
+    ends = torch.ones(400_000), torch.zeros(400_000)
+    wanted = torch.ops.quantized.layer_norm(x, [400_000], *ends, 1e-5, 0.05, 3).int_repr()
+    given = ("layer_norm", [codes], [qv.QParams(0.0078125)], qv.QParams(0.05, 3))
+    found = qv.integer_operator(*given, number_format="uint8", arithmetic="fbgemm")
+    assert torch.equal(found, wanted)
+    assert len(found.unique()) == 2
+
+
+def test_i_berts_norm_has_no_code_for_a_row_of_one_value():
+    """kssteven418/I-BERT 31, rebuilt: such a row, as that of a masked token, is NaN there."""
+    rows = torch.tensor([[7.0, 7.0, 7.0, 7.0], [7.0, 7.0, 7.0, 8.0]]).double()
+    norm = IntLayerNorm(4, 0.0, quant_mode=True)
+    for values in norm.parameters():
+        values.data.fill_(1.0)
+    theirs = [norm(row[None, None], torch.ones(1).double())[0].isnan().any().item() for row in rows]
+    assert theirs == [True, False]
+    for row, broken in zip(rows.int(), theirs, strict=True):
+        call = partial(qv.integer_operator, "layer_norm", [row[None]], [qv.QParams(1.0)], qv.QParams(0.1))
+        with pytest.raises(qv.QuantVizError, match="alike") if broken else contextlib.nullcontext():
+            call(arithmetic="ibert")
 
 
 def test_operators_have_words_for_each_step():

@@ -285,6 +285,43 @@ def test_the_perplexity_is_that_of_the_second_half_of_each_row(tmp_path, monkeyp
             qv.compare_runs(*files, tokens=wrong, skip=skip)
 
 
+def test_logits_that_were_cut_off_move_what_lies_below(tmp_path):
+    """ikawrakow/ik_llama.cpp 325, rebuilt: a base kept from 16 below its largest logit on makes all of a KL
+    that a good run has. By llama.cpp's sums in NumPy, in nats, and its percentile between two rows.
+    """
+    draw = np.random.default_rng(3)
+    base = (draw.normal(size=(40, 2000)) * 6).astype(np.float32)
+    base[:, 7] = base.max(1) + 4
+    kept = np.maximum(base, base.max(1, keepdims=True) - 16)
+    run = base + 0.01 * draw.normal(size=base.shape).astype(np.float32)
+
+    def kl(first, second):
+        p, q = (each.astype(np.float64) - each.max(1, keepdims=True) for each in (first, second))
+        p, q = (each - np.log(np.exp(each).sum(1, keepdims=True)) for each in (p, q))
+        return np.sort((np.exp(p) * (p - q)).sum(1))
+
+    means = []
+    for first in (base, kept):
+        files = [
+            write_run(tmp_path / f"{name}.safetensors", {"logits": torch.from_numpy(each)})
+            for name, each in (("first", first), ("run", run))
+        ]
+        found = qv.compare_runs(*files).of("run")[0].logits
+        rows = kl(first, run)
+        at = int(0.99 * 39)
+        wanted = (
+            rows.mean(),
+            rows[19:21].mean(),
+            rows[at] + (0.99 * 39 - at) * (rows[at + 1] - rows[at]),
+            rows[-1],
+        )
+        ours = (found.kl, found.kl_median, found.kl_99, found.kl_max)
+        assert [each * math.log(2) for each in ours] == pytest.approx(wanted, rel=1e-6)
+        assert found.same_top == (first.argmax(1) == run.argmax(1)).mean()
+        means.append(found.kl)
+    assert means[1] > 5 * means[0]
+
+
 def test_no_tensor_is_dropped(tmp_path):
     nan = float("nan")
     inf = float("inf")

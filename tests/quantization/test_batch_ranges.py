@@ -80,6 +80,29 @@ def test_the_ranges_are_onnxruntime_s(case, scheme, name):
     assert list(zip(found.lo.tolist(), found.hi.tolist(), strict=True)) == ends
 
 
+def test_the_same_values_in_other_batches_have_another_scale():
+    """NVIDIA/Model-Optimizer 619, rebuilt: six pictures, calibrated 1, 2, 3 or 6 at a time. onnxruntime's
+    entropy takes the width of its bins from the first batch.
+    """
+    draw = np.random.default_rng(0)
+    values = torch.from_numpy(
+        (draw.laplace(size=(6, 3000)) * draw.uniform(0.3, 2, (6, 1))).astype(np.float32)
+    )
+    scales = {}
+    for size in (1, 2, 3, 6):
+        theirs = HistogramCollector("entropy", False, 128, 128, 99.999, "")
+        with contextlib.redirect_stdout(io.StringIO()):
+            for batch in values.split(size):
+                theirs.collect({"x": batch.numpy()})
+            low, high, *_ = theirs.compute_collection_result()["x"]
+        found = qv.ranges_over_batches(values.split(size), "entropy", ASYMMETRIC, orders=1)
+        assert (found.lo[-1].item(), found.hi[-1].item()) == (low, high)
+        scales[size] = found.scale[-1].item()
+        of_ends = qv.ranges_over_batches(values.split(size), "min_max", ASYMMETRIC, orders=1)
+        assert of_ends.hi[-1].item() == values.max().item()
+    assert max(scales.values()) > 1.1 * min(scales.values())
+
+
 def test_the_scale_is_that_of_the_range_and_its_spread_that_of_other_orders():
     batches = drawn(7)
     found = qv.ranges_over_batches(batches, "moving_average", ASYMMETRIC, orders=6, seed=3)

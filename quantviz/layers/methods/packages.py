@@ -44,7 +44,13 @@ PACKAGE_METHODS = (
     PackageMethod("fouroversix", "NVFP4, scale rule mse", "four_over_six", _RECORDED),
     PackageMethod(
         "GPTQModel",
-        "GPTQ",
+        "2.x and 3.x, GPTQ",
+        "gptq(groups=dynamic,order=activation)",
+        "neural-compressor's recorded answers in this order",
+    ),
+    PackageMethod(
+        "GPTQModel",
+        "5.x, GPTQ",
         "gptq(groups=dynamic,order=group_aware,damping=0.05)",
         "neural-compressor's recorded answers in this order, but for the damping",
     ),

@@ -89,6 +89,19 @@ def test_brecq_weighs_each_output_by_the_squared_slope_of_the_loss():
     assert [note.key for note in same.notes] == ["method_no_slopes"]
 
 
+def test_slopes_to_which_1_is_added_weigh_nothing():
+    """yhhhli/BRECQ 2, rebuilt: its code adds 1 to the sizes of the slopes, which in the mean over a batch are
+    a ten-thousandth of it. That is AdaRound; the paper's formula here is another rounding.
+    """
+    slopes = drawn(128, 6, 9).double() * torch.logspace(0, -3, 6) / 1e4
+    plain = AdaRound(steps=60).round(task("int4_g32")).result.q
+    codes = [
+        BRECQ(steps=60).round(dataclasses.replace(task("int4_g32"), fisher=each.square())).result.q
+        for each in (slopes, slopes.abs() + 1)
+    ]
+    assert (codes[1] != plain).float().mean() < 0.01 < (codes[0] != plain).float().mean()
+
+
 @pytest.mark.parametrize("bases", [(), ("smoothquant", "rotation")], ids=str)
 def test_the_slopes_of_a_block_are_those_of_its_objective(bases):
     """By torch's own derivatives, through the ReLU and the bases between both layers."""

@@ -1,5 +1,6 @@
 """Low rank before rounding: what is kept of it, its bits, and its order on a real layer."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -27,6 +28,21 @@ def test_before_rounding_the_same_rank_leaves_less_error():
         for form in ("svdquant", "loftq", "low_rank(weighting=none)", "nearest")
     }
     assert list(errors) == sorted(errors, key=errors.__getitem__)
+
+
+def test_what_gptq_left_is_corrected_by_its_largest_parts():
+    """yxli2123/LoftQ 18, rebuilt: Q by GPTQ, and both factors of the adapter from the SVD of W − Q."""
+    plain, corrected = (
+        LAYER.result("int4_per_row", None, method=each) for each in ("gptq", "gptq+low_rank(weighting=none)")
+    )
+    w, q = (side(slice(None)).double().numpy() for side in (plain.weights.values, plain.weights.quantized))
+    left, sizes, right = np.linalg.svd(w - q, full_matrices=False)
+    wanted = q + left[:, :8] * sizes[:8] @ right[:8]
+    x, used = plain.inputs.values(slice(None)).double().numpy(), ~plain.held_back.numpy()
+    errors = [
+        np.square(x @ (each - w).T)[used].sum() / np.square(x @ w.T)[used].sum() for each in (q, wanted)
+    ]
+    assert [plain.rel_out.used, corrected.rel_out.used] == pytest.approx(errors, rel=1e-4)
 
 
 def test_a_part_of_full_rank_leaves_no_error():

@@ -90,7 +90,9 @@ ANSWERS = {
     "bitsandbytes: Linear4bit, compress_statistics": is_one_of(DoubleQuantization()),
     "brevitas: learned round, one layer": is_one_of(TRAINED[0][0]),
     "fouroversix: NVFP4, scale rule mse": is_one_of(FourOverSix()),
-    "GPTQModel: GPTQ": sweeps("group_aware"),
+    # Defaults of 2.0.0 to 3.0.0: desc_act, no static_groups, damp_percent 0.01; of 5.0.0: act_group_aware.
+    "GPTQModel: 2.x and 3.x, GPTQ": sweeps("activation"),
+    "GPTQModel: 5.x, GPTQ": sweeps("group_aware"),
     "AutoAWQ: AwqQuantizer, one layer": is_autoawqs,
     "llama.cpp: quantize --allow-requantize": is_one_of(Stored("q8_0")),
     "llm-compressor: GPTQModifier": is_one_of(*(as_chain(each.method).rounding for each in SETTINGS)),
