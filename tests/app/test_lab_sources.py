@@ -138,6 +138,8 @@ class Ramp(Source):
 
 
 def test_one_that_is_added_is_in_the_lab_its_links_and_its_scripts(monkeypatch):
+    drawn = {name for name, each in sources.SOURCES.items() if each.kind == "random"}
+    assert {*sidebar._RANDOM} == drawn
     for module in (sources, sidebar):
         monkeypatch.setattr(module, "SOURCES", {**sources.SOURCES, Ramp.id: Ramp})
     monkeypatch.setattr(sidebar, "_RANDOM", (*sidebar._RANDOM, Ramp.id))

@@ -107,6 +107,16 @@ def bring(at, door, files):
     return at
 
 
+def lab_state(at):
+    """The state of the Lab in a session."""
+    return healthy(at).session_state["lab_state"].now
+
+
+def table(at, column):
+    """The table on the page that has this column."""
+    return next(each.value for each in healthy(at).dataframe if column in each.value)
+
+
 def healthy(at):
     assert not at.exception, at.exception
     assert [error.value for error in at.error] == []
