@@ -32,6 +32,7 @@ LAYERS = {
 STILL = {"equalization", "higgs", "kmeans", "awq_clip", "svdquant", "loftq", "spinquant"} | {
     "learned_scales",
     "learned_clips",
+    "stored",
 }
 TAB = ".st-key-layers_tab_method"
 #: Where a slider is at a stop: its track's left end and width, less half of a handle that stays inside.

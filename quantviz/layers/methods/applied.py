@@ -94,7 +94,7 @@ class ChainWork:
         w = read_whole(values).to(torch.float64)
         self._x = inputs.values(slice(None)).to(torch.float64)
         #: The layer in the basis of `bases`.
-        self.task = MethodTask(w, self._x[~held_back], weights, activations, seed, traced)
+        self.task = MethodTask(w, self._x[~held_back], weights, activations, seed, traced, dtype=values.dtype)
         self.bases: list[Basis] = []
         #: W before each of them.
         self._before: list[torch.Tensor] = []
@@ -213,9 +213,11 @@ class ChainWork:
         if rounded is not None and self.chain.rounding is not None:
             key = "method_own_codes" if rounded.values is None else "method_own_values"
             notes.append(Note.of(key, method=self.chain.rounding.id))
-        if self.bases:
-            names = " + ".join(each.id for each in self.chain.bases)
-            notes.append(Note.of("method_in_basis", methods=names))
+        undone = [
+            method.id for method, basis in zip(self.chain.bases, self.bases, strict=True) if basis.is_undone
+        ]
+        if undone:
+            notes.append(Note.of("method_in_basis", methods=" + ".join(undone)))
         return tuple(notes)
 
 

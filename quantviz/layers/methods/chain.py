@@ -26,6 +26,7 @@ from quantviz.layers.methods.learned_transforms import LearnedClips, LearnedScal
 from quantviz.layers.methods.llm_int8 import LLMInt8
 from quantviz.layers.methods.low_rank_first import LoftQ, SVDQuant
 from quantviz.layers.methods.rotation import Rotation
+from quantviz.layers.methods.stored_first import Stored
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.schemes.text_form import read, split_outside_parentheses, write
@@ -53,6 +54,7 @@ METHODS: Mapping[str, type[Method]] = MappingProxyType(
             SVDQuant,
             LoftQ,
             LLMInt8,
+            Stored,
             DoubleQuantization,
             FourOverSix,
             Higgs,

@@ -2,7 +2,8 @@
 
 A method is a frozen dataclass whose fields are its parameters. Its stage is one of three, in this order:
 
-1. A *basis* changes the axis of inputs and keeps the product: x → xT, W → WT⁻ᵀ.
+1. A *basis* changes the axis of inputs and keeps the product: x → xT, W → WT⁻ᵀ; or takes the values of a
+   stored format for W.
 2. A *rounding* chooses codes, at most one in a chain. Without one, each weight is rounded to nearest.
 3. A *correction* changes the weight after rounding, or the bias.
 
@@ -86,6 +87,8 @@ class MethodTask:
     #: The squared slopes of a model's loss by the layer's outputs, the diagonal of the Fisher matrix, float64
     #: (tokens, outputs); None where there is no model.
     fisher: torch.Tensor | None = None
+    #: The dtype that W is stored in.
+    dtype: str = "float32"
     #: The way from the layer before in its block; None for the first one, and where no block is known.
     feed: AfterReLU | None = None
 
@@ -226,6 +229,8 @@ class Basis(ABC):
     extra_bits: float = 0.0
     #: Whether the layer before takes the change of inputs, so that it costs nothing when the model runs.
     merges: bool = True
+    #: Whether the change of the weights is undone after the rounding.
+    is_undone: bool = True
     #: δ, (inputs,), which is taken off the inputs; None for 0.
     shift: torch.Tensor | None = None
     #: The numbers that a picture shows of it.

@@ -48,6 +48,9 @@ PACKAGE_METHODS = (
         "gptq(groups=dynamic,order=group_aware,damping=0.05)",
         "neural-compressor's recorded answers in this order, but for the damping",
     ),
+    PackageMethod(
+        "llama.cpp", "quantize --allow-requantize", "stored(recipe=q8_0)", "gguf's answers in the test"
+    ),
     PackageMethod("llm-compressor", "GPTQModifier", "gptq(order=activation,cleared=after)", _RECORDED),
     PackageMethod("llm-compressor", "AWQModifier", "awq(variant=llm_compressor)", _RECORDED),
     PackageMethod("llm-compressor", "SmoothQuantModifier", "smoothquant(variant=llm_compressor)", _RECORDED),

@@ -10,11 +10,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from importlib.metadata import version
+from typing import Any, cast
 
 import numpy as np
 import torch
+from gguf import GGMLQuantizationType, quants
 
+import quantviz as qv
 from quantviz.layers.methods.chain import as_chain
 from quantviz.layers.methods.channel_scales import Equalization, equalize
 from quantviz.layers.methods.contract import MethodTask
@@ -38,6 +41,9 @@ VALUES = 0.995
 INT8 = as_scheme("bnb_int8")
 #: Equalization as torch has it.
 EQUALIZED = Equalization("width")
+#: What llama.cpp makes of eight bits, by the recipe.
+Q8_0 = GGMLQuantizationType.Q8_0
+FOURS = {"q4_0": GGMLQuantizationType.Q4_0, "q4_1": GGMLQuantizationType.Q4_1}
 #: What is recorded of HIGGS.
 PARTS = ("grid", "scales", "codes")
 
@@ -87,6 +93,7 @@ def rows_apart() -> Iterator[Row]:
         ("LoftQ", f"{none}; numpy", "all values of rank 8 after 5 rounds", _loftq),
         ("SpinQuant", f"{none}; torch and numpy", "R after a step, by torch's slopes", _spinquant),
         ("OmniQuant, learned clips", f"{none}; torch", f"{trained} after 60 steps of Adam", _clips),
+        ("One format into another", f"gguf {version('gguf')}", "all values, Q8_0 into four", _again),
         ("Equalization", f"torch {made['torch']}", "both layers and the bias", _equalization),
         ("Bias correction", f"torch {made['torch']}", "the bias", _bias),
         (
@@ -98,6 +105,22 @@ def rows_apart() -> Iterator[Row]:
     ):
         found = [agree(number, *pair) for number, pair in enumerate(layers())]
         yield Row(method, package, len(found), compared, sum(found), len(found))
+
+
+def _again(_: int, w: torch.Tensor, x: torch.Tensor) -> bool:
+    stored = quants.dequantize(quants.quantize(w.numpy(), Q8_0), Q8_0)
+    return all(
+        np.array_equal(
+            apart(w, x, form, "stored(recipe=q8_0)"), quants.dequantize(quants.quantize(stored, kind), kind)
+        )
+        for form, kind in FOURS.items()
+    )
+
+
+def apart(w: torch.Tensor, x: torch.Tensor, scheme: str, chain: str) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Return the values of a rounded weight, float32 (outputs, inputs)."""
+    rounded = qv.layer(w, x, scheme, None, method=chain).weights.quantized(slice(None)).numpy()
+    return cast("np.ndarray[Any, np.dtype[np.float32]]", rounded)
 
 
 def _task(w: torch.Tensor, x: torch.Tensor, scheme: str = "int4_g32") -> MethodTask:

@@ -15,6 +15,7 @@ from quantviz.layers.methods.contract import MethodTask
 from quantviz.layers.methods.corrections import BiasCorrection, LowRank
 from quantviz.layers.methods.llm_int8 import LLMInt8
 from quantviz.layers.methods.packages import PACKAGE_METHODS, of_chain, table
+from quantviz.layers.methods.stored_first import Stored
 from tests.layers.methods import rows_apart
 from tests.layers.methods.compare import LLM_COMPRESSOR, MODELOPT, TORCHAO, layer, record
 from tests.layers.methods.compare_trained import TRAINED
@@ -91,6 +92,7 @@ ANSWERS = {
     "fouroversix: NVFP4, scale rule mse": is_one_of(FourOverSix()),
     "GPTQModel: GPTQ": sweeps("group_aware"),
     "AutoAWQ: AwqQuantizer, one layer": is_autoawqs,
+    "llama.cpp: quantize --allow-requantize": is_one_of(Stored("q8_0")),
     "llm-compressor: GPTQModifier": is_one_of(*(as_chain(each.method).rounding for each in SETTINGS)),
     "llm-compressor: AWQModifier": scales_of("llm_compressor_awq", LLM_COMPRESSOR),
     "llm-compressor: SmoothQuantModifier": scales_of("llm_compressor_smooth_0.5", None),

@@ -1,0 +1,92 @@
+"""One format into another: the weight of a checkpoint that is stored in some format is quantized again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.layers.methods.contract import (
+    Basis,
+    BasisMethod,
+    MethodTask,
+    as_quantized,
+    one_of,
+    products_of_errors,
+)
+from quantviz.quantization.quantizer import quantize
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.recipes import RECIPES, as_scheme
+
+
+class StoredBasis(Basis):
+    """The inputs as they are, and the stored values in place of the weights."""
+
+    is_undone = False
+
+    def __init__(self, stored: torch.Tensor, notes: tuple[Note, ...] = ()) -> None:
+        #: Float64 (outputs, inputs).
+        self.stored = stored
+        self.notes = notes
+
+    def of_inputs(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    def of_weights(self, w: torch.Tensor) -> torch.Tensor:
+        return self.stored
+
+    def inputs_back(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    def weights_back(self, w: torch.Tensor) -> torch.Tensor:
+        return w
+
+
+@dataclass(frozen=True)
+class Stored(BasisMethod):
+    """Round the weight to the format that a checkpoint stores it in; the rest of the chain gets those values.
+
+    What serves a checkpoint in another format than the stored one does so: vLLM quantizes FP8 again at the
+    largest scale of fused layers, and llama.cpp Q8_0 to four bits (`--allow-requantize`). Errors are those
+    of both roundings, from the weight as it was.
+
+    >>> w, x = torch.tensor([[1.0, 0.51]]).double(), torch.tensor([[1.0, 1.0]]).double()
+    >>> stored = Stored("int8_per_row").basis(MethodTask(w, x, None, None)).of_weights(w)
+    >>> round(float(stored[0, 1]) * 127, 3)
+    65.0
+    """
+
+    #: The recipe of the stored format.
+    recipe: str = "fp8_e4m3_per_tensor"
+    id: ClassVar[str] = "stored"
+    cost: ClassVar[str] = "m n (m + n)"
+    work: ClassVar[float] = 700.0
+    variants: ClassVar[tuple[str, ...]] = ("stored(recipe=q8_0)", "stored+gptq")
+
+    def products(self, shape: Shape) -> float:
+        return super().products(shape) + products_of_errors(shape, 3)
+
+    def problems(self) -> Iterator[QuantVizError]:
+        yield from one_of(self, "recipe", tuple(RECIPES))
+
+    def basis(self, task: MethodTask) -> StoredBasis:
+        scheme = as_scheme(self.recipe).on_input(task.dtype)
+        for problem in scheme.problems(tuple(task.w.shape)):
+            raise problem
+        stored = quantize(as_quantized(task.w, scheme), scheme).x_hat.to(torch.float64)
+        once = 100 * task.output_error(stored)
+        if task.weights is None:
+            return StoredBasis(stored, (Note.of("method_stored", recipe=self.recipe, once=once),))
+        again = quantize(as_quantized(stored, task.weights), task.weights).x_hat
+        direct = task.nearest.x_hat
+        note = Note.of(
+            "method_stored_again",
+            recipe=self.recipe,
+            once=once,
+            again=100 * task.output_error(again),
+            direct=100 * task.output_error(direct),
+        )
+        return StoredBasis(stored, (note,))
