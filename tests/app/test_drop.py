@@ -25,7 +25,7 @@ from quantviz.ui.shell import bounds
 from tests.helpers.controls import choose, words_of
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hub import COMMIT, REPO, serving
-from tests.helpers.session import address, arrived, bring, healthy, lab_state, opened
+from tests.helpers.session import address, arrived, bring, healthy, lab_state, npz, opened
 
 MODEL = "pages/explore/checkpoints.py"
 LAYERS = "pages/explore/layers.py"
@@ -61,12 +61,6 @@ def plain(markdown):
 def state_dict(values):
     file = io.BytesIO()
     torch.save(values, file)
-    return file.getvalue()
-
-
-def npz(**arrays):
-    file = io.BytesIO()
-    np.savez(file, **arrays)
     return file.getvalue()
 
 

@@ -63,6 +63,13 @@ def unfolded(at, *folds):
     return healthy(at.run())
 
 
+def npz(**arrays):
+    """The content of a file of these arrays."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
 def control(at, key):
     return next(node for node in at._tree if getattr(node, "key", None) == key)
 
