@@ -1,7 +1,5 @@
 """The page of attention through AppTest."""
 
-import io
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +10,7 @@ from quantviz.layers.captures import Captured, Layers
 from quantviz.models.heads import BUILT_IN_HEADS, heads_of_model
 from quantviz.sources.local import FOLDER
 from tests.helpers.controls import choose, controls, value_of
-from tests.helpers.session import act, address, bodies, bring, opened, told
+from tests.helpers.session import act, address, bodies, bring, npz, opened, told
 
 PAGE = "pages/explore/attention.py"
 RANDOM = np.random.default_rng(4)
@@ -20,12 +18,6 @@ HEADS = {
     name: RANDOM.normal(size=(heads, 12, 16)).astype(np.float32)
     for name, heads in (("layer.query", 4), ("layer.key", 2), ("layer.value", 2))
 }
-
-
-def npz(tensors):
-    buffer = io.BytesIO()
-    np.savez(buffer, **tensors)
-    return buffer.getvalue()
 
 
 def shown(at):
@@ -84,7 +76,7 @@ def test_places_that_the_heads_do_not_have_are_left_out():
 
 @pytest.mark.parametrize("name", ["heads.npz", "heads.safetensors"])
 def test_dropped_heads_open_here_whatever_they_are_called(name):
-    content = npz(HEADS) if name.endswith("npz") else save(HEADS)
+    content = npz(**HEADS) if name.endswith("npz") else save(HEADS)
     at = bring(opened("pages/explore/layers.py"), "drop_anywhere", {name: content})
     assert address(at)["f"] == "upload"
     assert not at.error
@@ -100,10 +92,10 @@ def test_dropped_heads_open_here_whatever_they_are_called(name):
 
 def test_shapes_that_do_not_fit_are_refused_with_those_that_do():
     wrong = {**HEADS, "layer.key": HEADS["layer.key"][..., :8]}
-    at = bring(opened("pages/explore/layers.py"), "drop_anywhere", {"heads.npz": npz(wrong)})
+    at = bring(opened("pages/explore/layers.py"), "drop_anywhere", {"heads.npz": npz(**wrong)})
     assert "channels of q and k are as many" in told(at, "error")
     many = {"q": np.zeros((2, 3000, 2), np.float32), "k": np.zeros((2, 3000, 2), np.float32)}
-    at = bring(opened("pages/explore/layers.py"), "drop_anywhere", {"many.npz": npz(many)})
+    at = bring(opened("pages/explore/layers.py"), "drop_anywhere", {"many.npz": npz(**many)})
     assert "q[:, -256:]" in told(at, "error")
     # A link carries no file; the page stays usable.
     at = opened(PAGE)

@@ -11,6 +11,7 @@ from quantviz.sources import AsMatrix, LocalTensor
 from quantviz.sources.local import FOLDER
 from tests.helpers.controls import choose, controls, words_of
 from tests.helpers.session import act, address, bodies, healthy, numbers, opened
+from tests.helpers.session import lab_state as state
 
 #: Lengths that no label has for another reason.
 SHAPES = {
@@ -39,10 +40,6 @@ def source(name, *, matrix=False):
 
 def form(of):
     return f"as_matrix({form(of.source)})" if isinstance(of, AsMatrix) else f"local.{of.to_payload()}"
-
-
-def state(at):
-    return healthy(at).session_state["lab_state"].now
 
 
 def test_a_choice_of_another_tensor_changes_nothing(folder):

@@ -30,6 +30,7 @@ from tests.helpers.session import (
     spec,
     told,
     turned,
+    unfolded,
 )
 
 PAGE = "pages/explore/checkpoints.py"
@@ -173,18 +174,18 @@ def test_the_lab_weights_the_error_of_a_captured_weight_by_its_inputs(file, monk
     at = opened(t=of_captured(file.name, "h.1.up.weight"), s=SCHEME, e="seen", lang="en")
     rms = layers()["h.1.up"].inputs.double().square().mean(0).sqrt()
     np.testing.assert_allclose(panels(at)[3], result(at).error * rms, rtol=1e-5)
-    assert "√H" in told(at, "caption")
+    assert "√H" in told(unfolded(at), "caption")
     # So it is where a pixel stands for many cells.
     at = opened(t=of_captured("wide.safetensors", "wide.weight"), s=SCHEME, e="seen", lang="en")
     assert "rms of its inputs, largest of" in chart(at, "panels_chart").proto.spec
-    assert "√H" in told(at, "caption")
+    assert "√H" in told(unfolded(at), "caption")
     at = opened(**address(at), p="rms")
     assert "error |x" in chart(at, "panels_chart").proto.spec
-    assert "can only show the error itself" in told(at, "caption")
+    assert "can only show the error itself" in told(unfolded(at), "caption")
     # Of a tensor without inputs the error is shown as it is.
     at = opened(t="normal(rows=4,cols=4,seed=1)", s=SCHEME, e="seen", lang="en")
     np.testing.assert_array_equal(panels(at)[3], result(at).error)
-    assert "without inputs" in told(at, "caption")
+    assert "without inputs" in told(unfolded(at), "caption")
 
 
 def test_blame_offers_scaling_by_the_inputs_of_a_captured_weight(file, monkeypatch):

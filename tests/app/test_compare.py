@@ -231,19 +231,6 @@ def shares(at):
 
 
 @pytest.mark.nightly
-def test_where_a_pixel_stands_for_many_cells_the_map_tells_how_many_differ():
-    state = large(Normal(300, 50), "int3", "torchao")
-    mask = apart(state, "course", "torchao").either.numpy()
-    drawn = shares(opened(state))
-    rows, cols = drawn.shape
-    down, across = -(-300 // rows), -(-50 // cols)
-    assert down * across > 1
-    for i, j in ((0, 0), (3, 7), (rows - 1, cols - 1)):
-        cells = mask[i * down : (i + 1) * down, j * across : (j + 1) * across]
-        assert np.nan_to_num(drawn[i, j]) == pytest.approx(cells.mean())
-
-
-@pytest.mark.nightly
 def test_too_many_places_to_frame_are_mapped_and_counted_instead():
     state = large(Normal(128, 128), "int3", "torchao")
     mask = apart(state, "course", "torchao").either.numpy()
@@ -251,25 +238,6 @@ def test_too_many_places_to_frame_are_mapped_and_counted_instead():
     assert framed(at) is None
     assert np.array_equal(np.isfinite(shares(at)), mask)
     assert f"{int(mask.sum()):,} cells differ" in told(at, "caption")
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("other", "light", "ways"),
-    [
-        # Only what was not done yet, and what leaves few enough to frame: there code or value light up whole
-        # areas.
-        (ALL, "code", ["one", "either"]),
-        ("microxcaling", "code", ["either"]),
-    ],
-)
-def test_the_advice_on_too_many_cells_is_what_helps_and_was_not_followed(other, light, ways):
-    at = act(opened(large(Normal(128, 128), "int8", other)), compare_light=light)
-    assert framed(at) is None
-    said = next(each.value for each in at.caption if "cells differ" in each.value).replace("\\", "")
-    words = catalogue("en")
-    given = ("zoom", "one", "code", "either")
-    assert [way for way in given if words[f"compare.frame_by_{way}"] in said] == ways
 
 
 def test_a_listed_cell_tells_first_what_differs():

@@ -25,7 +25,7 @@ from quantviz.ui.shell import bounds
 from tests.helpers.controls import choose, words_of
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hub import COMMIT, REPO, serving
-from tests.helpers.session import address, arrived, bring, healthy, opened
+from tests.helpers.session import address, arrived, bring, healthy, lab_state, npz, opened
 
 MODEL = "pages/explore/checkpoints.py"
 LAYERS = "pages/explore/layers.py"
@@ -61,12 +61,6 @@ def plain(markdown):
 def state_dict(values):
     file = io.BytesIO()
     torch.save(values, file)
-    return file.getvalue()
-
-
-def npz(**arrays):
-    file = io.BytesIO()
-    np.savez(file, **arrays)
     return file.getvalue()
 
 
@@ -147,7 +141,7 @@ def test_weights_with_inputs_in_the_folder_are_a_capture_too(monkeypatch, tmp_pa
 def test_one_weight_goes_to_the_lab_and_never_its_bias_first(asked):
     file = {"fc.npz": npz(bias=np.ones(4, np.float32), weight=np.eye(4, dtype=np.float32))}
     at = bring(opened(LESSONS, lang="en"), "drop_anywhere", file)
-    assert healthy(at).session_state["lab_state"].now.source.shape == (4, 4)
+    assert lab_state(at).source.shape == (4, 4)
     assert not asked
 
 
@@ -263,7 +257,7 @@ def test_a_published_model_is_scanned_and_its_worst_weight_opens_in_the_lab(
     assert "The worst under int4 row" in " ".join(each.proto.body for each in healthy(at).get("html"))
     assert words_of(at, "checkpoints_chosen")[0].startswith(f"{REPO} · ")
     at.button(key="checkpoints_worst_1").click().run()
-    source = healthy(at).session_state["lab_state"].now.source
+    source = lab_state(at).source
     assert (source.original.repo, source.original.revision) == (REPO, COMMIT)
 
 
@@ -272,7 +266,7 @@ def test_a_published_file_of_one_weight_goes_to_the_lab_and_a_large_model_waits_
 ):
     at = opened(MODEL, lang="en")
     choose(at, ("drop_address", f"{hub.origin}/{REPO}/blob/main/{SHARD.format(1)}"))
-    assert healthy(at).session_state["lab_state"].now.source.original.name == "a.weight"
+    assert lab_state(at).source.original.name == "a.weight"
     monkeypatch.setattr("quantviz.ui.drop.taking.DROPPED_BYTES", 100)
     at = opened(MODEL, lang="en")
     choose(at, ("drop_address", REPO))

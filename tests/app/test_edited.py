@@ -21,12 +21,11 @@ from tests.helpers.session import (
     unfolded,
     upload,
 )
+from tests.helpers.session import (
+    lab_state as state,
+)
 
 FORM = "edited(builtin(name=loud_column),2.3=5.25)"
-
-
-def state(at):
-    return healthy(at).session_state["lab_state"].now
 
 
 def test_the_page_says_what_was_set():

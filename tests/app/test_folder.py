@@ -11,8 +11,6 @@ import pytest
 import safetensors.torch
 import torch
 
-from quantviz.lab.page_state import History
-from quantviz.schemes.scheme import Scheme
 from quantviz.sources.local import FOLDER
 from quantviz.ui.lab.sidebar.files import MOST_OFFERED
 from tests.helpers.controls import controls, value_of, words_of
@@ -119,42 +117,23 @@ def test_an_array_without_a_dtype_asks_for_it_and_its_link_says_it(folder):
     assert value_of(again, "folder_read_as") == "float8_e4m3fn"
 
 
-@pytest.fixture
-def shapes(tmp_path, monkeypatch):
-    tensors = {
-        "b3": torch.arange(60.0).view(2, 5, 6),
-        "empty": torch.zeros(0, 4),
-        "fc": torch.randn(8, 64),
-        "scalar": torch.tensor(1.5),
-    }
-    safetensors.torch.save_file(tensors, tmp_path / "m.safetensors")
-    monkeypatch.setenv(FOLDER, str(tmp_path))
-    return tmp_path
-
-
-def under(at, form):
-    """The same session with another scheme."""
-    state = at.session_state["lab_state"].now
-    at.session_state["lab_state"] = History(state.replace(scheme=Scheme.parse(form)))
-    return healthy(at.run())
-
-
 Q4_0 = "int4,symmetric,per_group(size=32),min_max,gguf_signed"
-
-
 FORMS = [
     Q4_0,
     *(f"int4,symmetric,{each},min_max,course" for each in ("per_channel", "per_block(rows=4,cols=4)")),
 ]
-REFUSED = {"empty": "empty", "scalar": "got 0, shape"}
 
 
-def test_a_tensor_without_axes_or_values_is_refused_in_one_sentence(shapes):
-    at = act(at_file("m.safetensors"), folder_tensor="fc")
-    for form, name in sample_of(itertools.product(FORMS, REFUSED), 3):
-        before = under(act(at, folder_tensor="fc"), form).session_state["lab_state"].now
+def test_a_tensor_without_axes_or_values_is_refused_in_one_sentence(folder):
+    shapes = {"empty": torch.zeros(0, 4), "fc": torch.randn(8, 64), "scalar": torch.tensor(1.5)}
+    safetensors.torch.save_file(shapes, folder / "m.safetensors")
+    fc = address(act(at_file("m.safetensors"), folder_tensor="fc"))
+    refused = {"empty": "empty", "scalar": "got 0, shape"}
+    for form, name in sample_of(itertools.product(FORMS, refused), 3):
+        at = opened(**{**fc, "s": form})
+        before = address(at)
         act(at, folder_tensor=name)
         (error,) = (*at.error, *at.warning)
-        assert REFUSED[name] in error.value.replace("\\", "")
+        assert refused[name] in error.value.replace("\\", "")
         assert "our side" not in error.value
-        assert at.session_state["lab_state"].now == before
+        assert address(at) == before

@@ -8,7 +8,6 @@ import pytest
 
 from quantviz.quantization.format_facts import finite_values, land
 from quantviz.schemes.formats import FORMATS
-from quantviz.text import catalogue
 from quantviz.ui.formats.page import listed_codes
 from tests.helpers import session
 from tests.helpers.controls import bars, choose, controls, tell
@@ -151,34 +150,6 @@ def test_formats_brought_to_one_are_laid_beside_each_other():
     assert "lands on 0.440709829: error −0.0592902. Other neighbour: 0.562617004, 0.0626 away" in said
     assert "In INT4, 0.5 is a tie, exactly half-way between 0.428571429 and 0.571428571" in said
     assert address(opened(**address(at)))["n"] == "1"
-
-
-def test_the_facts_of_formats_brought_to_one_are_in_the_same_unit():
-    at = opened(a="nf4", b="int4", x="0.3", n="1", lang="en")
-    table = body(at, "qv-wide").split("qv-tall")[0]
-    of_int4 = {}
-    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("<tr>")[1:]]
-    assert max(map(len, rows)) <= 7
-    for heads, _, values in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
-        of_int4 |= dict(zip(map(plain, heads), map(plain, values), strict=True))
-    told_facts = {name: told(of_int4[name]) for name in ("largest", "lowest", "nearest to 0", "gap at 0.3")}
-    assert told_facts == pytest.approx(
-        {"largest": 1, "lowest": -8 / 7, "nearest to 0": 1 / 7, "gap at 0.3": 1 / 7}, rel=1e-5
-    )
-    at = opened(a="float8_e4m3fn", b="none", x="0.3", n="1", lang="en")
-    assert "after 1 the next would be 1.07143" in plain(body(at, "qv-end"))
-
-
-def test_beyond_the_ends_it_is_held_and_said():
-    at = opened(a="float8_e4m3fn", b="float8_e5m2", x="1e6", lang="en")
-    said = plain(body(at, 'class="qv-landings"'))
-    assert "stays at 448" in said
-    assert "would become NaN" in said
-    assert "would become Inf" in said
-    # Neither has a gap there.
-    gap = catalogue("en")["formats.facts.gap"][:6]
-    assert gap not in body(at, "qv-wide")
-    assert gap in body(opened(a="float8_e4m3fn", b="float8_e5m2", x="1", lang="en"), "qv-wide")
 
 
 def test_what_gives_no_number_is_said_beside_it_and_nothing_changes():

@@ -11,7 +11,7 @@ from quantviz.sources import Builtin
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import catalogue
 from tests.helpers.controls import value_of
-from tests.helpers.session import act, address, arrived, bodies, bring, healthy, panels, told
+from tests.helpers.session import act, address, arrived, bodies, bring, healthy, lab_state, npz, panels, told
 
 #: Where each door leads.
 DOORS = {"lessons": "learn", "checkpoints": "explore", "teacher": "teach"}
@@ -57,22 +57,21 @@ def test_every_part_of_a_state_and_a_class_opens_the_lab():
 
 def test_a_file_at_the_door_opens_in_the_lab_with_all_its_tensors():
     first, second = at_the_root(), at_the_root()
-    data = io.BytesIO()
-    np.savez(data, first=np.eye(3, dtype=np.float32), second=np.ones(4, np.float32))
-    bring(first, "drop_anywhere", {"two.npz": data.getvalue()})
-    assert not is_home(healthy(first))
-    assert first.session_state["lab_state"].now.source.shape == (3, 3)
+    two = npz(first=np.eye(3, dtype=np.float32), second=np.ones(4, np.float32))
+    bring(first, "drop_anywhere", {"two.npz": two})
+    assert not is_home(first)
+    assert lab_state(first).source.shape == (3, 3)
     # The Lab's own controls go on with the file: its other tensor is there to be chosen.
-    assert act(first, file_tensor="second").session_state["lab_state"].now.source.shape == (4,)
-    assert not is_home(healthy(first))
+    assert lab_state(act(first, file_tensor="second")).source.shape == (4,)
+    assert not is_home(first)
     # What was dropped by one reaches no other.
     second.switch_page("pages/lab/playground.py").run()
-    assert second.session_state["lab_state"].now.source == Builtin("loud_column")
+    assert lab_state(second).source == Builtin("loud_column")
     # A picture is opened as a picture.
     data = io.BytesIO()
     Image.new("L", (6, 4), 90).save(data, "PNG")
     at = bring(at_the_root(), "drop_anywhere", {"grey.PNG": data.getvalue()})
-    assert at.session_state["lab_state"].now.source.shape == (4, 6)
+    assert lab_state(at).source.shape == (4, 6)
     assert value_of(at, "kind") == "image"
 
 

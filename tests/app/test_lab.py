@@ -25,6 +25,7 @@ from tests.helpers.session import (
     panels,
     result,
     spec,
+    table,
     told,
     turned,
     unfolded,
@@ -128,7 +129,7 @@ def test_recipes_are_this_tensors_own():
     at = opened(t="normal(rows=64,cols=128)")
     assert not at.dataframe
     turned(at, "compare")
-    found = next(each.value for each in at.dataframe if "sqnr_db" in each.value)["sqnr_db"]
+    found = table(at, "sqnr_db")["sqnr_db"]
     x = result(at).x
     fitting = [scheme for scheme in qv.RECIPES.values() if not scheme.problems((64, 128))]
     assert len(fitting) > 20
@@ -189,9 +190,9 @@ def test_the_colours_of_x_are_chosen_and_stay_over_scheme_and_tensor():
 
 def metrics_shown(at):
     """The table of metrics, once it is opened."""
-    assert not [table for table in at.dataframe if "metric" in table.value]
+    assert not [each for each in at.dataframe if "metric" in each.value]
     at.session_state["metrics"] = True
-    return [table.value for table in healthy(at.run()).dataframe if "metric" in table.value]
+    return [each.value for each in healthy(at.run()).dataframe if "metric" in each.value]
 
 
 def test_what_is_locked_cannot_be_moved_in_a_saved_page_either():
@@ -208,11 +209,11 @@ def test_what_is_locked_cannot_be_moved_in_a_saved_page_either():
 
 def test_every_metric_of_the_whole_tensor_is_below_the_fold():
     at = opened()
-    (table,) = metrics_shown(at)
+    (shown,) = metrics_shown(at)
     found = qv.metrics(result(at))
-    assert list(table["metric"]) == [catalogue("en")[f"metrics.{name}.name"] for name in qv.METRICS]
+    assert list(shown["metric"]) == [catalogue("en")[f"metrics.{name}.name"] for name in qv.METRICS]
     whole = {name: 100 if each.unit == "share" else 1 for name, each in qv.METRICS.items()}
-    assert list(table["value"]) == [number(whole[name] * value, 6) for name, value in found.items()]
+    assert list(shown["value"]) == [number(whole[name] * value, 6) for name, value in found.items()]
     assert [button for button in at.get("download_button") if button.key == "download_metrics"]
     # Hidden tiles are not told by it.
     assert metrics_shown(opened(k="no-tiles-sqnr")) == []

@@ -4,55 +4,41 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 
 import quantviz as qv
-from quantviz.analysis.study import Study
-from quantviz.evaluation.metric_formulas import stored_bits
-from quantviz.lab.state import LabState
 from quantviz.schemes.conventions import CONVENTION_GROUPS, FIELDS
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.text import catalogue
-from quantviz.ui.lab.numbers.tiles import tiles
 from tests.helpers.controls import choose, controls, words_of
-from tests.helpers.session import act, address, control, healthy, keys_of, opened, panels, told
+from tests.helpers.session import act, address, control, healthy, keys_of, opened, panels, told, unfolded
 
 #: Blocks of 256 fit, and it is small.
 WIDE = "normal(rows=2,cols=256)"
 
 
-def opened_in(monkeypatch, language, **params):
-    """The app in a language. AppTest asks for the words of an option outside the session, where there is no
-    language to be had.
-    """
-    monkeypatch.setattr("quantviz.ui.shell.words.language", lambda: language)
-    monkeypatch.setattr("quantviz.ui.components.scheme_words.language", lambda: language)
-    return opened(lang=language, **params)
-
-
-def test_engines_are_listed_by_purpose(monkeypatch):
+def test_engines_are_listed_by_purpose():
     """What they are found by is in `tests/schemes/test_names.py`."""
     names = [*itertools.chain(*CONVENTION_GROUPS.values())]
     for language in ("en", "zh"):
-        at, words = opened_in(monkeypatch, language, t=WIDE), catalogue(language)
+        at, words = opened(lang=language, t=WIDE), catalogue(language)
         for name, label in zip(names, words_of(at, "convention"), strict=True):
             assert label.startswith(words[f"conventions.{name}.name"])
             assert label.endswith(words[f"purposes.{qv.CONVENTIONS[name].purpose}"])
 
 
-def test_what_an_engine_changes_is_said_and_what_it_cannot_take_is_refused(monkeypatch):
+def test_what_an_engine_changes_is_said_and_what_it_cannot_take_is_refused():
     at = act(opened(t=WIDE, s="int3,symmetric,per_channel,min_max,course"), convention="gguf_signed")
     said = next(caption.value for caption in at.caption if "Set instead" in caption.value).replace("\\", "")
     assert "GGUF Q4_0, Q5_0 does not offer INT3, one scale for each row" in said
     assert "INT4, one scale for each group of 32" in said
-    at = act(opened_in(monkeypatch, "zh"), convention="gguf_signed")
+    at = act(opened(lang="zh"), convention="gguf_signed")
     assert "32" in at.error[0].value
     assert controls(at)["convention"]["value"] == "course"
     assert address(at)["s"] == "int4,symmetric,per_tensor,min_max,course"
     assert len(panels(at)) == 4
 
 
-def test_a_recipe_is_recognized_and_refused_where_it_does_not_fit(monkeypatch):
+def test_a_recipe_is_recognized_and_refused_where_it_does_not_fit():
     """What each sets is in `tests/lab/test_controls.py`."""
     own = "uint3,asymmetric,per_tensor,percentile(p=99.0),course"
     assert controls(opened(t=WIDE, s=own))["recipe"]["value"] == "own"
@@ -60,21 +46,15 @@ def test_a_recipe_is_recognized_and_refused_where_it_does_not_fit(monkeypatch):
     of_engine = opened(t=WIDE, s=str(ALL_RECIPES["w4a16_g128"]), lang="en")
     assert controls(of_engine)["recipe"]["value"] == "w4a16_g128"
     assert words_of(of_engine, "recipe")[0] == "vLLM W4A16 in groups of 128"
-    at = act(opened_in(monkeypatch, "en"), recipe="q4_0")
+    at = act(opened(lang="en"), recipe="q4_0")
     assert "1, 2, 4, 8" in told(at, "error")
     assert address(at)["s"] == "int4,symmetric,per_tensor,min_max,course"
-
-
-def with_rules(at):
-    """The list of rules opened: AppTest knows no popovers, and each run closes it again."""
-    at.session_state["rules"] = True
-    return healthy(at.run())
 
 
 @pytest.mark.nightly
 def test_each_rule_can_be_changed_and_stands_in_the_link():
     scheme = "int8,asymmetric,per_group(size=16),min_max,torchao"
-    at = with_rules(opened(t="normal(rows=2,cols=32)", s=scheme))
+    at = unfolded(opened(t="normal(rows=2,cols=32)", s=scheme), "rules")
     assert {f"rule_{name.replace('.', '_')}" for name in FIELDS} <= set(keys_of(at))
     for key, value, rules in (
         ("rule_ties", "stochastic", "(ties=stochastic)"),
@@ -82,7 +62,7 @@ def test_each_rule_can_be_changed_and_stands_in_the_link():
         ("rule_scale_format", "float16", "(ties=stochastic,seed=7,scale.format=float16)"),
         ("rule_scale_format", "None", "(ties=stochastic,seed=7)"),
     ):
-        act(with_rules(at), **{key: value})
+        act(unfolded(at, "rules"), **{key: value})
         assert address(healthy(at))["s"] == scheme + rules
         assert np.array_equal(panels(opened(**address(at)))[1], panels(at)[1])
     assert address(act(at, "rules_as_engine"))["s"] == scheme
@@ -90,7 +70,7 @@ def test_each_rule_can_be_changed_and_stands_in_the_link():
 
 def test_a_rule_that_cannot_be_is_a_sentence_beside_it():
     scheme = "int4,symmetric,per_group(size=32),min_max,onnxruntime_blocked"
-    at = with_rules(opened(t="normal(rows=2,cols=40)", s=scheme))
+    at = unfolded(opened(t="normal(rows=2,cols=40)", s=scheme), "rules")
     choose(at, ("rule_tail", "refuse"))
     assert not at.exception
     assert "32" in at.error[0].value
@@ -107,24 +87,8 @@ def test_a_scale_by_hand_has_the_zero_point_that_the_engine_has():
     assert address(healthy(at))["s"].startswith("nf4,symmetric,flat(size=32),given(scale=")
 
 
-def test_what_is_stored_is_told_for_every_recipe():
-    """The tile's parts add up to its number."""
-    state, _ = LabState.read({"t": "normal(rows=4,cols=256)", "c": "0.0"})
-    x = torch.randn(4, 256, generator=torch.Generator().manual_seed(0))
-    for scheme in qv.RECIPES.values():
-        r = qv.quantize(x, scheme)
-        own = {tile.key: tile for tile in tiles(Study.of_result(r), state.replace(scheme=scheme))}
-        stored = stored_bits(scheme)
-        blocks, rows = r.layout.block_count, r.shape[0]
-        beside = (stored.scale + stored.zero_point) * blocks + stored.row * rows + stored.tensor
-        assert own["bits"].raw == stored.code + beside / r.x.numel()
-        assert str(stored.scale) in own["bits"].facts["block"]
-        assert bool(own["bits"].facts["tensor"]) == bool(stored.tensor or stored.row)
-        assert ("0.289" in own["mse"].facts["steps"]) == (scheme.number_format.kind == "integer")
-
-
 def test_locked_schemes_keep_every_new_control():
-    at = with_rules(opened(t=WIDE, s="int4,symmetric,per_tensor,min_max,course", k="lock-scheme"))
+    at = unfolded(opened(t=WIDE, s="int4,symmetric,per_tensor,min_max,course", k="lock-scheme"), "rules")
     drawn = ("format", "recipe", "convention", "granularity", "rule_ties", "rule_scale_format", "rule_seed")
     for key in drawn:
         assert controls(at)[key]["disabled"], key

@@ -27,6 +27,7 @@ from tests.helpers.session import (
     address,
     bodies,
     healthy,
+    npz,
     numbers,
     opened,
     panels,
@@ -56,10 +57,8 @@ def test_typing_a_tensor():
 
 
 def test_uploads_stay_in_the_session_and_bad_ones_change_nothing():
-    buffer = io.BytesIO()
     first = np.arange(12, dtype=np.float64).reshape(3, 4) / 10
-    np.savez(buffer, first=first, second=np.ones((2, 3, 4), dtype=np.float32))
-    at = upload(opened(), "two.npz", buffer.getvalue())
+    at = upload(opened(), "two.npz", npz(first=first, second=np.ones((2, 3, 4), dtype=np.float32)))
     assert panels(healthy(at))[0].shape == (3, 4)
     assert address(at)["t"] == "upload"
     assert "links cannot carry uploads" in told(at, "info")
@@ -138,6 +137,8 @@ class Ramp(Source):
 
 
 def test_one_that_is_added_is_in_the_lab_its_links_and_its_scripts(monkeypatch):
+    drawn = {name for name, each in sources.SOURCES.items() if each.kind == "random"}
+    assert {*sidebar._RANDOM} == drawn
     for module in (sources, sidebar):
         monkeypatch.setattr(module, "SOURCES", {**sources.SOURCES, Ramp.id: Ramp})
     monkeypatch.setattr(sidebar, "_RANDOM", (*sidebar._RANDOM, Ramp.id))

@@ -21,9 +21,13 @@ from tests.helpers.session import (
     opened,
     panels,
     spec,
+    table,
     told,
     turned,
     unfolded,
+)
+from tests.helpers.session import (
+    lab_state as state,
 )
 
 SIDES = {"rows": 300, "cols": 260}
@@ -43,10 +47,6 @@ def at():
 
 def figure(at):
     return spec(at, "panels_chart")
-
-
-def state(at):
-    return healthy(at).session_state["lab_state"].now
 
 
 def jump(at, name):
@@ -106,10 +106,6 @@ def test_the_ranked_table(at, what, first):
     at.session_state["worst"] = True
     act(at.run(), worst_of=what)
     assert list(table(at, first).index) == list(range(1, 21))
-
-
-def table(at, column):
-    return next(each.value for each in healthy(at).dataframe if column in each.value)
 
 
 @pytest.mark.nightly

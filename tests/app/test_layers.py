@@ -2,7 +2,6 @@
 
 import html
 import io
-import json
 import pickle
 import re
 
@@ -28,7 +27,7 @@ from quantviz.ui.layers.tabs import TABS
 from quantviz.ui.layers.words import percent
 from tests.helpers.controls import value_of, words_of
 from tests.helpers.importance_file import write_dat
-from tests.helpers.messages import components, events_of, send
+from tests.helpers.messages import components, let_go
 from tests.helpers.sample import sample_of
 from tests.helpers.session import (
     act,
@@ -362,13 +361,6 @@ def test_a_methods_slider_is_its_parameter_in_the_link():
     assert address(healthy(at))["m"] == "llm_int8(threshold=4.0)"
 
 
-def turned_to(at, stop):
-    """The page after its only dial was let go at a stop."""
-    (dial,) = [place for place, name in components(at).items() if name.startswith("quantviz_dial")]
-    send(at, events_of(dial, json.dumps([{"event": "stop", "value": stop}])))
-    return address(healthy(at))["m"]
-
-
 @pytest.mark.parametrize(
     ("method", "stop", "chosen"),
     [
@@ -380,13 +372,13 @@ def turned_to(at, stop):
 )
 def test_a_methods_dial_is_let_go_at_a_value_that_the_link_has(method, stop, chosen):
     at = page("loud_input", w="int4_per_row", m=method)
-    assert turned_to(at, 99) == method
-    assert turned_to(at, stop) == f"{method}({chosen})"
+    for place, link in ((99, method), (stop, f"{method}({chosen})")):
+        assert address(healthy(let_go(at, place)))["m"] == link
 
 
 def test_one_knob_of_a_rotation_is_under_the_hand_at_a_time():
     at = act(page("loud_input", w="int4_per_row", m="rotation"), layers_rotation_knob="angle")
-    assert turned_to(at, 1) == "rotation(angle=5.0)"
+    assert address(healthy(let_go(at, 1)))["m"] == "rotation(angle=5.0)"
 
 
 def test_each_smaller_method_has_its_picture_and_its_sentence():
@@ -469,7 +461,10 @@ def test_a_page_may_wait_for_several_layers_one_after_the_other(monkeypatch):
 
 def test_the_lab_weights_the_error_of_any_layers_weight_by_its_inputs(tmp_path):
     def weighted(at):
-        act(act(at, layers_tab_choice="channels"), "layers_in_lab")
+        act(at, layers_tab_choice="channels")
+        # *More* of the Lab, which the button opens.
+        at.session_state["more"] = True
+        act(at, "layers_in_lab")
         assert "√H" in told(healthy(at), "caption")
         return panels(at)[3]
 

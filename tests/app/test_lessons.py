@@ -43,7 +43,7 @@ from quantviz.ui.lessons import moving, picture, second_look
 from quantviz.ui.shell import errors
 from tests.helpers.controls import choose, controls, value_of, words_of
 from tests.helpers.lessons import right_answer
-from tests.helpers.messages import components, events_of, send
+from tests.helpers.messages import let_go
 from tests.helpers.sample import sample_of
 from tests.helpers.session import act, address, arrived, hint, keys_of, unfolded
 
@@ -331,9 +331,7 @@ def test_what_is_typed_wrongly_is_said_beside_it_and_nothing_is_lost():
 def test_a_dial_that_is_let_go_brings_the_question_and_leads_to_its_page():
     at = opened(l="loud_activations", p="2")
     assert not commits(at)
-    (dial,) = (place for place, name in components(at).items() if name.startswith("quantviz_dial"))
-    send(at, events_of(dial, json.dumps([{"event": "stop", "value": 6}])))
-    assert len(commits(healthy(at))) == 2
+    assert len(commits(healthy(let_go(at, 6)))) == 2
     step, scenes = step_at("loud_activations", 2)
     answered(at, "loud_activations", 1, 0, step.questions[0], "falls", scenes)
     assert at.success
@@ -564,14 +562,6 @@ def test_a_second_tap_that_comes_before_the_page_changes_nothing(monkeypatch):
     assert not healthy(at.button(key="lesson_next").click().run()).warning
 
 
-def test_who_has_not_heard_of_teeth_sees_none_in_the_row_from_before():
-    at = opened(l="range_to_grid")
-    moved(at, "range_to_grid", 0, 0, with_value("range_to_grid", 1, 26.0))
-    (row,) = json.loads(re.search(rb'"rows":(\[\{"words":"before".*?\}\])', everything(at))[1])
-    assert (row["tone"], row["levels"]) == ("before", [])
-    assert row["range"] == pytest.approx([-184, 728.6])
-
-
 def with_value(name, p, value):
     """The state of a step after its cell was dragged to a value."""
     state = step_at(name, p)[1][HERE].state
@@ -657,18 +647,15 @@ def test_the_list_goes_on_where_one_stopped_and_a_wrong_try_finishes_nothing():
     assert len(done_cards()) == 1
 
 
-def test_only_the_end_of_the_first_hour_has_a_door_to_course_2():
-    for name in FIRST_HOUR[-2:]:
-        at = opened(l=name, p=str(len(lessons()[name].steps)), k="shown")
-        is_there = "lesson_course_2" in [button.key for button in at.button]
-        assert is_there == (name == FIRST_HOUR[-1])
-
-
-def test_the_end_of_the_first_lesson_leads_to_the_adder():
+def test_the_ends_of_lessons_lead_to_the_adder_and_to_course_2():
     at = opened(l="fewer_bits", p=str(len(lessons()["fewer_bits"].steps)), k="shown")
     (link,) = [each.proto for each in at.get("page_link") if each.proto.page == "checkpoints"]
     state, problems = CheckpointsState.read(dict(parse_qsl(link.query_string.removeprefix("?"))))
     assert (state.chosen, state.model.bits, problems) == ("model:adder", 3, ())
+    # The door to course 2 is at the end of the first hour alone.
+    assert not keys_of(at, "lesson_course_2")
+    at = opened(l=FIRST_HOUR[-1], p=str(len(lessons()[FIRST_HOUR[-1]].steps)), k="shown")
+    assert keys_of(at, "lesson_course_2")
 
 
 def hands_boxes(at):
@@ -696,11 +683,10 @@ def compared(at):
     )
 
 
-#: Questions on the wall by kind: lesson, step, the state told, and the numbers side by side.
+#: Questions on the wall by kind: lesson, step, the state told, and the numbers side by side, which
+#: `tests/teaching/lessons/test_compared.py` has of all questions.
 ON_THE_WALL = {
     "choice": ("per_channel", 4, "col", {"0.102", "0.0223", "0.54"}),
-    "choice of counts": ("per_channel", 5, None, {"0.0116", "0.0206"}),
-    "choice of codes": ("four_bits", 4, "int4", {"0.00157", "0.00395", "0.00287"}),
     "direction": ("w8a32", 4, "best", {"70.9", "171"}),
     "order": ("zero_point_out_of_range", 5, "free", {"32.3", "0.000514", "0.000126", "0.00202"}),
     "number": ("rounding_against_clipping", 7, None, {"0.00642", "0.0000642"}),
@@ -835,6 +821,10 @@ def test_sentences_follow_the_hand(language):
     (words,) = (each.value for each in at.markdown if "−184" in each.value)
     assert "684.6" in words
     assert "868.6" in words
+    # Who has not heard of teeth sees none in the row from before.
+    (row,) = json.loads(re.search(rb'"rows":(\[\{"words":"[^"]*","tone":"before".*?\}\])', everything(at))[1])
+    assert row["levels"] == []
+    assert row["range"] == pytest.approx([-184, 728.6])
 
 
 #: Values dragged one after the other, with what is said of each and how the ruler then tells the right one.
@@ -906,17 +896,6 @@ def test_bits_that_tell_a_hidden_code_wait_for_the_answer(monkeypatch):
     assert not [button for button in at.button if str(button.key).startswith("formats_bit_")]
     at = opened(l="float_formats", p="3", k="shown")
     assert [button for button in at.button if str(button.key).startswith("formats_bit_")]
-
-
-def test_a_tooth_between_two_exponents_is_answered_by_the_exponent_it_gives():
-    """A shared exponent is in the hand: what a tooth is dragged to is rounded to a power of two."""
-    step, scenes = step_at("block_formats", 1)
-    start, (question,) = scenes[HERE].state, step.questions
-    judged = {}
-    for scale in (0.3, 0.45, 0.8, 1.3, 1.7):
-        state = moved_by(start, {"kind": "given", "scale": scale, "zero_point": 0}, step.move)
-        judged[Scene(state).why.scale] = question.judge(drag_answer(start, state), scenes).right
-    assert judged == {0.25: False, 0.5: False, 1.0: True, 2.0: False}
 
 
 def test_the_plot_against_bits_goes_by_the_range_in_hand():

@@ -22,6 +22,7 @@ from tests.helpers.session import (
     opened,
     packed,
     result,
+    table,
     told,
     turned,
 )
@@ -39,11 +40,6 @@ def gains(at):
     """The gains in dB that the page's sentences tell, but for what no kernel runs."""
     found = re.findall(r"\+([\d.]+) dB(?!, but no kernel)", told(at, "markdown"))
     return [float(each) for each in found]
-
-
-def table(at, column):
-    """The table on the page that has this column."""
-    return next(each.value for each in at.dataframe if column in each.value)
 
 
 def in_tab(name, **params):

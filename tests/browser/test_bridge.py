@@ -5,7 +5,7 @@ import itertools
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.browser import TWO_FRAMES, box, resize, wait_idle, wait_link
+from tests.helpers.browser import TWO_FRAMES, box, pulled, resize, wait_idle, wait_link
 from tests.helpers.picture import MARKS, RANGES, card, marks, middle, opened, wait_drawn
 from tests.helpers.sample import sample_of
 
@@ -103,12 +103,7 @@ def the_card_stays_inside_a_low_window(page):
 
 
 def zoom_in(page, n):
-    left, top = middle(page, 0, 0.2 * n, 0.2 * n)
-    right, bottom = middle(page, 0, 0.67 * n, 0.67 * n)
-    page.mouse.move(left, top)
-    page.mouse.down()
-    page.mouse.move(right, bottom, steps=8)
-    page.mouse.up()
+    pulled(page.mouse, middle(page, 0, 0.2 * n, 0.2 * n), middle(page, 0, 0.67 * n, 0.67 * n))
     page.wait_for_function(f"({RANGES})()[0][0] > 1")
 
 

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.browser import TWO_FRAMES, box, coming, fingers, mouse, wait_idle, wait_link
+from tests.helpers.browser import TWO_FRAMES, box, coming, fingers, mouse, pulled, wait_idle, wait_link
 
 DRAWN = ".st-key-layers_picture .qv-lights .qv-mark"
 PART = """(at) => {
@@ -274,11 +274,7 @@ def test_a_box_zooms_along_all_axes_and_a_double_click_shows_all(new_page, url):
     # The picture ends where a laptop's screen does.
     assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight <= innerHeight")
     rows = "document.querySelector('.st-key-layers_picture .js-plotly-plot')?._fullData?.[2]?.z?.length"
-    page.mouse.move(*place(page, Y, 0.9, 0.9))
-    page.mouse.down()
-    page.mouse.move(*place(page, Y, 2.1, 2.1), steps=4)
-    page.mouse.move(*place(page, Y, 3.1, 3.1), steps=4)
-    page.mouse.up()
+    pulled(page.mouse, place(page, Y, 0.9, 0.9), place(page, Y, 3.1, 3.1))
     wait_link(page, "v", "1.4_0.4_1.4")
     page.wait_for_function(f"{rows} === 3")
     page.mouse.dblclick(*place(page, Y, 1, 1))

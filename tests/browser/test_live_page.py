@@ -19,6 +19,7 @@ from quantviz.teaching.lessons.formulas import HERE
 from quantviz.ui.components.lesson_place import LessonPlace
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.step import page_of
+from tests.helpers.browser import pulled
 from tests.helpers.live_files import STANDS, layer_page
 
 STATE = opening()
@@ -86,15 +87,20 @@ def chosen(page):
     return qv.Scheme.parse(parse_qs(urlsplit(page.url).fragment)["s"][0])
 
 
+def loaded_anew(page):
+    """Another tab with the page's address."""
+    again = page.context.new_page()
+    again.goto(page.url)
+    again.wait_for_function(STANDS)
+    return again
+
+
 def drag(page, handle, dx):
     held = page.locator(f"[data-handle={handle}]")
     held.scroll_into_view_if_needed()
     box, mouse = held.bounding_box(), getattr(page, "page", page).mouse
     x, y = box["x"] + box["width"] / 2, box["y"] + 8
-    mouse.move(x, y)
-    mouse.down()
-    mouse.move(x + dx, y, steps=6)
-    mouse.up()
+    pulled(mouse, (x, y), (x + dx, y))
 
 
 def codes_agree(page, scheme, shape=STATE.source.shape):
@@ -122,9 +128,7 @@ def test_a_hand_has_the_reference_s_codes_and_the_address_brings_them_back(alone
     told = {
         name: page.locator(name).all_inner_texts() for name in ("b", ".qv-sentence", "#qv-scheme", "small")
     }
-    again = page.context.new_page()
-    again.goto(page.url)
-    again.wait_for_function(STANDS)
+    again = loaded_anew(page)
     assert {name: again.locator(name).all_inner_texts() for name in told} == told
     assert again.evaluate(CODES) == page.evaluate(CODES)
     again.locator("#qv-reset").click()
@@ -185,9 +189,7 @@ def test_the_values_go_along_where_a_step_holds_its_codes(alone):
     assert page.evaluate(CODES) == result.q.flatten().tolist()
     assert page.evaluate(VALUES) != result.x.flatten().tolist()
     codes_agree(page, chosen(page), result.shape)
-    again = page.context.new_page()
-    again.goto(page.url)
-    again.wait_for_function(STANDS)
+    again = loaded_anew(page)
     assert again.evaluate(VALUES) == page.evaluate(VALUES)
 
 
@@ -215,10 +217,7 @@ def test_a_layer_s_outputs_follow_the_ceiling_a_channel_and_a_weight(alone):
     weights, inputs = pair.schemes()
     outputs_agree(page, weights, inputs)
     box = page.locator(".qv-towers").bounding_box()
-    page.mouse.move(box["x"] + 40, box["y"] + 8)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 40, box["y"] + 45, steps=5)
-    page.mouse.up()
+    pulled(page.mouse, (box["x"] + 40, box["y"] + 8), (box["x"] + 40, box["y"] + 45))
     page.wait_for_function("() => location.hash.includes('manual_range')")
     assert chosen(page).calibration.hi < 5
     outputs_agree(page, weights, chosen(page))
@@ -232,9 +231,7 @@ def test_a_layer_s_outputs_follow_the_ceiling_a_channel_and_a_weight(alone):
     told = page.locator(".qv-products tr[data-channel] button").all_inner_texts()
     assert list(map(int, told)) == products.channels.tolist()
     assert channel == int(products.channels[1])
-    again = page.context.new_page()
-    again.goto(page.url)
-    again.wait_for_function(STANDS)
+    again = loaded_anew(page)
     shown = ".qv-numbers, .qv-values, .qv-products, #qv-product, #qv-scheme"
     assert again.locator(shown).all_inner_texts() == page.locator(shown).all_inner_texts()
     again.locator("#qv-reset").click()
@@ -277,9 +274,7 @@ def test_schemes_beside_each_other_have_one_tensor_under_the_hand(alone):
     for frame, scheme in zip(frames, schemes, strict=True):
         assert frame.evaluate(VALUES) == frames[0].evaluate(VALUES) != before
         codes_agree(frame, scheme)
-    again = page.context.new_page()
-    again.goto(page.url)
-    again.wait_for_function(STANDS)
+    again = loaded_anew(page)
     assert [each.evaluate(CODES) for each in again.frames[1:]] == [each.evaluate(CODES) for each in frames]
 
 

@@ -4,7 +4,6 @@ hands it.
 
 import dataclasses
 import itertools
-import json
 import math
 import re
 
@@ -196,14 +195,6 @@ def test_no_script_writes_numbers_by_a_rule_of_its_own():
         found = re.findall(r"""["'`](?:NaN|[^"'`]*∞|−)["'`]""", path.read_text(encoding="utf-8"))
         # The mini-map's keys are no numbers.
         assert not found or path.name == "minimap.js", (path.name, found)
-
-
-def test_the_browser_has_no_list_of_views_and_no_digits_of_its_own():
-    """What an error view is and how a number is written stands in Python alone."""
-    assert not re.findall(r"""["'](?:signed|relative|steps)["']""", BRIDGE)
-    assert not re.findall(r"significant\([^)]*,\s*\d", BRIDGE)
-    assert all(name in BRIDGE for name in ("writing.least", "writing.most", "cells.rounding"))
-    assert json.loads(json.dumps(dataclasses.asdict(WRITING)))["card"] == WRITING.card
 
 
 @pytest.mark.parametrize("grey", [False, True])

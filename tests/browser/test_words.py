@@ -253,17 +253,23 @@ LABELS = """([live, reach, words, writing]) => {
 }"""
 
 
+def labels_of(page, spoken, data, width, live):
+    """The labels of the error's colours as the browser writes them, and as the server does."""
+    drawn = panels_figure(data, PanelsStyle(width=width, language=spoken)).to_dict()["layout"]
+    given = [live, drawn["meta"]["reach"], dict(word_templates(spoken)), WRITTEN]
+    got = [label and label["text"] for label in page.evaluate(LABELS, given)]
+    return got, list(drawn["coloraxis4"]["colorbar"]["ticktext"])
+
+
 @pytest.mark.parametrize("follows", ["fit", "half_step", "same_as_x"])
 def test_the_labels_of_colours_that_follow_something_are_the_servers(page, spoken, follows):
     r = qv.quantize(TENSORS["normal"][:, :16].reshape(8, 8), qv.Scheme("int4"))
     for view, width in itertools.product(("signed", "absolute"), (380, 1060)):
         data = dataclasses.replace(result_panels(r, error_view=view), error_follows=follows)
-        drawn = panels_figure(data, PanelsStyle(width=width, language=spoken)).to_dict()["layout"]
-        wanted = list(drawn["coloraxis4"]["colorbar"]["ticktext"])
         lo, hi = data.error_range
         live = {"error": [], "scales": {"error": {"lo": lo, "hi": hi}}}
-        got = page.evaluate(LABELS, [live, drawn["meta"]["reach"], dict(word_templates(spoken)), WRITTEN])
-        assert [label["text"] for label in got] == wanted, (view, width)
+        got, wanted = labels_of(page, spoken, data, width, live)
+        assert got == wanted, (view, width)
         assert " " in wanted[0]
 
 
@@ -276,18 +282,9 @@ def test_the_label_of_held_colours_is_the_servers(page, spoken, width):
         reach = float(np.abs(plain.shown_error).max())
         # Colours are held at a number of three digits.
         data = result_panels(r, error_view=view, error_range=float(f"{reach / times:.3g}"))
-        drawn = panels_figure(data, PanelsStyle(width=width, language=spoken)).to_dict()["layout"]
-        wanted = drawn["coloraxis4"]["colorbar"]["ticktext"][0]
-        got = page.evaluate(
-            LABELS,
-            [
-                {"error": data.shown_error.ravel().tolist()},
-                drawn["meta"]["reach"],
-                dict(word_templates(spoken)),
-                WRITTEN,
-            ],
-        )
-        assert got[0]["text"] == wanted, (view, times)
+        live = {"error": data.shown_error.ravel().tolist()}
+        (got, *_), (wanted, *_) = labels_of(page, spoken, data, width, live)
+        assert got == wanted, (view, times)
         seen.add(wanted.partition(" ")[2])
     assert len(seen) >= 3
     fitted = panels_figure(result_panels(r), PanelsStyle(width=width)).to_dict()["layout"]

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 import quantviz as qv
 from quantviz.sources import Normal, OneOutlier, write_source
 from tests.helpers.addresses import go
-from tests.helpers.browser import TWO_FRAMES, box, wait_link
+from tests.helpers.browser import TWO_FRAMES, box, pulled, wait_link
 from tests.helpers.picture import MARKS, RANGES, address, card, middle, opened, wait_drawn
 
 ROWS, COLS = 1000, 3000
@@ -65,11 +65,8 @@ def assert_one(page, window):
 
 def drag(page, start, end, panel=0, lower=0):
     """Draw a box between two cells, so many pixels lower at its end."""
-    page.mouse.move(*middle(page, panel, *start))
-    page.mouse.down()
     x, y = middle(page, panel, *end)
-    page.mouse.move(x, y + lower, steps=6)
-    page.mouse.up()
+    pulled(page.mouse, middle(page, panel, *start), (x, y + lower))
 
 
 def turn(page, x, y, notch, times):

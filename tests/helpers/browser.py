@@ -321,6 +321,14 @@ def fingers(page):
     return act
 
 
+def pulled(mouse, start, end):
+    """Press a mouse at a place, and let go of it at another."""
+    mouse.move(*start)
+    mouse.down()
+    mouse.move(*end, steps=6)
+    mouse.up()
+
+
 def held(page, x, y, dx, *, way=mouse, steps=10):
     """Drag from a place to the side: holds still where it is first asked for, and lets go after that."""
     act = way(page)

@@ -119,6 +119,12 @@ def events_of(widget_id, text):
     return WidgetState(id=f"$$STREAMLIT_INTERNAL_KEY_{widget_id}__events", json_trigger_value=text)
 
 
+def let_go(at, stop):
+    """Let a page's only dial go at a stop."""
+    (dial,) = (place for place, name in components(at).items() if name.startswith("quantviz_dial"))
+    return send(at, events_of(dial, json.dumps([{"event": "stop", "value": stop}])))
+
+
 def send(at, *messages):
     """Send a page messages beside what its widgets say, and let it answer."""
     states = at._tree.get_widget_states()

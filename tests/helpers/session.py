@@ -63,6 +63,13 @@ def unfolded(at, *folds):
     return healthy(at.run())
 
 
+def npz(**arrays):
+    """The content of a file of these arrays."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
 def control(at, key):
     return next(node for node in at._tree if getattr(node, "key", None) == key)
 
@@ -105,6 +112,16 @@ def bring(at, door, files):
     widget = next(each for each in at.file_uploader if str(each.key).startswith(f"{door}_"))
     widget.set_value([(name, content, "") for name, content in files.items()]).run()
     return at
+
+
+def lab_state(at):
+    """The state of the Lab in a session."""
+    return healthy(at).session_state["lab_state"].now
+
+
+def table(at, column):
+    """The table on the page that has this column."""
+    return next(each.value for each in healthy(at).dataframe if column in each.value)
 
 
 def healthy(at):

@@ -105,3 +105,11 @@ def test_every_calibration_is_chosen_and_its_link_opens_it_again(tensor, mode):
         assert (now.scheme.calibration.id, now.scheme.mode) == (name, mode)
         assert LabState.read(now.written()) == (now, ())
     assert refused == REFUSED[mode]
+
+
+def test_an_engine_that_searches_scales_takes_no_range():
+    state = state_of(str(RECIPES["q4_k"]))
+    assert tuple(calibrations(state)) == ("searched",)
+    now = chosen(state, "convention", "gguf_minimum")
+    assert str(now.scheme) == "uint4,asymmetric,per_group(size=32),min_max,gguf_minimum"
+    assert set(calibrations(now)) == qv.CALIBRATIONS.keys() - {"searched"}

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 import quantviz as qv
+from quantviz.figures.numbers import number
 from quantviz.lab import layer_state
 from quantviz.lab.classroom import (
     CLOSED,
@@ -21,7 +22,7 @@ from quantviz.lab.page_state import History
 from quantviz.lab.state import LabState
 from quantviz.layers.built_in import BuiltInLayer
 from quantviz.models.predicting import tried_schemes
-from quantviz.quantization.format_facts import land
+from quantviz.quantization.format_facts import format_facts, land
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.recipes import RECIPES
 from quantviz.sources.upload import Upload
@@ -30,11 +31,13 @@ from quantviz.text import catalogue, languages
 from quantviz.ui.checkpoints.model_room import state_of_layer
 from quantviz.ui.checkpoints.model_state import ModelState, state_of
 from quantviz.ui.checkpoints.state import CheckpointsState
+from quantviz.ui.formats import page as formats
 from quantviz.ui.formats.state import FormatsState, can_be_one, code_shown
 from quantviz.ui.gallery.state import GalleryState
 from quantviz.ui.layers.scaling_pictures import WORSE
 from quantviz.ui.layers.state import OWNER
 from quantviz.ui.lessons.page import STATES
+from quantviz.ui.shell import words
 from quantviz.ui.teacher.state import TeacherState
 from tests.witnesses.record import recorded
 
@@ -82,9 +85,9 @@ def test_steps_are_undone_and_done_again(states, page):
 def test_each_parameter_has_its_words(kind):
     """Golf names its tries."""
     for language in languages():
-        words = catalogue(language)
+        known = catalogue(language)
         for parameter in kind.parameters():
-            assert f"errors.link.names.{kind.page}_{parameter}" in words, (parameter, language)
+            assert f"errors.link.names.{kind.page}_{parameter}" in known, (parameter, language)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -103,6 +106,26 @@ def test_a_number_keeps_its_place_when_its_format_is_brought_to_one():
     wide, _ = FormatsState.read({"a": "float16", "b": "int4", "x": "3", "n": "1"})
     assert not can_be_one(wide)
     assert code_shown(wide) == land(3.0, FORMATS["float16"]).code
+
+
+def test_the_facts_of_formats_brought_to_one_are_in_the_same_unit(monkeypatch):
+    monkeypatch.setattr(words, "language", lambda: "en")
+    facts = formats._facts(FORMATS["int4"], 0.3, 7.0)
+    told = {name: facts[name] for name in ("largest", "lowest", "smallest_positive", "gap")}
+    assert told == dict(zip(told, ("1", "−1.14286", "0.142857", "0.142857"), strict=True))
+    assert "after 1 the next would be 1.07143" in formats._end_words(FORMATS["float8_e4m3fn"], 448.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "otherwise"), [("float8_e4m3fn", "would become NaN"), ("float8_e5m2", "would become Inf")]
+)
+def test_beyond_the_ends_a_number_is_held_and_no_gap_told(monkeypatch, name, otherwise):
+    monkeypatch.setattr(words, "language", lambda: "en")
+    fmt = FORMATS[name]
+    said = formats.landing_words(fmt, land(1e6, fmt), "even")
+    assert f"stays at **{number(format_facts(fmt).largest, 9)}**" in said
+    assert otherwise in said
+    assert [formats._facts(fmt, x, 1)["gap"] == "–" for x in (1e6, 1.0)] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,23 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 import quantviz as qv
+from quantviz.analysis.engine_comparison import compare
+from quantviz.analysis.study import Study
 from quantviz.errors import QuantVizError
+from quantviz.evaluation.metric_formulas import stored_bits
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import LabState
-from quantviz.sources import Builtin
+from quantviz.sources import Builtin, Normal
 from quantviz.tensors.views import View
 from quantviz.text import text
 from quantviz.ui.components import small_parts
 from quantviz.ui.lab import stage
 from quantviz.ui.lab.blame import blame_tab
+from quantviz.ui.lab.compare import compared_engines
+from quantviz.ui.lab.numbers.tiles import tiles
 from quantviz.ui.lab.picture import tensor_panels
 from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell import words
@@ -128,3 +134,54 @@ def test_a_tab_that_would_tell_what_is_hidden_is_not_offered(monkeypatch, hidden
     monkeypatch.setattr(stage, "classroom", Classroom)
     monkeypatch.setattr(stage, "visible", lambda part: part not in hidden)
     assert list(stage.offered_tabs(NAMED)) == left
+
+
+def engines(source, form, other, light="either"):
+    """The engines beside each other under a scheme, as the tab Compare has them."""
+    scheme = qv.Scheme(form)
+    found = compare(source.tensor(), scheme)
+    kept = compared_engines.EngineComparisonResults("", found, tuple(found.results), {})
+    return compared_engines.ComparisonView(kept, "course", other, light)
+
+
+def test_where_a_pixel_stands_for_many_cells_the_map_tells_how_many_differ():
+    shown = engines(Normal(300, 50), "int3", "torchao")
+    lit = compared_engines.seen(shown.lit, View.of((300, 50)))
+    pixels = SimpleNamespace(row_edges=np.arange(7, 308, 3), col_edges=np.arange(4, 55, 2))
+    shares = compared_engines._lit_share(lit, pixels)
+    np.testing.assert_allclose(shares, lit.reshape(100, 3, 25, 2).mean((1, 3)), rtol=1e-6)
+    assert 0 < shares.mean() < 1
+
+
+@pytest.mark.parametrize(
+    ("other", "ways"),
+    [
+        # Only what was not done yet, and what leaves few enough to frame: there code or value light up whole
+        # areas.
+        (None, ["one", "either"]),
+        ("microxcaling", ["either"]),
+    ],
+)
+def test_the_advice_on_too_many_cells_is_what_helps_and_was_not_followed(monkeypatch, other, ways):
+    monkeypatch.setattr(words, "language", lambda: "en")
+    shown = engines(Normal(128, 128), "int8", other, "code")
+    view = View.of((128, 128))
+    assert not compared_engines.can_be_framed(shown.lit, view)
+    said = [text(f"compare.frame_by_{way}", "en") for way in ways]
+    assert compared_engines._ways_to_frame(shown, view) == said
+
+
+def test_what_is_stored_is_told_for_every_recipe():
+    """The tile's parts add up to its number."""
+    state, _ = LabState.read({"t": "normal(rows=4,cols=256)", "c": "0.0"})
+    x = torch.randn(4, 256, generator=torch.Generator().manual_seed(0))
+    for scheme in qv.RECIPES.values():
+        r = qv.quantize(x, scheme)
+        own = {tile.key: tile for tile in tiles(Study.of_result(r), state.replace(scheme=scheme))}
+        stored = stored_bits(scheme)
+        blocks, rows = r.layout.block_count, r.shape[0]
+        beside = (stored.scale + stored.zero_point) * blocks + stored.row * rows + stored.tensor
+        assert own["bits"].raw == stored.code + beside / r.x.numel()
+        assert str(stored.scale) in own["bits"].facts["block"]
+        assert bool(own["bits"].facts["tensor"]) == bool(stored.tensor or stored.row)
+        assert ("0.289" in own["mse"].facts["steps"]) == (scheme.number_format.kind == "integer")

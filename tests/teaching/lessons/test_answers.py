@@ -8,6 +8,8 @@ import pytest
 import quantviz as qv
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.close_enough import Tolerance
+from quantviz.teaching.lessons.drags import drag_answer, moved_by
+from quantviz.teaching.lessons.formulas import HERE, Scene
 from quantviz.teaching.lessons.model import QUESTIONS, Lesson
 from quantviz.teaching.lessons.progress import (
     MOST_ANSWERS,
@@ -223,3 +225,14 @@ def test_progress_as_text(language):
     assert withheld.splitlines()[0] == text("lessons.progress.noted", language, count=3)
     assert len(withheld.splitlines()) == 3
     assert as_text(answers(), known, dict.fromkeys(verdicts, True), language) != said
+
+
+def test_a_tooth_between_two_exponents_is_answered_by_the_exponent_it_gives():
+    """A shared exponent is in the hand: what a tooth is dragged to is rounded to a power of two."""
+    step = lessons()["block_formats"].steps[0]
+    scenes, (question,), judged = step.scenes(), step.questions, {}
+    for scale in (0.3, 0.45, 0.8, 1.3, 1.7):
+        message = {"kind": "given", "scale": scale, "zero_point": 0}
+        state = moved_by(scenes[HERE].state, message, step.move)
+        judged[Scene(state).why.scale] = question.judge(drag_answer(scenes[HERE].state, state), scenes).right
+    assert judged == {0.25: False, 0.5: False, 1.0: True, 2.0: False}
