@@ -281,18 +281,24 @@ def prepared(
             raise QuantVizError("operator_of_16_bits", operator=operator, arithmetic=arithmetic, bits=bits)
     if arithmetic == _IBERT and (has_zero or not fmt.code_min):
         raise QuantVizError("operator_symmetric", operator=operator, arithmetic=arithmetic)
-    if operator == NORM and arithmetic in (_OF_16_BITS, _IBERT):
-        # One divides by each weight, the other by the largest.
-        zeros = int((values["weight"] == 0).sum())
-        if zeros and (arithmetic == _IBERT or zeros == shape[-1]):
-            raise QuantVizError("norm_weight_zero", arithmetic=arithmetic, zeros=zeros, count=shape[-1])
-    if operator == NORM and arithmetic == _IBERT:
-        alike = int((values["q_x"].amax(-1) == values["q_x"].amin(-1)).sum())
-        if alike:
-            raise QuantVizError("norm_row_alike", arithmetic=arithmetic, rows=alike)
+    if operator == NORM:
+        _check_divisors(values, arithmetic)
     if (copies or (operator, arithmetic) in _SAME_SCALE) and not same:
         raise QuantVizError("scales_differ", operator=operator, arithmetic=arithmetic)
     return arithmetics[arithmetic], values
+
+
+def _check_divisors(values: NamedTensors, arithmetic: str) -> None:
+    """Raise where a LayerNorm would divide by 0."""
+    count = len(values["weight"])
+    zeros = int((values["weight"] == 0).sum())
+    # One divides by each weight, the other by the largest.
+    if zeros and (arithmetic == _IBERT or (arithmetic == _OF_16_BITS and zeros == count)):
+        raise QuantVizError("norm_weight_zero", arithmetic=arithmetic, zeros=zeros, count=count)
+    low, high = values["q_x"].aminmax(dim=-1)
+    alike = int((low == high).sum())
+    if alike and arithmetic == _IBERT:
+        raise QuantVizError("norm_row_alike", arithmetic=arithmetic, rows=alike)
 
 
 def _affine(norm: NormOptions, shape: torch.Size) -> NamedTensors:
