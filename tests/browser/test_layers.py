@@ -221,6 +221,19 @@ def test_the_first_screen_says_which_channel_is_to_blame_and_the_hand_lowers_its
     assert page.locator(shown).all_inner_texts() == live
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("view", ["", "&e=error"])
+def test_the_first_screen_of_a_layer_whose_cells_are_written_is_as_short(new_page, url, language, view):
+    page = new_page(1366, 768)
+    page.goto(f"{url}/layers?lang={language}{view}&l=builtin(name=loud_input)")
+    page.wait_for_selector(DRAWN, state="attached")
+    page.wait_for_function(SETTLED)
+    wait_idle(page)
+    read, controls = page.evaluate(COUNTED)
+    assert 600 < read <= 1200
+    assert 10 < controls <= 25
+
+
 @pytest.mark.parametrize(
     "more",
     [
