@@ -354,6 +354,9 @@ def _observed(
 def _scales(ends: torch.Tensor, scheme: Scheme) -> torch.Tensor:
     """Return the scale of ranges (…, 2), float64 (…)."""
     lo, hi = (end.double().ravel() for end in ends.unbind(-1))
+    # A percentile of one value can end below where it starts: onnxruntime's scale is of the range with 0.
+    crossed = lo > hi
+    lo, hi = lo.where(~crossed, lo.clamp(max=0)), hi.where(~crossed, hi.clamp(min=0))
     extreme = torch.where(hi.abs() >= lo.abs(), hi, lo)
     params, _ = params_to_try(Range(lo, hi, extreme), extreme.abs().amax(), scheme, scheme.layout((1, 1)))
     return viewed(params.scale.double(), ends.shape[:-1])

@@ -8,6 +8,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from onnxruntime.quantization.calibrate import HistogramCollector
+from onnxruntime.quantization.quant_utils import compute_scale_zp
 from torch.ao.quantization.observer import HistogramObserver, MinMaxObserver, MovingAverageMinMaxObserver
 
 import quantviz as qv
@@ -78,6 +79,17 @@ def test_the_ranges_are_onnxruntime_s(case, scheme, name):
     assert ends
     found = qv.ranges_over_batches(CASES[case][: len(ends)], name, scheme, orders=1)
     assert list(zip(found.lo.tolist(), found.hi.tolist(), strict=True)) == ends
+
+
+@pytest.mark.parametrize("value", [2.5, -2.5, 0.3])
+def test_a_percentile_of_one_value_has_onnxruntimes_scale(value):
+    """Its range ends a bin below the value where it starts."""
+    found = qv.ranges_over_batches([torch.full((7,), value)] * 3, "percentile", ASYMMETRIC, orders=2)
+    ends = (each[-1].float().numpy() for each in (found.lo, found.hi))
+    wanted = compute_scale_zp(*ends, np.array(-128, np.int8), np.array(127, np.int8))[1]
+    assert found.scale.tolist() == pytest.approx([wanted.item()] * 3, rel=1e-6)
+    symmetric = qv.ranges_over_batches([torch.full((7,), value)], "percentile", SYMMETRIC, orders=1)
+    assert symmetric.scale[0].item() == pytest.approx(abs(value) / 127, rel=1e-3)
 
 
 def test_the_same_values_in_other_batches_have_another_scale():
