@@ -116,7 +116,8 @@ def test_an_engine_is_found_by_a_name_in_every_place(typed, monkeypatch):
     assert engine.id in {ALL_RECIPES[name].chosen.id for name in recipes}, "recipes"
     # The Lab's list of engines and that of a comparison.
     for language in languages():
-        monkeypatch.setattr("quantviz.ui.shell.words.language", lambda language=language: language)
+        for module in ("shell.words", "components.scheme_words"):
+            monkeypatch.setattr(f"quantviz.ui.{module}.language", lambda language=language: language)
         assert engine.id in engines_found(qv.CONVENTIONS, typed), language
 
 

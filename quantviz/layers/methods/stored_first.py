@@ -22,14 +22,26 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import RECIPES, as_scheme
 
 
+@dataclass(frozen=True)
+class StoredTrace:
+    """The output errors of the weight ‖(Ŵ − W)Xᵀ‖² / ‖WXᵀ‖², on the tokens that may be used."""
+
+    #: As it is stored.
+    once: float
+    #: Rounded to nearest from there, and straight from the weight as it was; None where it is not rounded.
+    again: float | None = None
+    direct: float | None = None
+
+
 class StoredBasis(Basis):
     """The inputs as they are, and the stored values in place of the weights."""
 
     is_undone = False
 
-    def __init__(self, stored: torch.Tensor, notes: tuple[Note, ...] = ()) -> None:
+    def __init__(self, stored: torch.Tensor, trace: StoredTrace, notes: tuple[Note, ...] = ()) -> None:
         #: Float64 (outputs, inputs).
         self.stored = stored
+        self.trace = trace
         self.notes = notes
 
     def of_inputs(self, x: torch.Tensor) -> torch.Tensor:
@@ -77,16 +89,11 @@ class Stored(BasisMethod):
         for problem in scheme.problems(tuple(task.w.shape)):
             raise problem
         stored = quantize(as_quantized(task.w, scheme), scheme).x_hat.to(torch.float64)
-        once = 100 * task.output_error(stored)
+        once = task.output_error(stored)
         if task.weights is None:
-            return StoredBasis(stored, (Note.of("method_stored", recipe=self.recipe, once=once),))
-        again = quantize(as_quantized(stored, task.weights), task.weights).x_hat
-        direct = task.nearest.x_hat
-        note = Note.of(
-            "method_stored_again",
-            recipe=self.recipe,
-            once=once,
-            again=100 * task.output_error(again),
-            direct=100 * task.output_error(direct),
-        )
-        return StoredBasis(stored, (note,))
+            return StoredBasis(stored, StoredTrace(once))
+        again = task.output_error(quantize(as_quantized(stored, task.weights), task.weights).x_hat)
+        direct = task.output_error(task.nearest.x_hat)
+        shares = {"once": 100 * once, "again": 100 * again, "direct": 100 * direct}
+        note = Note.of("method_stored_again", recipe=self.recipe, **shares)
+        return StoredBasis(stored, StoredTrace(once, again, direct), (note,))

@@ -33,6 +33,7 @@ from quantviz.ui.layers.smaller_pictures import (
     show_grid,
     show_outliers,
     show_rounding,
+    show_stored,
     show_sweep,
 )
 from quantviz.ui.layers.state import OWNER, SeenLayer, seen_layer
@@ -67,6 +68,7 @@ PICTURES: Mapping[str, Picture] = MappingProxyType(
         "bias_correction": show_bias,
         "equalization": show_equalization,
         "llm_int8": show_outliers,
+        "stored": show_stored,
         "double_quantization": show_double,
         "four_over_six": show_ends,
         "higgs": show_grid,

@@ -272,6 +272,14 @@ def show_bias(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None
         show_series(shown, "bias_errors", say("layers.pictures.bias.errors_alt", output=chosen))
 
 
+def show_stored(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
+    """Show the errors of the stored weight, of rounding it again, and of rounding the weight as it was."""
+    errors = {name: error for name, error in asdict(seen.result.trace["stored"]).items() if error is not None}
+    names = tuple(say(f"layers.pictures.stored.{name}") for name in errors)
+    bars = ErrorBars(names, tuple(errors.values()), percent=True)
+    show_series(bars, "stored", say("layers.pictures.stored.alt"))
+
+
 def show_equalization(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
     """Show the channels' maxima trading height until both sides are equal."""
     trace = seen.result.trace["equalization"]
