@@ -12,11 +12,10 @@ const left = readLeft();
 addEventListener("pagehide", keepLeft);
 
 function readLeft() {
-  const isNew = performance.getEntriesByType("navigation")[0]?.type === "navigate";
   try {
     const [address, session, choices] = JSON.parse(sessionStorage.getItem(KEPT)) ?? [];
     sessionStorage.removeItem(KEPT);
-    if (address === location.href && !isNew) return { session, choices };
+    if (address === window.__quantvizArrived) return { session, choices };
   } catch {
     // Storage can be switched off.
   }

@@ -75,11 +75,13 @@ _MEASURED = f"""<script>{{
 _RESUMED = f"""<script>{{
   const KEPT = "quantviz.session";
   const isNew = performance.getEntriesByType("navigation")[0]?.type === "navigate";
+  // Where a page is loaded anew or come back to, before the app writes another address.
+  window.__quantvizArrived = isNew ? null : location.href;
   try {{
     const [address, session] = JSON.parse(sessionStorage.getItem(KEPT)) ?? [];
     sessionStorage.removeItem(KEPT);
     const Usual = window.WebSocket;
-    if (address === location.href && !isNew)
+    if (address === window.__quantvizArrived)
       window.WebSocket = class extends Usual {{
         constructor(address, protocols) {{
           window.WebSocket = Usual;
