@@ -15,7 +15,7 @@ function readLeft() {
   try {
     const [address, session, choices] = JSON.parse(sessionStorage.getItem(KEPT)) ?? [];
     sessionStorage.removeItem(KEPT);
-    if (address === window.__quantvizArrived) return { session, choices };
+    if (choices && address === window.__quantvizArrived) return { session, choices };
   } catch {
     // Storage can be switched off.
   }
