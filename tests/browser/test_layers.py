@@ -187,15 +187,20 @@ COUNTED = """() => {
 }"""
 
 
-def test_the_first_screen_says_which_channel_is_to_blame_and_the_hand_lowers_its_ceiling(new_page, url):
-    page = new_page(1366, 768)
-    page.goto(f"{url}/layers?lang=en&e=error&l={FIRST}")
+def first_screen(page, address):
+    """Open a layer; its first screen has few characters and few controls."""
+    page.goto(address)
     page.wait_for_selector(DRAWN, state="attached")
     page.wait_for_function(SETTLED)
     wait_idle(page)
     read, controls = page.evaluate(COUNTED)
     assert 600 < read <= 1200
     assert 10 < controls <= 25
+
+
+def test_the_first_screen_says_which_channel_is_to_blame_and_the_hand_lowers_its_ceiling(new_page, url):
+    page = new_page(1366, 768)
+    first_screen(page, f"{url}/layers?lang=en&e=error&l={FIRST}")
     said = page.locator(".qv-finding").inner_text().replace("\xa0", " ")
     assert said.startswith("Channel 99 is 20× louder than the rest. One scale for all of X must reach it.")
     assert page.locator(".qv-loud").inner_text() == "99"
@@ -224,14 +229,7 @@ def test_the_first_screen_says_which_channel_is_to_blame_and_the_hand_lowers_its
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("view", ["", "&e=error"])
 def test_the_first_screen_of_a_layer_whose_cells_are_written_is_as_short(new_page, url, language, view):
-    page = new_page(1366, 768)
-    page.goto(f"{url}/layers?lang={language}{view}&l=builtin(name=loud_input)")
-    page.wait_for_selector(DRAWN, state="attached")
-    page.wait_for_function(SETTLED)
-    wait_idle(page)
-    read, controls = page.evaluate(COUNTED)
-    assert 600 < read <= 1200
-    assert 10 < controls <= 25
+    first_screen(new_page(1366, 768), f"{url}/layers?lang={language}{view}&l=builtin(name=loud_input)")
 
 
 @pytest.mark.parametrize(

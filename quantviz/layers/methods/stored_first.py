@@ -1,4 +1,4 @@
-"""One format into another: the weight of a checkpoint that is stored in some format is quantized again."""
+"""One format into another: the weight of a stored checkpoint is quantized again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ class StoredBasis(Basis):
 
     is_undone = False
 
-    def __init__(self, stored: torch.Tensor, trace: StoredTrace, notes: tuple[Note, ...] = ()) -> None:
+    def __init__(
+        self, stored: torch.Tensor, trace: StoredTrace | None = None, notes: tuple[Note, ...] = ()
+    ) -> None:
         #: Float64 (outputs, inputs).
         self.stored = stored
         self.trace = trace
@@ -59,11 +61,10 @@ class StoredBasis(Basis):
 
 @dataclass(frozen=True)
 class Stored(BasisMethod):
-    """Round the weight to the format that a checkpoint stores it in; the rest of the chain gets those values.
+    """Round the weight to the format of a stored checkpoint, and have the rest of the chain round its values.
 
-    What serves a checkpoint in another format than the stored one does so: vLLM quantizes FP8 again at the
-    largest scale of fused layers, and llama.cpp Q8_0 to four bits (`--allow-requantize`). Errors are those
-    of both roundings, from the weight as it was.
+    Engines do so: vLLM rounds FP8 again at the largest scale of fused layers, llama.cpp rounds Q8_0 to four
+    bits (`--allow-requantize`). The errors are those of both roundings, from the weight as it was.
 
     >>> w, x = torch.tensor([[1.0, 0.51]]).double(), torch.tensor([[1.0, 1.0]]).double()
     >>> stored = Stored("int8_per_row").basis(MethodTask(w, x, None, None)).of_weights(w)
@@ -89,6 +90,8 @@ class Stored(BasisMethod):
         for problem in scheme.problems(tuple(task.w.shape)):
             raise problem
         stored = quantize(as_quantized(task.w, scheme), scheme).x_hat.to(torch.float64)
+        if not task.traced:
+            return StoredBasis(stored)
         once = task.output_error(stored)
         if task.weights is None:
             return StoredBasis(stored, StoredTrace(once))
