@@ -276,7 +276,7 @@ def show_stored(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> No
     """Show the errors of the stored weight, of rounding it again, and of rounding the weight as it was."""
     errors = {name: error for name, error in asdict(seen.result.trace["stored"]).items() if error is not None}
     names = tuple(say(f"layers.pictures.stored.{name}") for name in errors)
-    bars = ErrorBars(names, tuple(errors.values()), percent=True)
+    bars = ErrorBars(names, tuple(errors.values()), axis="stored", percent=True)
     show_series(bars, "stored", say("layers.pictures.stored.alt"))
 
 
