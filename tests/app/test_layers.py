@@ -416,6 +416,12 @@ def test_a_weights_sqnr_is_named_where_the_method_rounds_it(name, method, by_the
     assert ("own SQNR" in lesson) == by_the_weight
 
 
+def test_the_errors_of_a_stored_format_are_drawn_and_told():
+    at = healthy(page("minilm_4_value", w="int4_per_row", a="none", t="method", m="stored"))
+    said = told(at, "caption")
+    assert "Stored as fp8_e4m3_per_tensor, the weight leaves an output error of 0.0648" in said
+
+
 def test_a_method_that_takes_long_works_in_another_process(monkeypatch):
     keys = []
 
