@@ -227,7 +227,7 @@ class Jobs:
         self._running: set[_Process] = set()
         self._served: OrderedDict[Hashable, int] = OrderedDict()
         self._turns = itertools.count(1)
-        self._refused: OrderedDict[Hashable, tuple[float, Ended]] = OrderedDict()
+        self._refused: OrderedDict[Hashable, tuple[float, QuantVizError]] = OrderedDict()
         atexit.register(self.close)
 
     def submit(
@@ -256,9 +256,9 @@ class Jobs:
             Ended: It took too long or too much memory a short while ago.
         """
         with self.lock:
-            until, ended = self._refused.get(key, (0.0, None))
-            if ended is not None and time.monotonic() < until:
-                raise ended
+            until, problem = self._refused.get(key, (0.0, None))
+            if problem is not None and time.monotonic() < until:
+                raise Ended(problem.key, **problem.params)
             job = self._jobs.get(key)
             if job is None or job.dropped:
                 job = self._jobs[key] = Job(self, work, key, cost, stays or ahead, ahead, answers, set())
@@ -344,7 +344,7 @@ class Jobs:
         if self._jobs.get(job.key) is job:
             del self._jobs[job.key]
         if isinstance(answer[1], Ended) and answer[1].problem.key != "work.dropped":
-            self._refused[job.key] = time.monotonic() + _REFUSED_SECONDS, answer[1]
+            self._refused[job.key] = time.monotonic() + _REFUSED_SECONDS, answer[1].problem
             while len(self._refused) > _KNOWN:
                 self._refused.popitem(last=False)
         job._end.set()
@@ -352,22 +352,24 @@ class Jobs:
     def _answer(self, job: Job[Any]) -> tuple[str, Any]:
         """Return the answer of a process to a job."""
         message = _Message((job.work, job.cost, _settings()))
-        process = self._take(job.cost.confined)
-        begun, kind, found, stays = process.do(job, message)
-        if not begun and not job.dropped:  # it had waited for long, and has just ended
+        process, stays = self._take(job.cost.confined), False
+        try:
+            begun, kind, found, stays = process.do(job, message)
+            if not begun and not job.dropped:  # it had waited for long, and has just ended
+                with self.lock:
+                    self._running.discard(process)
+                process.end()
+                process = self._take(job.cost.confined)
+                _, kind, found, stays = process.do(job, message)
+            stays |= job.ahead  # kernels that were loaded ahead are in this process
+        finally:
             with self.lock:
                 self._running.discard(process)
-            process.end()
-            process = self._take(job.cost.confined)
-            _, kind, found, stays = process.do(job, message)
-        with self.lock:
-            self._running.discard(process)
-            idle = self._idle.get(process.confined)
-            # Kernels that were loaded ahead are in this process.
-            if (stays or job.ahead) and (idle is None or not idle.is_alive):
-                self._idle[process.confined] = process
-            else:
-                process.end()
+                idle = self._idle.get(process.confined)
+                if stays and (idle is None or not idle.is_alive):
+                    self._idle[process.confined] = process
+                else:
+                    process.end()
         return kind, found
 
     def _take(self, confined: bool) -> _Process:
