@@ -39,6 +39,8 @@ _INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
 _SMALLEST = sys.float_info.min
 #: No argument is a larger whole number: numpy and torch have none.
 _LARGEST = 2**63
+#: The names of numpy's type of truth values since its version 2, and before.
+_BOOLS_OF_NUMPY = ("bool", "bool_")
 #: Marks a value that does not fit its type.
 _ANY = object()
 
@@ -244,7 +246,7 @@ def _fitted(value: Any, kind: Any) -> Any:
     if kind in (int, float):
         return _fitted_number(value, kind)
     if kind is bool:
-        return value if isinstance(value, bool) or type(value).__name__ == "bool_" else _ANY
+        return bool(value) if isinstance(value, bool) or type(value).__name__ in _BOOLS_OF_NUMPY else _ANY
     if getattr(kind, "_is_protocol", False):
         names = {name for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
         return _ANY if isinstance(value, type) or any(not hasattr(value, name) for name in names) else value
