@@ -12,8 +12,6 @@ from quantviz.schemes.scheme import Scheme
 
 @dataclass(frozen=True)
 class TensorTraits:
-    """The facts of a tensor that decide whether a correction concerns it."""
-
     dtype: str = "float32"
     #: Whether no value is NaN, Inf or -Inf.
     finite: bool = True
@@ -21,8 +19,6 @@ class TensorTraits:
 
 @dataclass(frozen=True)
 class ArithmeticChange:
-    """A correction that changed the codes of some schemes."""
-
     #: The number of the arithmetic that has it first: `quantviz.quantization.quantizer.ARITHMETIC`.
     number: int
     #: Names the sentence `mended_<key>` among the notes.

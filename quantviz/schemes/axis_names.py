@@ -1,8 +1,7 @@
 """The names of a tensor's axes, for every control, table and sentence.
 
-A tensor of two axes has rows and columns. Four axes are those of a convolution's weight, output channels ×
-input channels × height × width of the kernel, as every framework stores it. The meaning of other axes does
-not follow from the shape: their names have only their number.
+Four axes are those of a convolution's weight: output channels × input channels × height × width, as every
+framework stores it. The meaning of other axes does not follow from the shape: they have only their number.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 
 @dataclass(frozen=True)
 class Axes:
-    """The axes of a tensor of `shape`.
+    """The axes of a tensor.
 
     >>> Axes((64, 3, 7, 7)).words(0), Axes((64, 3, 7, 7)).words(-1)
     ('output channel (axis 0)', 'axis 3')
@@ -26,13 +25,11 @@ class Axes:
     """
 
     shape: Shape
-    #: Whether two axes are those of a convolution's weight seen as a matrix, a row for each output channel.
+    #: Whether two axes are a convolution's weight seen as a matrix, a row for each output channel.
     convolution: bool = False
 
     def id_of(self, axis: int) -> str:
-        """Return the kind of an axis: row, column, output_channel, input_channel, or axis if only its number
-        is known.
-        """
+        """Return row, column, output_channel, input_channel, or axis if only its number is known."""
         count = len(self.shape)
         axis = axis % len(self.shape)
         if axis == 0 and (count == 4 or (count == 2 and self.convolution)):
@@ -44,8 +41,8 @@ class Axes:
     def words(self, axis: int, form: str = "name", language: str = DEFAULT_LANGUAGE) -> str:
         """Return the words for an axis.
 
-        `form` is one of: its `name`, `one` of its indices, `each` of them, `many`; the label of a `button`;
-        the `channel` in a scheme's name, `short` where there is little room; or the direction `along` it.
+        `form` is its `name`, `one` of its indices, `each` of them, `many`; a `button`'s label; the `channel`
+        in a scheme's name, `short` where there is little room; or the direction `along` it.
 
         >>> [Axes((2, 3, 4)).words(2, form) for form in ("one", "each", "many", "along")]
         ['index of axis 2', 'each index of axis 2', 'Axis 2', 'axis 2']

@@ -1,8 +1,6 @@
 """Calibrations: from the values of a block to its clipping range.
 
-A calibration is added here: one class in `CALIBRATIONS` and its words in each language. Its methods and their
-arguments are in `calibration_protocol`; calibrations that search as an engine does are in
-`engine_calibrations`.
+A calibration is added here: one class in `CALIBRATIONS` and its words in each language.
 """
 
 from __future__ import annotations
@@ -48,10 +46,10 @@ class MinMax(Calibration):
 
 @dataclass(frozen=True)
 class Percentile(Calibration):
-    """The range up to the `p`-th percentile, 50 < p ≤ 100, which clips the values beyond.
+    """The range up to the `p`-th percentile, 50 < p ≤ 100; values beyond are clipped.
 
-    Asymmetric cuts both tails, at `100 - p` and at `p`; symmetric cuts |x| at `p`. Between two
-    values the percentile is interpolated linearly.
+    Asymmetric cuts both tails, at `100 - p` and at `p`; symmetric cuts |x| at `p`. Percentiles are
+    interpolated linearly.
     """
 
     p: float = field(metadata={"start": 99.0})
@@ -77,9 +75,7 @@ class Percentile(Calibration):
 
 @dataclass(frozen=True)
 class AbsMean(Calibration):
-    """The range from -mean(|x|) to mean(|x|), the scale of ternary and binary weights (BitNet b1.58, Ma et
-    al. 2024).
-    """
+    """The range ±mean(|x|): ternary and binary weights (BitNet b1.58, Ma et al. 2024)."""
 
     id: ClassVar[str] = "abs_mean"
 
@@ -99,11 +95,8 @@ class AbsMean(Calibration):
 class MSE(ComputedCalibration):
     """The range of least squared error, found by trying many, and more finely around the best.
 
-    The ranges tried lie between the smallest and the largest value.
-
-    Each trial runs the scheme itself, so that the range fits its format and its engine's arithmetic. If an
-    engine's scale rule reads the block's value of largest magnitude in place of the range, no range makes a
-    difference, and it stays from the smallest to the largest value.
+    Trials lie between the smallest and the largest value, and run the scheme itself. If an engine's scale
+    rule reads the value of largest magnitude in place of the range, the range stays the whole.
     """
 
     id: ClassVar[str] = "mse"
@@ -111,9 +104,7 @@ class MSE(ComputedCalibration):
 
 @dataclass(frozen=True)
 class Searched(ComputedCalibration):
-    """The search that belongs to the engine's arithmetic, `Convention.search`: it chooses scales, and stores
-    each as a small code in units of a scale that several blocks share.
-    """
+    """The engine's own search, `Convention.search`: it stores scales as small codes of a shared scale."""
 
     id: ClassVar[str] = "searched"
 
@@ -192,8 +183,7 @@ CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType(
 
 
 def starting(kind: type[Calibration], known: Mapping[str, float]) -> Calibration:
-    """Return a calibration with initial values: for each field the number in `known` under its name, else its
-    "start" or its default, else 1.
+    """Return a calibration with initial values: from `known` by name, else "start", the default, or 1.
 
     >>> starting(Percentile, {"lo": -3.0}), starting(ManualRange, {"lo": -3.0, "hi": 2.0})
     (Percentile(p=99.0), ManualRange(lo=-3.0, hi=2.0))

@@ -1,4 +1,4 @@
-"""The protocols of calibrations and their inputs, which `calibration` and `engine_calibrations` implement."""
+"""The protocols of calibrations and their inputs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from quantviz.schemes.formats import NumberFormat
 
 
-#: Errors of a calibration's fields.
 Problems = Iterator[QuantVizError]
-#: The kinds of numbers that a field may declare, also where annotations are not evaluated.
+#: Annotations that are not evaluated are texts.
 _PLAIN: dict[Any, type] = {int: int, "int": int, float: float, "float": float}
 
 
@@ -30,9 +29,7 @@ _PLAIN: dict[Any, type] = {int: int, "int": int, float: float, "float": float}
 class Range(Picklable):
     """The clipping range of each block, as tensors of the layout's `grid_shape`."""
 
-    #: Lower end.
     lo: torch.Tensor
-    #: Upper end.
     hi: torch.Tensor
     #: The first element of largest magnitude, with its sign.
     extreme: torch.Tensor
@@ -51,16 +48,14 @@ class QParams(Picklable):
     zero_point: Any = 0
     #: The scale's own codes, where the scale is itself quantized.
     scale_codes: Any = None
-    #: The second-level scale, where there is one: that of the tensor, or of the run that a block is in.
+    #: The second-level scale: of the tensor, or of the run that a block is in.
     global_scale: Any = None
     #: The meaning of the zero point: "none", "code_int", "code_float", "value" or "value_middle".
     zero_domain: SchemeZeroDomain = "code_int"
-    #: Other values of each block that codes are computed with, by their names in the operations: the scale
-    #: before it was stored, an inverse.
+    #: Other values of each block that codes are computed with, by their names in the operations.
     others: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    #: Whether an engine has made and stored them, as `choose_qparams` has: they are used as they are, and a
-    #: scale may be negative or 0. Others are stored as the convention stores a scale: rounded to its format,
-    #: for one.
+    #: Whether an engine has made and stored them, as `choose_qparams` has: used as they are, with a scale
+    #: that may be negative or 0. Others are rounded to the convention's scale format.
     stored: bool = False
     #: The two levels of the zero point, where it has two.
     zero_point_codes: Any = None
@@ -68,7 +63,7 @@ class QParams(Picklable):
 
 
 class BlockSource(Protocol):
-    """Some blocks of a tensor, which can be read any number of times. Padding does not count as values."""
+    """Some blocks of a tensor, readable any number of times. Padding does not count as values."""
 
     @property
     def numbers(self) -> torch.Tensor:
@@ -96,9 +91,7 @@ class BlockSource(Protocol):
 
 
 class BlockValues(Protocol):
-    """The statistics of a tensor's blocks that calibrations use: `blocks.Blocks`, or a reader of the tensor
-    in parts.
-    """
+    """The statistics of a tensor's blocks that calibrations use."""
 
     def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return smallest and largest value of each block."""
@@ -129,8 +122,7 @@ class BlockValues(Protocol):
     def by_parts(
         self, answer: Callable[[BlockSource], tuple[torch.Tensor, ...]], count: int, most: int
     ) -> tuple[torch.Tensor, ...]:
-        """Return the results of `answer` for all blocks: `count` tensors, float64 of the layout's
-        `grid_shape`.
+        """Return the results of `answer` for all blocks: `count` tensors, float64 of `grid_shape`.
 
         `answer` gets at most `most` blocks at a time and returns `count` tensors (k,).
         """
@@ -150,34 +142,26 @@ class RangeTrial(Protocol):
 
 @dataclass(frozen=True)
 class ModeContext:
-    """The one input of calibrations of values besides the values of a block: the mode."""
-
     mode: Mode
 
 
 @dataclass(frozen=True, eq=False)
 class Context(ModeContext):
-    """The inputs of any other calibration: the scheme's parts, and functions that try a range."""
-
     format: NumberFormat
     convention: Convention
-    #: The error that blocks have with a range, Σ error² of each or another power, float64 of the layout's
-    #: `grid_shape`, as the reference quantizer makes it under this very scheme; infinite where the range
-    #: would be refused, or the engine yields no finite number.
+    #: Σ |error|^power of blocks with a range under this very scheme, float64 of `grid_shape`; infinite where
+    #: the range would be refused, or the engine yields no finite number.
     trial: RangeTrial
-    #: Makes the result that replaces a range: scale and zero point, each one for all blocks or one a block.
+    #: Makes the result that replaces a range: one scale and zero point for all blocks, or one a block.
     qparams: Callable[[object, object], QParams]
-    #: Computes the ranges of a calibration by the function for its class, which needs torch: choosing a
-    #: scheme does not import that.
+    #: Computes the ranges by the calibration's class; apart, since choosing a scheme does not import torch.
     compute: Callable[[Calibration, BlockValues, Context], Range | QParams]
-    #: Returns the largest magnitude of the whole tensor.
     absmax: Callable[[], torch.Tensor]
     #: The weights of the errors by column, if the caller gives any.
     importance: torch.Tensor | None = None
-    #: Returns the ends between which x̂ lies in the blocks of a list of ranges, as `trial` takes it; none
-    #: where they are not known.
+    #: The ends of x̂ in the blocks of a list of ranges, as `trial` takes it; none where not known.
     reach: Callable[[Range, torch.Tensor], tuple[torch.Tensor, torch.Tensor] | None] | None = None
-    #: Runs an engine's own search on each block by itself; none for the reference.
+    #: An engine's own search on each block by itself; none for the reference.
     find: Callable[..., tuple[torch.Tensor, ...]] | None = None
 
 
@@ -188,16 +172,14 @@ class Calibration(ABC):
     """
 
     id: ClassVar[str]
-    #: Whether the range follows from the values of a block and the mode alone. Such a calibration is handed a
-    #: `ModeContext`, and its range, computed once, serves other formats too. The result of any other one is
-    #: cached for its one scheme.
+    #: Whether the range follows from the block's values and the mode alone. It is computed once and serves
+    #: other formats too; others get a `Context`, and are cached for their one scheme.
     of_values: ClassVar[bool] = True
-    #: Whether it gets all blocks of a tensor together, as a search over the whole tensor needs. Any other
-    #: gets some blocks at a time: the result of a block depends on no other block.
+    #: Whether all blocks come together, for a search over the whole tensor. Else a block's result depends on
+    #: no other block.
     together: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Convert numbers to the kind that their field declares, see `as_plain`."""
         plain = {each.name: _PLAIN.get(each.type) for each in fields(self)}  # type: ignore[arg-type]
         as_plain(self, **{name: kind for name, kind in plain.items() if kind})
 
@@ -213,15 +195,11 @@ class Calibration(ABC):
         """
 
     def lines(self, mode: str) -> tuple[str, str]:
-        """Return the Python expressions of `lo` and `hi` in terms of `block`, for display; empty if there are
-        none, so that the found values are shown.
-        """
+        """Return Python expressions of `lo` and `hi` in terms of `block`; empty to show the found values."""
         return "", ""
 
 
 class ComputedCalibration(Calibration):
-    """A calibration whose range, or scale and zero point, is computed by the function for its class."""
-
     of_values: ClassVar[bool] = False
 
     def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
@@ -233,9 +211,7 @@ def is_number(value: object) -> bool:
 
 
 def as_plain(owner: object, **kinds: type) -> None:
-    """Convert NumPy scalars and whole floats to Python numbers, so that the text form round-trips; leave the
-    rest to `problems`.
-    """
+    # NumPy scalars and whole floats: the text form round-trips. `problems` refuses the rest.
     for name, kind in kinds.items():
         value = getattr(owner, name)
         if is_number(value) and kind(value) == value:

@@ -1,6 +1,4 @@
-"""The words that fields of schemes, conventions and their parts are chosen from, as types: a type checker
-finds a word that is none of them, and the tuples of choices are made of them.
-"""
+"""The words of the fields of schemes and conventions, as types that a type checker knows."""
 
 from __future__ import annotations
 
@@ -12,8 +10,7 @@ from typing import Any, Literal
 
 Mode = Literal["symmetric", "asymmetric"]
 Nonfinite = Literal["refuse", "clip", "ignore"]
-#: The rules for a block that does not fill up: it is refused, it is short (or that only if blocks are tiles),
-#: or zeros fill it.
+#: A last block is refused, short (or that only if blocks are tiles), or filled with zeros.
 Tail = Literal["refuse", "short", "short_tiles", "pad"]
 
 # ---- the arithmetic of conventions, see `arithmetic.Arithmetic` ------------------------------------
@@ -125,15 +122,13 @@ SearchMethod = Literal[
     "weighted_minimum",
 ]
 ErrorWeight = Literal["magnitude", "level", "squares", "magnitudes", "largest"]
-#: The sources of the knowledge which axes are outputs, the surest first: the user; the layout of quantized
-#: weights; the graph in the file; the model's configuration beside it; the length of the bias beside the
-#: weight; the weight's name; the shapes of weights that belong together; PyTorch's storage order for a weight
-#: of that name; or none, so that it is a guess.
+#: How the outputs' axes are known, the surest first. "layout" is that of quantized weights; "bias" is its
+#: length; "shapes" are those of weights that belong together; "convention" is PyTorch's storage order.
 ToldBy = Literal["user", "layout", "graph", "config", "bias", "names", "shapes", "convention", "guess"]
 
 
 def values_of(kind: Any) -> tuple[Any, ...] | None:
-    """Return all values of a type of words or of bool, `None` first where it is one; none of any other type.
+    """Return all values of a type of words or of bool, `None` first; none of any other type.
 
     >>> values_of(Literal["same"] | Half | None), values_of(bool), values_of(str | None)
     ((None, 'same', 'float16', 'bfloat16'), (False, True), None)

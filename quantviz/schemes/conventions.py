@@ -1,7 +1,4 @@
-"""Conventions: one engine's arithmetic as a value, the rules between its fields, and its text form.
-
-The fields are in `arithmetic.py`, the engines in `engines.py`.
-"""
+"""Conventions: one engine's arithmetic as a value, the rules between its fields, and its text form."""
 
 from __future__ import annotations
 
@@ -95,8 +92,7 @@ class Convention(Arithmetic):
         )
 
     def half_input_of(self, dtype: str, format_id: str) -> HalfInput | None:
-        """Return the engine's rule for an input of `dtype` that becomes codes of a format; none if there is
-        no such rule, or if the input does not have half precision.
+        """Return the engine's rule for an input of `dtype` and a format's codes; none if there is none.
 
         >>> CONVENTIONS["bitsandbytes"].half_input_of("float16", "nf4").changes
         (('result_dtype', 'input'),)
@@ -114,10 +110,8 @@ class Convention(Arithmetic):
         return _in_effect(self, format_id) if self.input_dtype in HALVES else self
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error for each field whose value is unknown, or else for each that does not go with
-        another field.
-        """
-        # Most schemes check this again and again: cache that all fields are right.
+        """Yield an error for each unknown value, or else for each field that does not go with another."""
+        # Most schemes check this again and again.
         if not self._is_sound:
             yield from self._wrong_fields()
 
@@ -171,7 +165,6 @@ class Convention(Arithmetic):
                 )
 
     def _lacking(self) -> Iterator[QuantVizError]:
-        """Yield an error for each field that needs another field to have another value."""
         for need in NEEDS:
             values = orders(self) if need.field == "order" else (_field_of(self, need.field),)
             if not any(value in need.values if need.values else value for value in values):
@@ -248,7 +241,6 @@ class Convention(Arithmetic):
 
 
 def _field_of(convention: Convention, name: str) -> object:
-    """Return a field by its name in `FIELDS`."""
     if name.startswith("scale."):
         return getattr(convention.scale, name.removeprefix("scale."))
     return getattr(convention, name)
@@ -265,7 +257,7 @@ FIELDS: tuple[str, ...] = (
 
 
 def _choices() -> Iterator[tuple[str, tuple[object, ...]]]:
-    """Yield each field whose type names all its values, with these."""
+    # Only fields whose type names all its values.
     for name in FIELDS:
         owner = ScaleSpec if name.startswith("scale.") else Convention
         values = values_of(field_types(owner)[name.removeprefix("scale.")])
@@ -273,10 +265,8 @@ def _choices() -> Iterator[tuple[str, tuple[object, ...]]]:
             yield name, values
 
 
-#: The allowed values of fields that name shared steps.
 CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(dict(_choices()))
 
-#: Every engine's arithmetic by id.
 CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
     {engine.id: Convention(**vars(engine)) for engine in ENGINES}
 )
@@ -342,13 +332,12 @@ def engine_names(convention: Convention) -> tuple[str, ...]:
 
 
 def _ids_called(typed: str) -> tuple[str, ...]:
-    """Return the ids of the conventions with a name: an engine's own name, else one that several share."""
+    # An engine's own name comes before one that several share.
     return next(filter(None, (ids_named(typed, names) for names in _names())), ())
 
 
 @functools.cache
 def _names() -> tuple[tuple[tuple[str, str], ...], ...]:
-    """Return pairs of a name and an id: of ids, of engines' own names, and of names that several share."""
     return (
         tuple((engine.id, engine.id) for engine in ENGINES),
         tuple(

@@ -1,7 +1,6 @@
 """Calibrations that search as an engine or a paper does, with its own parameters.
 
-Each docstring describes the package's own computation, with its surprises: they are reproduced. The functions
-that compute the ranges are in the reference, `Context.compute`.
+Each docstring describes the package's own computation, with its surprises: they are reproduced.
 """
 
 from __future__ import annotations
@@ -23,16 +22,14 @@ MOST_STEPS = 2**12
 
 
 def _limited(default: float, least: float | str, most: float | str) -> Any:
-    """Return a number's field with its limits: numbers, or names of the fields that have them."""
+    # Limits are numbers, or names of the fields that have them.
     return field(default=default, metadata={"limits": (least, most)})
 
 
 class _WholeTensorCalibration(ComputedCalibration):
-    """The base class of calibrations that search the whole tensor."""
-
     id: ClassVar[str]
     together: ClassVar[bool] = True
-    #: Whether it is for symmetric mode alone, and for integer formats alone.
+    #: Whether symmetric mode, and integer formats, are required.
     symmetric_only: ClassVar[bool] = False
     integers_only: ClassVar[bool] = False
 
@@ -47,7 +44,7 @@ class _WholeTensorCalibration(ComputedCalibration):
             yield QuantVizError("calibration_needs_integers", calibration=self.id, format=entry_of(fmt.id))
 
     def _beyond_limits(self) -> Problems:
-        """Yield an error for each field that is not a number within its limits, whole if its default is."""
+        # A field whose default is whole must be whole.
         for each in fields(self):  # type: ignore[arg-type]
             least, most = (
                 getattr(self, end) if isinstance(end, str) else end
@@ -94,7 +91,6 @@ class MSELLMCompressor(_WholeTensorCalibration):
 
     @property
     def steps(self) -> int:
-        """Return the largest number of ranges to try."""
         return int(self.maxshrink * self.grid)
 
 
@@ -191,8 +187,7 @@ class OCTAV(_WholeTensorCalibration):
 
 
 class _ACIQ(_WholeTensorCalibration):
-    """The clip of least error of a family of distributions with 2^b cells around the mean (Banner et al.
-    2019).
+    """The clip of least error of a family of distributions, 2^b cells around the mean (Banner et al. 2019).
 
     Symmetric, the middle is 0 and not the mean. No end lies beyond the smallest or the largest value.
     """

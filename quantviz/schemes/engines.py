@@ -16,7 +16,7 @@ _NORMAL = 2.0**-126
 
 
 def _ids(*patterns: str) -> tuple[str, ...]:
-    """Return the names of integer formats: "int2-8" for int2 to int8."""
+    # "int2-8" is int2 to int8.
     names: list[str] = []
     for pattern in patterns:
         head, _, last = pattern.partition("-")
@@ -40,9 +40,7 @@ _ASYMMETRIC: tuple[Mode, ...] = ("asymmetric",)
 def _half(
     *changed: str, dtypes: tuple[Half, ...] = HALVES, formats: tuple[str, ...] = (), **others: object
 ) -> HalfInput:
-    """Return an engine's rule for half precision: the fields in `changed` have the input's dtype, and
-    `others` have another value, with `scale__floor` for `scale.floor`.
-    """
+    """Return a rule: the fields in `changed` have the input's dtype, `others` a value (`scale__floor`)."""
     values = {**dict.fromkeys(changed, "input"), **others}
     return HalfInput(dtypes, formats, tuple((name.replace("__", "."), each) for name, each in values.items()))
 
@@ -51,7 +49,6 @@ def _half(
 _WIDENED = HalfInput()
 #: The same, but with values in the input's dtype.
 _VALUES_IN_HALF = _half("result_dtype")
-#: All steps are those of the input's dtype.
 _ALL_IN_HALF = ("scale_math", "apply_dtype", "value_dtype")
 
 

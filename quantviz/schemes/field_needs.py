@@ -1,4 +1,4 @@
-"""The rules between two fields of a convention: a value of one that needs some values of the other."""
+"""The rules between two fields of a convention."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ class Need(NamedTuple):
     is_free: Callable[[Arithmetic], bool] = lambda convention: False
 
 
-#: Rounding rules of which each moves a value to a point of a lattice.
 _ON_LATTICE = ("even", "away", "up", "down", "toward_zero", "adding_half_away", "truncate")
-#: Formats of a block's scale that can have a scale of the whole tensor.
+#: Scale formats of a block under which the whole tensor can have a scale.
 _IN_TWO_LEVELS = ("float16", "bfloat16", "float8_e4m3fn", "float8_e8m0fnu")
-#: The first of scale and inverse to be made, where that is not the scale.
+#: The first of scale and inverse, where that is not the scale.
 _INVERSE_FIRST = tuple(first for first in get_args(FirstOfScale) if first != "scale")
 
 
@@ -37,7 +36,6 @@ def orders(convention: Arithmetic) -> tuple[Order, Order]:
 
 
 def _searches(method: SearchMethod) -> tuple[str, ...]:
-    """Return the searches that have a method, for one of their formats."""
     return tuple(
         name
         for name, of_formats in SEARCHES.items()

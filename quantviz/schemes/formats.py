@@ -1,7 +1,6 @@
 """Number formats: the values that codes represent.
 
-A format is data. `kind` names the grid arithmetic in `grids.py` that rounds to it: integer grids,
-float grids (sign, exponent, mantissa) and codebooks (a list of values).
+A format is data; `kind` names the grid arithmetic in `grids.py` that rounds to it.
 A format is added here: one entry in `FORMATS` and its words in each language. A codebook of somebody's own,
 such as one fitted to a tensor, is no entry: its id holds its values.
 """
@@ -23,7 +22,7 @@ from quantviz.schemes.text_form import read_value
 
 #: The most values of a codebook of somebody's own: codes of 6 bits.
 MOST_OWN_VALUES = 64
-#: Formats of which tables are kept: those of `FORMATS`, and the last ones of other values.
+#: Cached tables: those of `FORMATS`, and the last of other codebooks.
 MOST_KEPT = 256
 
 
@@ -125,8 +124,7 @@ class NumberFormat:
         return _values(self)
 
     def split(self, code: int) -> tuple[str, str, str]:
-        """Return the bits of `code` as sign, exponent and mantissa; of an integer or codebook all of them are
-        in the last.
+        """Return the bits of `code` as sign, exponent, mantissa; an integer or codebook has only the last.
 
         Negative integers are in two's complement.
 
@@ -142,8 +140,7 @@ class NumberFormat:
 
     @functools.cached_property
     def family(self) -> str:
-        """Return the family under which people choose it: "integer" has every whole number of its bits,
-        "float", and "codebook" a list of few values.
+        """Return the family: "integer" has every whole number of its bits, "codebook" a list of few values.
 
         >>> FORMATS["int4"].family, FORMATS["ternary"].family
         ('integer', 'codebook')
@@ -177,8 +174,7 @@ class NumberFormat:
 
     @property
     def finite(self) -> tuple[tuple[float, int], ...]:
-        """Return every finite value with its code, smallest first; of two codes with one value (0 and -0) the
-        one without sign comes last.
+        """Return every finite value with its code, smallest first, -0 before 0.
 
         >>> FORMATS["int2"].finite
         ((-2.0, -2), (-1.0, -1), (0.0, 0), (1.0, 1))
@@ -200,7 +196,7 @@ def _finite(fmt: NumberFormat) -> tuple[tuple[float, int], ...]:
 @functools.lru_cache(maxsize=MOST_KEPT)
 def _ends(fmt: NumberFormat) -> tuple[float, float]:
     if not fmt.float_bits and not fmt.codebook:
-        # Without a list of the 65,536 values of 16 bits.
+        # No list of the 65,536 values of 16 bits is made.
         return float(fmt.code_min), float(fmt.code_max)
     return fmt.finite[0][0], fmt.finite[-1][0]
 
@@ -286,7 +282,7 @@ def _own_codebook(format_id: str) -> NumberFormat:
 
 
 def entry_of(format_id: str) -> str:
-    """Return the name of a format's entry among the texts: its id, of own codebooks without their values.
+    """Return the name of a format's entry among the texts: own codebooks have no values there.
 
     >>> entry_of("int4"), entry_of("codebook(-1.0,1.0)")
     ('int4', 'codebook')
@@ -295,7 +291,7 @@ def entry_of(format_id: str) -> str:
 
 
 def own_codebook_id(values: Iterable[float]) -> str:
-    """Return the id of the format whose codes have some values, brought to float32, smallest first.
+    """Return the id of the codebook of these values, smallest first; they become float32.
 
     >>> find_format(own_codebook_id([-1.5, 0.0, 2.0])).codebook
     (-1.5, 0.0, 2.0)
@@ -304,7 +300,7 @@ def own_codebook_id(values: Iterable[float]) -> str:
 
 
 def _float32(value: float) -> float:
-    """Return the float32 nearest to `value`, without torch."""
+    # Without torch.
     if value == 0:
         return value
     fraction, exponent = math.frexp(value)
@@ -336,9 +332,7 @@ _FP4 = tuple(_float32(magnitude / 12) for magnitude in (0.0, 0.0625, 8.0, 12.0, 
 
 
 def _dynamic8() -> tuple[float, ...]:
-    """Return the dynamic map of 8-bit optimizers (Dettmers et al. 2022, 2.1): a sign, a decimal exponent
-    given by the count of leading zeros, and a linear fraction.
-    """
+    # Dettmers et al. 2022, 2.1: a sign, a decimal exponent by the count of leading zeros, a linear fraction.
     values = [0.0, 1.0]
     first = _float32(0.1)
     for place in range(7):

@@ -20,7 +20,7 @@ from quantviz.public_calls import check_fields, public_class, whole
 from quantviz.schemes.choices import Tail
 
 Shape = tuple[int, ...]
-#: Elements of a block up to which it may have more than four times those of the tensor.
+#: A block of at most this many elements may be more than four times the tensor.
 MOST_IN_BLOCK = 2**16
 #: The largest number in a text form: 18 digits.
 _MOST = 10**18 - 1
@@ -49,18 +49,16 @@ class BlockLayout:
     BlockLayout(view_shape=(6, 6), block_shape=(1, 3), grid_shape=(6, 2), tail='refuse')
     """
 
-    #: The shape in which the tensor is viewed; blocks over a flattened tensor have `(numel,)`.
+    #: Blocks over a flattened tensor have `(numel,)`.
     view_shape: Shape
-    #: The elements of one block along each axis of the view.
     block_shape: Shape
-    #: The number of blocks along each axis of the view: the shape of scale and zero point.
+    #: The shape of scale and zero point.
     grid_shape: Shape
-    #: The rule for a block that does not fill up: "refuse", "short" (it has fewer elements) or "pad" (zeros
-    #: fill it).
+    #: A last block that does not fill up is refused, "short", or filled with zeros ("pad").
     tail: Tail = "refuse"
 
     def __post_init__(self) -> None:
-        # A layout is made for each band of a tensor: plainly valid shapes skip the full check.
+        # A layout is made for each band of a tensor: only doubtful shapes get the full check.
         for shape in (self.view_shape, self.block_shape, self.grid_shape):
             if type(shape) is not tuple or {*map(type, shape)} - {int}:
                 check_fields(self)
@@ -92,8 +90,7 @@ class BlockLayout:
         )
 
     def size_of(self, block: Shape) -> int:
-        """Return the number of the tensor's elements in the block at `block` of the grid, which is smaller
-        for a last block that does not fill up.
+        """Return the number of the tensor's elements in the block at `block`: fewer in a short last one.
 
         >>> Flat(4).layout((2, 3), "short").size_of((1,))
         2
@@ -101,8 +98,7 @@ class BlockLayout:
         return math.prod(part.stop - part.start for part in self.window(block))
 
     def block_of(self, index: Shape, shape: Shape) -> Shape:
-        """Return the block that the element at `index` of a tensor of `shape` lies in, as a place in the
-        grid.
+        """Return the block, as a place in the grid, of the element at `index` of a tensor of `shape`.
 
         >>> PerGroup(3, axis=1).layout((6, 6)).block_of((4, 5), (6, 6))
         (4, 1)
@@ -128,8 +124,7 @@ class Granularity(ABC):
     single: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        # Convert NumPy's whole numbers to Python's own, so that the text form round-trips; leave any other
-        # value to `problems`.
+        # NumPy's whole numbers become Python's, so that the text form round-trips.
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if field.type == "int" and not isinstance(value, bool):
@@ -169,7 +164,7 @@ class Granularity(ABC):
         if min(shape, default=0) < 0:
             owner = type(self).__name__
             raise QuantVizError("field_too_small", owner=owner, field="shape", got=shape, smallest=0)
-        # Sizes are compared with the shape once they are valid.
+        # Sizes must be valid before they are compared with the shape.
         for problem in itertools.chain(self.problems(), self.shape_problems(shape, tail)):
             raise problem
         view = self.view_shape(shape)
@@ -186,9 +181,7 @@ class Granularity(ABC):
     @classmethod
     @abstractmethod
     def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
-        """Yield the useful granularities of its kind for a tensor of `shape`, the usual one first; only those
-        of `sizes` if any are given.
-        """
+        """Yield the useful granularities of its kind for `shape`, the usual first; of `sizes` if given."""
 
 
 @public_class
@@ -328,8 +321,7 @@ class PerBlock(Granularity):
 @public_class
 @dataclass(frozen=True)
 class Flat(Granularity):
-    """One scale for each `size` elements of the flattened tensor: neighbours, or, `strided`, every (numel /
-    size)-th.
+    """One scale for each `size` elements of the flattened tensor: neighbours, or every (numel / size)-th.
 
     >>> Flat(4).layout((2, 6)).grid_shape, Flat(4, strided=True).layout((2, 6)).grid_shape
     ((3,), (1, 3))
@@ -375,11 +367,9 @@ def nearest_granularity(
     tail: Tail = "refuse",
     usual_size: int = 0,
 ) -> Granularity:
-    """Return the one of `among` whose blocks are most like those of `wanted` on a tensor of `shape`; of the
-    same kind if possible.
+    """Return the one of `among` whose blocks are most like those of `wanted`, of the same kind if possible.
 
-    If `wanted` has no size, blocks of `usual_size` come before others. Raises `QuantVizError` if none fits
-    the shape.
+    If `wanted` has no size, blocks of `usual_size` come first. Raises `QuantVizError` if none fits.
 
     >>> nearest_granularity(PerGroup(48), PerGroup.candidates((4, 96), (16, 32, 64)), (4, 96))
     PerGroup(size=32, axis=-1)
@@ -422,8 +412,7 @@ GRANULARITIES: Mapping[str, type[Granularity]] = MappingProxyType(
 
 
 def counted(axis: int, axes: int) -> int:
-    """Return the number that an axis of `axes` is chosen by: -1 for the last, which stays the last on a
-    tensor of more or fewer axes.
+    """Return the number of an axis of `axes`: -1 for the last, which stays the last on other tensors.
 
     >>> counted(1, 2), counted(1, 3)
     (-1, 1)
@@ -450,7 +439,7 @@ def _listed(sizes: list[int], most: int = 16) -> str:
 
 
 def _size_problems(size: int, shape: Shape) -> Iterator[QuantVizError]:
-    """Yield an error for a block far larger than the tensor, which a link could ask for."""
+    # A link could ask for a block far larger than the tensor.
     count = math.prod(shape)
     most = max(MOST_IN_BLOCK, 4 * count)
     if size > most:

@@ -48,7 +48,6 @@ def tooth_count(scheme: Scheme) -> int:
 
 
 def _levels(scheme: Scheme) -> tuple[float, ...]:
-    """Return the values of the codes in use, counted from the zero point, the smallest first."""
     fmt = scheme.number_format
     if fmt.kind == "integer":
         middle = scheme.steps_below if scheme.from_lower_end else scheme.symmetric_zero_point
@@ -70,7 +69,7 @@ def _levels(scheme: Scheme) -> tuple[float, ...]:
 
 
 def _reach(scheme: Scheme) -> float:
-    """Return the largest distance of a value below 0, in scales; infinity if there is no limit."""
+    """Return the largest distance of a value below 0, in scales."""
     spec = scheme.arithmetic.scale
     if scheme.mode == "asymmetric" or not isinstance(scheme.calibration, MinMax):
         return math.inf
@@ -97,7 +96,6 @@ def _lost_of_scales(scheme: Scheme) -> float:
 
 
 def _is_reached(scheme: Scheme, level: float, above: float, reach: float) -> bool:
-    """Return whether some value is rounded to `level`, and not to the next level `above`."""
     middle = -(level + above) / 2
     if reach != middle:
         return reach > middle
@@ -106,7 +104,7 @@ def _is_reached(scheme: Scheme, level: float, above: float, reach: float) -> boo
 
 
 def _on_lattice(levels: tuple[float, ...], count: int) -> int:
-    """Return the number of levels that are nearest to one of `count` points, evenly spread from -1 to 1."""
+    # `count` points are evenly spread from -1 to 1.
     middles = [(low + high) / 2 for low, high in itertools.pairwise(levels)]
     nearest = 0
     for low, high in zip((-1.0, *middles), (*middles, 1.0), strict=True):

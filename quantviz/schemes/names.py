@@ -6,10 +6,10 @@ import itertools
 import re
 from collections.abc import Iterable
 
-#: The characters that searches ignore in a name, as a pattern that Python and JavaScript read alike.
+#: Ignored in names by searches; Python and JavaScript read the pattern alike.
 SEPARATORS = r"[\s_\-./()\u2010-\u2015\u3001\uff08\uff09]+"
 
-#: The longest name, in characters: longer input matches none and is not compared.
+#: Longer input matches none and is not compared.
 _LONGEST = 200
 
 
@@ -47,7 +47,7 @@ def has_words(name: str, typed: str) -> bool:
 
 
 def begins_words(names: Iterable[str], typed: str) -> bool:
-    """Return whether each word that was typed is the beginning of a word of some name, and one is all of it.
+    """Return whether each typed word begins a word of some name, and one is all of it.
 
     >>> begins_words(["OpenVINO FakeQuantize", "NNCF"], "nncf fakequant")
     True

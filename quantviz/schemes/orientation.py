@@ -1,7 +1,7 @@
-"""The axes of a weight that are its outputs: every scale "for each row" and every group depends on them.
+"""The axes of a weight that are its outputs: scales "for each row" and groups depend on them.
 
-Engines quantize a weight as a matrix, outputs × inputs, in whatever order a file stores it. PyTorch's
-linear layer stores it so; GPT-2's Conv1D, ONNX's MatMul, Keras and JAX store inputs × outputs.
+Engines quantize a weight as a matrix, outputs × inputs. PyTorch's linear layer stores it so; GPT-2's
+Conv1D, ONNX's MatMul, Keras and JAX store inputs × outputs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from quantviz.schemes.granularity import Shape, flat_index
 
 #: Axes of a convolution's weight: output channels, input channels, and two or three of the kernel.
 CONVOLUTIONS = (4, 5)
-#: Axes that a weight may have.
 MOST_WEIGHT_AXES = max(CONVOLUTIONS)
 _AXES = tuple(map(str, range(MOST_WEIGHT_AXES)))
 
@@ -38,20 +37,19 @@ class Orientation:
 
     @property
     def is_turned(self) -> bool:
-        """Return whether the weight lies in another order than outputs × inputs."""
+        """Return whether the weight's order is other than outputs × inputs."""
         return self.outputs != tuple(range(len(self.outputs)))
 
     @property
     def is_usual(self) -> bool:
-        """Return whether its first axis alone is its outputs, as a tensor is seen where nothing is known."""
+        """Return whether the first axis alone is the outputs, as where nothing is known."""
         return self.outputs == (0,)
 
     def order(self, axes: int) -> tuple[int, ...]:
-        """Return all axes, outputs first."""
         return (*self.outputs, *(axis for axis in range(axes) if axis not in self.outputs))
 
     def fits(self, shape: Shape) -> bool:
-        """Return whether a tensor of that shape has these outputs, and inputs besides.
+        """Return whether a tensor of that shape has these axes, and inputs besides.
 
         >>> Orientation((1,)).fits((8, 4)), Orientation((2,)).fits((8, 4)), Orientation((0, 1)).fits((8, 4))
         (True, False, False)
@@ -67,7 +65,6 @@ class Orientation:
         return rows, math.prod(shape) // rows if rows else 0
 
     def place_of(self, cell: Shape, shape: Shape) -> Shape:
-        """Return the place in a tensor of `shape` of a cell of its matrix."""
         order = self.order(len(shape))
         flat = cell[0] * self.seen(shape)[1] + cell[1]
         place = [0] * len(shape)
@@ -76,7 +73,6 @@ class Orientation:
         return tuple(place)
 
     def cell_of(self, place: Shape, shape: Shape) -> Shape:
-        """Return the cell of the matrix at which a place in a tensor of `shape` lies."""
         order = self.order(len(shape))
         flat = flat_index(tuple(place[axis] for axis in order), tuple(shape[axis] for axis in order))
         return divmod(flat, self.seen(shape)[1])
@@ -99,7 +95,7 @@ class Orientation:
         return cls(tuple(map(int, parts)), "user")
 
 
-#: Axes of outputs chosen by the user: of all weights, or by name, in which `*` matches any text.
+#: Axes of outputs chosen by the user: of all weights, or by pattern of names with `*`.
 Named: TypeAlias = int | tuple[int, ...] | Mapping[str, int | tuple[int, ...]] | None
 
 

@@ -135,8 +135,7 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
 )
 
 
-#: More recipes by engine, in each one's own arithmetic: a profile scans a model under some. Names are the
-#: engines' own, if any. Lists of all recipes leave these out.
+#: More recipes by engine, under the engines' own names, for profiles. Lists of all recipes leave these out.
 ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
     {
         # The presets of compressed-tensors, of weights alone.
@@ -225,8 +224,6 @@ ENGINE_RECIPES: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
 
 
 class _Recipes(Mapping[str, Scheme]):
-    """Schemes by id, read-only, a line for each where they are shown."""
-
     def __init__(self, groups: Mapping[str, Mapping[str, Scheme]]) -> None:
         self._schemes = {name: scheme for recipes in groups.values() for name, scheme in recipes.items()}
 
@@ -251,10 +248,10 @@ class _Recipes(Mapping[str, Scheme]):
 
 
 RECIPES: Mapping[str, Scheme] = _Recipes(RECIPE_GROUPS)
-#: Every recipe by id, those of engines' profiles too.
+#: Those of engines' profiles too.
 ALL_RECIPES: Mapping[str, Scheme] = _Recipes({**RECIPE_GROUPS, **ENGINE_RECIPES})
 
-#: The axes of a matrix, for recipes without a tensor.
+#: For recipes without a tensor.
 MATRIX = Axes((1, 1))
 
 
@@ -278,10 +275,10 @@ def recipe_name(
 
 
 def as_scheme(named: Scheme | str) -> Scheme:
-    """Return the scheme itself, or the one that has this name.
+    """Return the scheme itself, or the one of this name.
 
-    The name is a recipe's id or name, as people type it, or a scheme's text form. Wherever Python takes a
-    scheme, this converts it. `QuantVizError` suggests the nearest recipe, or those of a number format.
+    A name is a recipe's id or words as people type them, or a text form. `QuantVizError` suggests the
+    nearest recipe, or those of a number format.
 
     >>> as_scheme("MX-FP4") == as_scheme("mxfp4") == RECIPES["mxfp4"]
     True
@@ -323,7 +320,7 @@ openvino_int8_sym; or Scheme('int8').
 
 
 def _written_out(typed: str) -> str | None:
-    """Return the text form of integers with a width or a group size that no recipe has; else None.
+    """Return the text form of integers with a width or group size that no recipe has, if that is typed.
 
     >>> _written_out("int3_g16"), _written_out("int4_gguf")
     ('int3,symmetric,per_group(size=16),min_max,course', None)
@@ -337,7 +334,7 @@ def _written_out(typed: str) -> str | None:
 
 
 def _named_partly(typed: str) -> tuple[str, ...]:
-    """Return the ids of recipes with the typed text in their name or in a name of their engine."""
+    # In a recipe's name, or in one of its engine.
     in_name = [recipe for names in _names() for name, recipe in names if has_words(name, typed)]
     of_engine = [
         recipe for recipe, scheme in ALL_RECIPES.items() if begins_words(engine_names(scheme.chosen), typed)
@@ -347,7 +344,6 @@ def _named_partly(typed: str) -> tuple[str, ...]:
 
 @functools.cache
 def _names() -> tuple[tuple[tuple[str, str], ...], ...]:
-    """Return pairs of a name and a recipe's id: of ids, and of names in words."""
     in_words = tuple(
         (recipe_name(name, language, short=short), name)
         for name in ALL_RECIPES
@@ -359,7 +355,7 @@ def _names() -> tuple[tuple[tuple[str, str], ...], ...]:
 
 @functools.lru_cache(maxsize=1024)
 def current_recipe(current: Scheme, shape: Shape) -> str | None:
-    """Return the id of the recipe that is the current scheme, or that has the same blocks on this shape.
+    """Return the id of the recipe that is the current scheme or has the same blocks on this shape.
 
     Recipes that engines share come before an engine's own. NaN and Inf are left aside.
     """
@@ -375,12 +371,11 @@ def current_recipe(current: Scheme, shape: Shape) -> str | None:
 
 @functools.cache
 def _ids() -> Mapping[Scheme, str]:
-    """Return the id of each recipe's scheme, the first of those that have the same."""
+    # The first of recipes that have the same scheme.
     return {scheme: name for name, scheme in reversed([*ALL_RECIPES.items()])}
 
 
 def needs_lines(recipe: Scheme) -> bool:
-    """Return whether it is one of rows or columns."""
     return isinstance(recipe.granularity, PerChannel)
 
 

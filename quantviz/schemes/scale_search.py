@@ -1,8 +1,6 @@
-"""Searches for scales as values: an engine's search of the scale and smallest value of each block, and the
-bits in which it stores them.
+"""Engines' searches of the scale and smallest value of each block, and the bits of their stored form.
 
-A search is added here: one entry in `SEARCHES`. Its steps are in the table of methods in
-`quantviz/quantization/scale_search.py`.
+A search is added here: one entry in `SEARCHES`. Its steps are in `quantviz/quantization/scale_search.py`.
 """
 
 from __future__ import annotations
@@ -25,31 +23,26 @@ class Tries:
 
 @dataclass(frozen=True)
 class ScaleSearch:
-    """The search of scales for one number format, and their stored form."""
-
     #: "minimum": scale and smallest value, by weighted least squares; "signed": a scale that may be negative;
     #: "descent": the same, code by code; "codebook": the same for a list of values; "block_maximum": which
     #: value of the format the largest magnitude becomes; "integer_levels": whole scales for the codes of a
     #: first level.
     method: SearchMethod
-    #: Neighbouring blocks whose scales are codes of one float16 scale, or are weighed together; 1 where each
-    #: block has its own, 0 for all of a row.
+    #: Neighbouring blocks whose scales are codes of one float16 scale, or are weighed together; 0 for a row.
     run: int = 1
-    #: The smallest and largest code of a scale. Those of a smallest value are the same.
+    #: Codes of a scale, and of a smallest value.
     code_min: int = 0
     code_max: int = 0
-    #: Bits of such a code.
     code_bits: int = 0
     #: Of "minimum": the scales to try, without weights of columns and with them.
     tries: Tries = Tries(0.0, 0.0, 0)
     tries_weighted: Tries = Tries(-0.9, 0.05, 37)
-    #: Of "minimum": the weight of an error: "magnitude", |x|; "level", the block's root mean square + |x|. Of
-    #: "block_maximum": the measure of a block's errors: the sum of "squares" or "magnitudes", or the
-    #: "largest".
+    #: Of "minimum", an error's weight: |x| ("magnitude"), or the block's root mean square + |x| ("level").
+    #: Of "block_maximum", the measure: the sum of "squares" or "magnitudes", or the "largest".
     weight: ErrorWeight = "level"
     #: Of "minimum": whether errors are added up as they are, or squared.
     absolute: bool = False
-    #: With weights of columns: an error's weight is w · √(`level` · mean x² of the run + x²); 0 for w alone.
+    #: Weighted, an error counts w · √(`level` · mean x² of the run + x²); 0 for w alone.
     level: float = 2.0
     #: Bits of the scale that the blocks of a run share.
     run_bits: int = 16
@@ -67,17 +60,15 @@ class ScaleSearch:
 
     @property
     def weighs_columns(self) -> bool:
-        """Whether an error can count more in one column than in another."""
         return self.method not in ("block_maximum", "integer_levels")
 
     @property
     def has_minimum(self) -> bool:
-        """Whether it finds a smallest value, or a zero point, as well."""
         return self.method in ("minimum", "weighted_minimum", "integer_levels")
 
     @property
     def scale_bits(self) -> float:
-        """Return the bits of one block's scale, its share of the run's scale included, but not of a row's."""
+        """Return the bits of one block's scale and its share of the run's, but not of a row's."""
         return self.code_bits + (self.run_bits / self.run if self.run else 0)
 
 

@@ -1,4 +1,4 @@
-"""`Scheme`: all choices that describe a quantization, and its text form."""
+"""`Scheme`: the choices that describe a quantization, and its text form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
 from quantviz.schemes.granularity import GRANULARITIES, BlockLayout, Granularity, PerChannel, PerTensor, Shape
 from quantviz.schemes.scale_search import SEARCHES, WEIGHTED, ScaleSearch
 
-#: The modes: zero point 0, or one that shifts the range.
+#: Zero point 0, or one that shifts the range.
 MODES: tuple[Mode, ...] = get_args(Mode)
 #: The rules for NaN and Inf in the input: an error; +Inf gets the largest code, -Inf the smallest and NaN
 #: becomes 0; or they get the engine's own codes for them. Ranges and metrics leave them out.
@@ -71,7 +71,7 @@ class Scheme:
     nonfinite: Nonfinite = "refuse"
 
     def __post_init__(self) -> None:
-        # Store the format's id; a value that is no name of a format is one of the problems below.
+        # A value that is no name of a format is one of the problems below.
         if isinstance(self.format, str) and self.format not in FORMATS:
             object.__setattr__(self, "format", find_format(self.format).id)
         if isinstance(self.convention, str):
@@ -88,7 +88,7 @@ class Scheme:
 
     @functools.cached_property
     def _hash(self) -> int:
-        """The hash of its fields; computed once, since each lookup of operations asks for it."""
+        # Computed once: each lookup of operations asks for it.
         return hash(tuple(self.__getstate__().values()))
 
     @functools.cached_property
@@ -113,8 +113,7 @@ class Scheme:
         return self.chosen.in_effect(self.format) if self.chosen.input_dtype in HALVES else self.chosen
 
     def on_input(self, dtype: str) -> Scheme:
-        """Return the scheme for an input of `dtype`: with that in the convention where it changes the
-        arithmetic, else as it is.
+        """Return the scheme with `dtype` in the convention where that changes the arithmetic, else as it is.
 
         >>> print(Scheme("int8", convention="torchao").on_input("bfloat16"))
         int8,symmetric,per_tensor,min_max,torchao(input_dtype=bfloat16)
@@ -139,8 +138,7 @@ class Scheme:
 
     @property
     def code_max(self) -> int:
-        """Return the largest code in use: the format's, or one below it under a narrow unsigned range whose
-        zero point is the middle of the rest.
+        """Return the largest code in use: the format's, or one below it under a narrow range without signs.
 
         >>> Scheme("uint8", convention=CONVENTIONS["coreml"]).code_max
         254
@@ -165,8 +163,7 @@ class Scheme:
 
     @property
     def range_code_max(self) -> int:
-        """Return the code that the upper end of the range is made for: the largest in use, or one below
-        it.
+        """Return the code that the upper end of the range is made for: the largest in use, or one below it.
 
         >>> Scheme.parse("int8,symmetric,per_tensor,min_max,torch(reduce_range=half)").range_code_max
         63
@@ -181,21 +178,20 @@ class Scheme:
         return fmt.code_max - (1 if self._narrow and spared else 0)
 
     def _spares_unsigned(self, end: str) -> bool:
-        """Return whether a narrow range leaves out the code at an end of a format without signs."""
         fmt = self.number_format
         unsigned = fmt.kind == "integer" and not fmt.signed and fmt.levels > 2
         return unsigned and self.arithmetic.narrow_unsigned == end
 
     @property
     def _reduced(self) -> bool:
-        """Return whether the range is made for half of the codes; at most three codes have none to spare."""
+        # At most three codes have none to spare.
         fmt = self.number_format
         reduced = self.arithmetic.reduce_range in ("half", "half_and_one")
         return reduced and fmt.kind == "integer" and fmt.levels > 3
 
     @property
     def _narrow(self) -> bool:
-        """Return whether one code is left out, so that there are as many on each side of 0."""
+        # One code is left out, so that there are as many on each side of 0.
         convention = self.arithmetic
         from_bits = convention.narrow_symmetric_from
         return convention.narrow_range or (
@@ -270,8 +266,7 @@ class Scheme:
 
     @property
     def zero_point_follows(self) -> bool:
-        """Whether the zero point follows from the range: in asymmetric mode, and in symmetric mode where a
-        range on one side of 0 is treated as in asymmetric mode.
+        """Whether the zero point follows from the range: in asymmetric mode, or for a range on one side of 0.
 
         >>> Scheme("int8").zero_point_follows, Scheme("int8", convention="torch_qat").zero_point_follows
         (False, True)
@@ -341,7 +336,7 @@ class Scheme:
     def range_dtype(self) -> str:
         """Return the dtype of a block's range before any step of the arithmetic.
 
-        Half precision is float32 there: a range is only rounded to it by the steps themselves.
+        A range of half precision is float32: only the steps themselves round it.
         """
         return "float64" if self.arithmetic.scale_math == "float64" else "float32"
 
@@ -369,8 +364,7 @@ class Scheme:
         return self.replace(calibration=MinMax(), convention=convention)
 
     def problems(self, shape: Shape | None = None) -> tuple[QuantVizError, ...]:
-        """Return the errors for which this scheme cannot be used, on a tensor of `shape` if given; empty if
-        there are none.
+        """Return the errors for which this scheme cannot be used, on a tensor of `shape` if given.
 
         The one validity rule: the constructor, the controls, the links and `quantize` all use it.
 
@@ -383,7 +377,7 @@ class Scheme:
 
     @functools.cached_property
     def _is_sound(self) -> bool:
-        """Whether it can be used on a tensor of some shape; computed once, since the fields do not change."""
+        # Computed once: the fields do not change.
         return not any(self._own_problems())
 
     def layout(self, shape: Shape) -> BlockLayout:
@@ -391,11 +385,10 @@ class Scheme:
         return self.granularity.layout(shape, self.arithmetic.tail)
 
     def fitted(self, shape: Shape) -> Scheme:
-        """Return this scheme if it fits `shape`, else the same with the nearest supported granularity that
-        does.
+        """Return this scheme if it fits `shape`, else with the nearest supported granularity that does.
 
-        If its convention supports none for this shape, the result has the source notebooks' arithmetic; for a
-        shape that cannot be quantized, such as (0, 4) or (), the scheme stays as it is.
+        If its convention supports none, the result has the source notebooks' arithmetic. For a shape that
+        cannot be quantized, such as (0, 4) or (), the scheme stays as it is.
 
         >>> from quantviz.schemes.granularity import PerGroup
         >>> Scheme(granularity=PerGroup(32)).fitted((4, 48)).granularity
@@ -426,8 +419,7 @@ class Scheme:
         return self.replace(granularity=nearest, calibration=calibration, convention="course")
 
     def adapted(self, convention: str | Convention, shape: Shape) -> Scheme:
-        """Return this scheme under another convention, for a tensor of `shape`, with the nearest choices that
-        the engine supports.
+        """Return this scheme under another convention, for a tensor of `shape`: the nearest supported.
 
         Supported choices stay; the others become the format of the nearest bits, the first mode, and the
         granularity with the most similar blocks, of the engine's usual size if this one has none. Raises
@@ -442,8 +434,7 @@ class Scheme:
         return self._nearest(wanted.offer.formats or tuple(FORMATS), shape=shape, convention=wanted)
 
     def with_format(self, format_id: str) -> Scheme:
-        """Return this scheme with another format; a mode or range that it cannot have becomes one that it
-        can.
+        """Return this scheme with another format; a mode or range that does not fit is changed.
 
         >>> print(Scheme("uint8", "asymmetric").with_format("nf4"))
         nf4,symmetric,per_tensor,min_max,course
@@ -454,8 +445,7 @@ class Scheme:
         return self._nearest((format_id,))
 
     def with_mode(self, mode: str) -> Scheme:
-        """Return this scheme in another mode; a range that it cannot have becomes one that it can, and a
-        scale set by hand is kept.
+        """Return this scheme in another mode; a range that does not fit is changed, a scale by hand is kept.
 
         >>> from quantviz.schemes.calibration import Given
         >>> Scheme("int8", "asymmetric", calibration=Given(3.5, -70)).with_mode("symmetric").calibration
@@ -464,8 +454,9 @@ class Scheme:
         return self._nearest((self.format,), (mode,))
 
     def for_picture(self) -> Scheme:
-        """Return this scheme with unsigned codes, for values such as a picture's; this scheme itself if its
-        engine does not support such codes, or puts their zero point in the middle.
+        """Return this scheme with unsigned codes, for values such as a picture's.
+
+        If its engine lacks such codes, or puts their zero point in the middle, the scheme stays as it is.
 
         >>> print(Scheme("int4").for_picture())
         uint4,symmetric,per_tensor,min_max,course
@@ -474,7 +465,7 @@ class Scheme:
         return unsigned if unsigned.symmetric_zero_point == 0 else self
 
     def for_both_signs(self) -> Scheme:
-        """Return this scheme with signed codes if its own cannot represent values below 0.
+        """Return this scheme with signed codes if it cannot represent values below 0.
 
         >>> print(Scheme("uint4").for_both_signs())
         int4,symmetric,per_tensor,min_max,course
@@ -484,7 +475,6 @@ class Scheme:
         return self._with_sign(True)
 
     def _with_sign(self, signed: bool) -> Scheme:
-        """Return the scheme with the integer format of that sign and as many bits, if the engine has it."""
         current = self.number_format
         alike = (fmt for fmt in FORMATS.values() if (fmt.family, fmt.bits) == ("integer", current.bits))
         twin = next((fmt.id for fmt in alike if fmt.signed == signed), current.id)
@@ -502,11 +492,7 @@ class Scheme:
         shape: Shape | None = None,
         **changes: object,
     ) -> Scheme:
-        """Return the scheme with the nearest of `formats`, `modes` and ranges that go together.
-
-        Raises:
-            QuantVizError: No combination is valid; the error is that of the nearest format.
-        """
+        """Return the nearest valid scheme; if there is none, raise the error of the nearest format."""
         convention = changes.get("convention", self.chosen)
         refused = None
         assert isinstance(convention, Convention)
@@ -534,7 +520,6 @@ class Scheme:
     def _granularity_like(
         self, fmt: NumberFormat, convention: Convention, shape: Shape | None
     ) -> Granularity:
-        """Return the nearest granularity for a format; without a shape, this one in the nearest size."""
         if shape is not None:
             return convention.granularity_like(self.granularity, shape, fmt.id)
         size_now = getattr(self.granularity, "size", None)
@@ -544,7 +529,7 @@ class Scheme:
         return dataclasses.replace(self.granularity, size=min(sizes, key=lambda size: abs(size - size_now)))  # type: ignore[type-var]
 
     def _modes_like(self, fmt: NumberFormat, convention: Convention) -> list[str]:
-        """Return the engine's modes, this scheme's first; one with a zero point first if the sign is lost."""
+        # A zero point comes first if the sign is lost.
         wanted = (
             "asymmetric"
             if self.number_format.signed and not fmt.signed and convention.unsigned_zero == "none"
@@ -553,7 +538,6 @@ class Scheme:
         return sorted(convention.offer.modes or MODES, key=lambda mode: mode != wanted)
 
     def _own_problems(self) -> Iterator[QuantVizError]:
-        """Yield an error for each reason why it cannot be used on any tensor."""
         unfit = tuple(self._unfit_parts())
         yield from unfit
         # Further checks need parts of the right types, and a convention whose values are all known.
@@ -567,7 +551,6 @@ class Scheme:
         yield from self.granularity.problems()
 
     def _unfit_parts(self) -> Iterator[QuantVizError]:
-        """Yield an error for each part that is unknown or of another type than its field."""
         try:
             fmt = find_format(self.format)
         except QuantVizError as problem:
@@ -581,7 +564,7 @@ class Scheme:
             allowed = ", ".join(f"qv.{kind.__name__}" for kind in GRANULARITIES.values())
             yield QuantVizError("granularity_wanted", got=self.granularity, allowed=allowed)
         if not isinstance(self.calibration, (*CALIBRATIONS.values(), External)):
-            # By their ids: not every class has a name of its own in the package.
+            # By their ids: not every class is a public name.
             allowed = ", ".join(CALIBRATIONS)
             yield QuantVizError("calibration_wanted", got=self.calibration, allowed=allowed)
         if not isinstance(self.convention, Convention):
@@ -597,7 +580,6 @@ class Scheme:
             yield problem
 
     def _mode_problems(self, fmt: NumberFormat) -> Iterator[QuantVizError]:
-        """Yield an error for each field of the arithmetic that does not go with the mode or the format."""
         convention = self.chosen
         if self.mode == "asymmetric":
             if fmt.kind != "integer":
@@ -620,12 +602,10 @@ class Scheme:
                 yield self._lacks("scale.rule", "format", ", ".join(wide))
 
     def _lacks(self, field: str, other: str, allowed: str) -> QuantVizError:
-        """Return the error of a field of the convention that needs `other` to be one of `allowed`."""
         got = self.chosen.get(field)
         return QuantVizError("convention_lacks", field=field, got=got, other=other, allowed=allowed)
 
     def _shape_problems(self, shape: Shape) -> Iterator[QuantVizError]:
-        """Yield an error for each reason why it cannot be used on a tensor of `shape`."""
         if not 1 <= len(shape) <= 4:
             yield QuantVizError("input_dims", got=len(shape), shape=shape)
         elif 0 in shape:
@@ -635,7 +615,6 @@ class Scheme:
             yield from problems or self._run_problems(shape)
 
     def _search_problems(self) -> Iterator[QuantVizError]:
-        """Yield an error if calibration and engine disagree on the engine's own search."""
         search = self.search
         name = self.arithmetic.id
         if search is None:
@@ -652,7 +631,7 @@ class Scheme:
             )
 
     def _run_problems(self, shape: Shape) -> Iterator[QuantVizError]:
-        """Yield an error if the blocks do not divide into whole runs that share a scale of scales."""
+        # Whole runs of blocks share a scale of scales.
         search = self.search
         if search is None or search.run < 2:
             return
@@ -669,7 +648,6 @@ class Scheme:
                 )
 
     def _offer_problems(self, fmt: NumberFormat) -> Iterator[QuantVizError]:
-        """Yield an error for each choice that the convention's engine does not support."""
         assert isinstance(self.convention, Convention)
         offer = self.convention.offer
         name = self.convention.id

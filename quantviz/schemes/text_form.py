@@ -1,9 +1,8 @@
 """The short text form of chosen values: `per_group(size=32)`, `given(scale=3.5,zero_point=-70)`.
 
 One form serves links, cache keys and file names, so it uses only `[A-Za-z0-9._(),=+-]`.
-A value is a frozen dataclass with a class-level `id`; its fields are int, float, bool, str or
-`None`; fields left at their default are left out. Floats are written by shortest repr and so
-come back bit-exactly.
+A value is a frozen dataclass with a class-level `id`; fields at their default are left out. Floats are
+written by shortest repr and so come back bit-exactly.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def read_head(form: str) -> tuple[str, dict[str, str]]:
 
 
 def raw_fields(between: str, form: str) -> dict[str, str]:
-    """Return the raw fields that stand between the parentheses of a form.
+    """Return the raw fields between the parentheses of a form.
 
     >>> raw_fields("size=4,axis=1", "per_group(size=4,axis=1)")
     {'size': '4', 'axis': '1'}
@@ -149,14 +148,12 @@ def read(form: str, registry: Mapping[str, type[Any]], unknown: str) -> Any:
 
 @cache
 def _fields_of(kind: Hashable) -> Mapping[str, Any]:
-    """Return the type of each field that a form can name."""
     kinds = {name: plain_type(kind_of_field) for name, kind_of_field in field_types(kind).items()}
     fields = dataclasses.fields(cast("type[Any]", kind))
     return MappingProxyType({field.name: kinds[field.name] for field in fields if field.name != "id"})
 
 
 def read_fields(kind: type[Any], raw: Mapping[str, str], form: str) -> dict[str, Any]:
-    """Return the raw fields of a form as values of the dataclass `kind`'s fields."""
     hints = _fields_of(cast(Hashable, kind))
     for name in raw:
         if name not in hints:
