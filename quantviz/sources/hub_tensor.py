@@ -1,7 +1,6 @@
-"""A tensor of a published model: the same cells for everybody with the link, wherever the app runs.
+"""Tensors of published models: the same cells for everybody with the link, wherever the app runs.
 
-Requests go only to hubs that the operator lists (`quantviz/sources/hubs/`). The model's revision is a commit,
-whose files never change.
+Requests go only to hubs that the operator lists. The revision is a commit, whose files never change.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class HubTensor(InFile):
     True
     """
 
-    #: The model's name on the hub, `owner/name`.
+    #: `owner/name`.
     repo: str
     #: The commit.
     revision: str
@@ -58,9 +57,10 @@ class HubTensor(InFile):
 
     @classmethod
     def of(cls, place: HubAddress, name: str) -> HubTensor:
-        """Return the tensor of that name in a published file, at the commit that its revision means now.
+        """Return a tensor at the commit that the address's revision means now.
 
-        `QuantVizError` if the hubs do not give it, or it cannot be read.
+        Raises:
+            QuantVizError: The hubs do not give it, or it cannot be read.
         """
         from quantviz.sources.hubs.models import find_model, published_catalog
 
@@ -73,11 +73,10 @@ class HubTensor(InFile):
 
     @property
     def place(self) -> HubAddress:
-        """Return the file it lies in."""
         return HubAddress(self.repo, self.revision, self.file, self.host)
 
     def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
-        """Return the tensor. All its bytes are fetched now, because a page reads all of them."""
+        """Return the tensor. All bytes are fetched now, because a page reads all of them."""
         from quantviz.sources.sandboxed import Sandboxed
 
         catalog = self._catalog()
@@ -85,7 +84,6 @@ class HubTensor(InFile):
         return catalog.stored_now(self.name)
 
     def title(self, language: str) -> str:
-        """Return the names of model, file and tensor, with escapes for unprintable characters."""
         return visible(f"{self.repo} · {PurePosixPath(self.file).name} · {self.name}")
 
     @property
@@ -93,7 +91,7 @@ class HubTensor(InFile):
         return f"{PurePosixPath(self.repo).name}-{self.name}"
 
     def link_text(self) -> str:
-        """Return its text form in a link, with names quoted because they may be any text."""
+        """Return the form in a link, with names quoted because they may be any text."""
         parts = [
             f"{self.repo}@{self.revision}",
             *(quote(each.encode("utf-8", "surrogatepass"), safe="/") for each in (self.file, self.name)),
@@ -129,7 +127,6 @@ class HubTensor(InFile):
         return cls.of(place, name)
 
     def code(self, large: bool, language: str) -> list[str]:
-        """Return the lines that fetch it from a hub."""
         return [
             comment("export.python.hub", language, model=f"{self.repo}@{self.revision[:_COMMIT_SHOWN]}"),
             "import os",

@@ -43,16 +43,14 @@ CHANNELS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 
 
 def image_tensor(data: bytes, channel: str = "grey", *, longest_side: int = LONGEST_SIDE) -> torch.Tensor:
-    """Return the picture in `data` as float32, without the notes; see `read_image`."""
+    """Return the picture as `read_image` does, without the notes."""
     return read_image(data, channel, longest_side=longest_side)[0]
 
 
 def read_image(
     data: bytes, channel: str = "grey", *, filename: str = "?", longest_side: int = LONGEST_SIDE
 ) -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """Return the picture in `data` as a tensor, and notes on the changes made to it.
-
-    `data` is a PNG or JPEG file, which errors call `filename`.
+    """Return the picture in a PNG or JPEG file, and notes on changes.
 
     The tensor is float32 with whole numbers from 0 to 255, as stored: (height, width), or
     (3, height, width) for the channel "all". A picture is turned upright by its camera's tag, laid on
@@ -79,8 +77,7 @@ def read_image(
 def _decoded(data: bytes, file: str, longest_side: int) -> tuple[Any, tuple[int, int]]:
     """Return the picture upright in RGB, no larger than wanted, and its upright size in the file.
 
-    That size is checked before any pixel is decoded. Of a large picture there is only ever one copy at full
-    size.
+    That size is checked before any pixel is decoded, and there is only ever one copy at full size.
     """
     from PIL import Image, ImageOps
 

@@ -1,6 +1,4 @@
-"""The limits of files and of hubs, as the environment sets them, and of names. A light module, which is
-imported before any file is opened.
-"""
+"""The limits of files, hubs and names. A light module, imported before any file is opened."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ LONGEST_NAME = 4096
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a file. Each is checked against the file's declared sizes, before anything is allocated.
+    """Limits of a file, checked against its declared sizes before anything is allocated.
 
     The environment sets them: `QUANTVIZ_MAX_` and the field's name in capitals, a whole number above 0.
     """
@@ -51,19 +49,12 @@ class Limits:
 
     @classmethod
     def of_environment(cls) -> Limits:
-        """Return the limits that the environment sets.
-
-        `QuantVizError` for a value that is not a whole number above 0.
-        """
         return read_limits(cls, LIMIT_VARIABLE)
 
 
 @dataclass(frozen=True)
 class HubLimits:
-    """The limits of reading from hubs: bytes, seconds and requests.
-
-    The environment sets them: `QUANTVIZ_HUB_` and the field's name in capitals, a whole number above 0.
-    """
+    """Limits of reading from hubs: `QUANTVIZ_HUB_` and the field's name in capitals."""
 
     #: Bytes that are kept on disk.
     cache_bytes: int = 4 * 2**30
@@ -82,7 +73,6 @@ class HubLimits:
 
     @classmethod
     def of_environment(cls) -> HubLimits:
-        """Return the limits that the environment sets; raise `QuantVizError` for an invalid value."""
         return read_limits(cls, HUB_LIMIT_VARIABLE)
 
 
@@ -98,7 +88,8 @@ def setting_of(limit: str) -> str:
 def read_limits(kind: type[_L], prefix: str) -> _L:
     """Return a dataclass of limits with those that the environment sets: `prefix` and the field in capitals.
 
-    `QuantVizError` for a value that is not a whole number above 0.
+    Raises:
+        QuantVizError: A value is not a whole number above 0.
     """
     variables = {each.name: f"{prefix}{each.name.upper()}" for each in fields(kind)}
     given = {name: os.environ[variable] for name, variable in variables.items() if variable in os.environ}
@@ -109,15 +100,7 @@ def read_limits(kind: type[_L], prefix: str) -> _L:
 
 
 def checked_names(names: Iterable[str]) -> None:
-    """Raise a `QuantVizError` where a name is too long to be a key; its sentence has the name cut.
-
-    >>> checked_names(["model.layers.0.mlp.up_proj.weight"])
-    >>> checked_names(["x" * 5000])
-    Traceback (most recent call last):
-    ...
-    quantviz.errors.QuantVizError: The name of a tensor is too long: got 5,000 characters,
-    'xxxxxxxxxxxxxxxxxxxx…'; the limit is 4,096. Rename the tensor.
-    """
+    """Raise a `QuantVizError` where a name is too long to be a key; its sentence has the name cut."""
     for name in names:
         if len(name) > LONGEST_NAME:
             raise QuantVizError("name_too_long", got=len(name), name=name[:20] + "…", most=LONGEST_NAME)

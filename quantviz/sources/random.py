@@ -35,7 +35,7 @@ LARGEST_NUMBER = 1e30
 
 
 class Bounds(NamedTuple):
-    """The values a field may have, both ends included."""
+    """The lowest and the highest value of a field."""
 
     lowest: float
     highest: float
@@ -52,8 +52,6 @@ def _limits(**more: Bounds) -> Mapping[str, Bounds]:
 
 @dataclass(frozen=True)
 class _Random(Source):
-    """A matrix of `rows` × `cols` drawn from a generator seeded with `seed`."""
-
     rows: int = 32
     cols: int = 32
     seed: int = 0
@@ -68,7 +66,6 @@ class _Random(Source):
         return (self.rows, self.cols)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield fields that are no numbers of their kind or outside `limits`, and too many elements."""
         of_fields: list[QuantVizError] = []
         for field in dataclasses.fields(self):
             whole = str(field.type).startswith("int")
@@ -79,7 +76,6 @@ class _Random(Source):
         yield from of_fields or self._own_problems()
 
     def _own_problems(self) -> Iterator[QuantVizError]:
-        """Yield the problems of fields that do not fit together, each of which is sound."""
         return iter(())
 
     def _field_problems(self, name: str, value: Any, whole: bool) -> Iterator[QuantVizError]:
@@ -95,7 +91,6 @@ class _Random(Source):
             )
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor, float32 of shape (rows, cols); the first of `problems()` is raised."""
         import torch
 
         for problem in self.problems():
@@ -107,20 +102,18 @@ class _Random(Source):
 
 
 class _Draws:
-    """Independent float64 draws of one shape, from one generator."""
+    """Independent float64 draws of one shape."""
 
     def __init__(self, generator: torch.Generator, shape: Shape) -> None:
         self.generator = generator
         self.shape = shape
 
     def normal(self) -> torch.Tensor:
-        """Draw from N(0, 1)."""
         import torch
 
         return torch.randn(self.shape, generator=self.generator, dtype=torch.float64)
 
     def uniform(self) -> torch.Tensor:
-        """Draw from U[0, 1)."""
         import torch
 
         return torch.rand(self.shape, generator=self.generator, dtype=torch.float64)
@@ -130,7 +123,6 @@ class _Draws:
         return 1 - self.uniform()
 
     def sign(self) -> torch.Tensor:
-        """Draw -1 or 1, equally often."""
         return 1 - 2 * (self.uniform() < 0.5).double()
 
 
@@ -339,7 +331,6 @@ class OneOutlier(_Random):
 
     @property
     def place(self) -> Shape:
-        """Return the index of the outlier, (row, col)."""
         return (
             self.rows // 2 if self.row is None else self.row,
             self.cols // 2 if self.col is None else self.col,

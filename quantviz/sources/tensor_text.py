@@ -110,8 +110,6 @@ _ARGUMENT = re.compile(r",\s*[A-Za-z_]\w*\s*=", re.ASCII)
 
 
 class _SourceText:
-    """The text being read, and errors that name places in it."""
-
     def __init__(self, text: str) -> None:
         self.text = text
 
@@ -147,20 +145,20 @@ class _KindLine:
         return self._word.findall(self._page.text, self._start, self._end)
 
     def error(self, key: str, place: int, **params: object) -> QuantVizError:
-        """Return an error at `place`, counted in words and separators."""
         token = re.compile(rf"{self._word.pattern}|\S|\t|\n")
         return self._error_at(token, key, place, **params)
 
     def word_error(self, key: str, place: int, **params: object) -> QuantVizError:
-        """Return an error at `place`, counted in words alone."""
         return self._error_at(self._word, key, place, **params)
+
+    # Places are counted in words and separators, or in words alone.
 
     def _error_at(self, what: re.Pattern[str], key: str, place: int, **params: object) -> QuantVizError:
         places = what.finditer(self._page.text, self._start, self._end)
         return self._page.error(key, next(itertools.islice(places, place, None)).start(), **params)
 
     def _refuse_too_much(self, most: int) -> None:
-        """Refuse too many words, or too many separators for the words before them, whichever comes first."""
+        """Refuse too many words, or too many separators for the words before them."""
         separators = 0
         if len(self.kinds) > _SEPARATORS_AT_ALL:
             for between in _BETWEEN_WORDS.finditer(self.kinds):
@@ -175,11 +173,7 @@ class _KindLine:
 
 
 def is_number(word: str) -> bool:
-    """Return whether a word is a number as it is typed, nan and inf among them.
-
-    >>> is_number("-1e3"), is_number("inf"), is_number("width")
-    (True, True, False)
-    """
+    """Return whether a word is a typed number, nan and inf among them."""
     return len(word) <= _LONGEST_NUMBER and _NUMBER.fullmatch(word) is not None
 
 
@@ -223,10 +217,10 @@ def _unquoted(page: _SourceText, start: int, end: int, decimal_comma: bool) -> s
 
 
 def _commas_are_decimal(page: _SourceText, start: int, end: int, most: int) -> bool:
-    """Return whether commas mark decimals: False unless it can be both, which is for the person to say.
+    """Return whether commas mark decimals; where both readings are possible the person has to say.
 
-    Both is possible only where no number has a point, no word has two commas (`1,5,2`), and something
-    else already separates numbers of a row: `1,5 2,5`.
+    That is only where no number has a point, no word has two commas (`1,5,2`), and something else already
+    separates numbers of a row: `1,5 2,5`.
     """
     if "," not in page.text[start:end] or _POINT.search(page.text, start, end):
         return False
@@ -271,7 +265,7 @@ def _number(line: _KindLine, word: str, place: int) -> float:
 
 
 def _table_shape(line: _KindLine) -> Shape:
-    """Return the shape of a table without brackets; one row is a vector.
+    """Return the shape of a table; one row is a vector.
 
     A `;` ends a row where words stand beside each other, as in `1 2; 3 4`. Else it separates cells, as in
     the `1;2;3` that spreadsheets export.
@@ -297,7 +291,7 @@ def _table_shape(line: _KindLine) -> Shape:
 
 
 def _cells(line: _KindLine, row: str, start: int) -> int:
-    """Return the number of words of a row; an empty cell between two separators is an error."""
+    """Return the number of words of a row; an empty cell between separators is an error."""
     cells = 0
     pending = ""
     for place, kind in enumerate(row, start):
@@ -319,8 +313,6 @@ def _cells(line: _KindLine, row: str, start: int) -> int:
 
 @dataclass
 class _OpenBracket:
-    """An open bracket, by its place, and its content so far."""
-
     opened: int | None
     #: Items in it: numbers, or lists of `item_shape`.
     count: int = 0

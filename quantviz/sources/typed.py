@@ -1,7 +1,4 @@
-"""Typed tensors as values: how they are kept, and carried in a link.
-
-Pure Python, no torch.
-"""
+"""Typed tensors as values. Pure Python, no torch."""
 
 from __future__ import annotations
 
@@ -79,19 +76,15 @@ class Typed(Source):
             yield QuantVizError("typed.too_many", most=MOST_ELEMENTS)
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor, float32 of `shape`; a fresh one at each call."""
         import torch
 
         return torch.frombuffer(bytearray(self.__dict__["_bits"]), dtype=torch.float32).reshape(self.shape)
 
     def title(self, language: str) -> str:
-        """Return the general title of typed tensors, which have no name."""
         return text("sidebar.typed_name", language)
 
     def own_edit(self, cell: Shape, value: float | None) -> Source:
-        """Return a typed tensor with another value in a cell, so that the text on the screen and the link are
-        those of the changed tensor.
-        """
+        """Return a typed tensor: the text on the screen and the link are of the changed one."""
         if value is None:
             return self
         for problem in edit_problems(self.shape, cell, nearest_float32(value)):
@@ -108,11 +101,10 @@ class Typed(Source):
         return all(map(math.isfinite, self.values))
 
     def link_text(self) -> str:
-        """Return its text form in a link: the values themselves."""
         return f"{self.id}.{self.to_payload()}"
 
     def link_problem(self) -> QuantVizError | None:
-        """Return the error for more values than a link has room for; none if they fit."""
+        """Return the error for more values than a link has room for."""
         too_many = len(self.values) > MOST_IN_LINK
         return QuantVizError("link.typed_too_large", count=len(self.values)) if too_many else None
 
@@ -142,9 +134,7 @@ Add the missing numbers or remove the extra ones.
         return cls(tuple(values), shape)
 
     def to_payload(self) -> str:
-        """Return the tensor for a link, bit for bit, in `[A-Za-z0-9._=-]`.
-
-        It is the shape, a dot, and the float32 values deflated.
+        """Return the shape and the values deflated, bit for bit, in `[A-Za-z0-9._=-]`.
 
         At most 256 elements, which stay under 2,000 characters; `QuantVizError` above.
         """
@@ -156,7 +146,7 @@ Add the missing numbers or remove the extra ones.
 
     @classmethod
     def from_payload(cls, payload: str) -> Typed:
-        """Return the tensor of a link; `QuantVizError` for anything that `to_payload` does not write."""
+        """Return the tensor; `QuantVizError` for anything that `to_payload` does not write."""
         match = _PAYLOAD.fullmatch(payload)
         shape = tuple(map(int, match[1].split("x"))) if match else ()
         count = math.prod(shape)

@@ -1,4 +1,4 @@
-"""A dry run of a pickle in a PyTorch file, which finds out its actions without any of them.
+"""A dry run of a pickle in a PyTorch file.
 
 `torch.load(weights_only=True)` runs no code of the file, but calls some forty classes and functions with any
 arguments in the file: `bytearray(10**10)` is a file of twenty bytes, and a repeated argument takes its memory
@@ -95,7 +95,6 @@ class _Made:
     """A stand-in for a list, dict, set or the result of a call."""
 
     kind: str
-    #: Elements and characters in it and in tuples in it.
     size: int = 0
 
     def add(self, items: Sequence[Any]) -> None:
@@ -103,16 +102,12 @@ class _Made:
 
 
 class Storage(NamedTuple):
-    """The memory of tensors, as the pickle declares it."""
-
     key: str
     nbytes: int
 
 
 @dataclass
 class StoragePlan:
-    """The storages and tensors that a pickle lays out."""
-
     storages: dict[str, Storage] = field(default_factory=dict)
     tensors: int = 0
 
@@ -128,7 +123,6 @@ class _Stack:
         self._made = self._given = 0
 
     def step(self, name: str, arg: Any) -> None:
-        """Execute one opcode."""
         items = self.items
         if name in _PUSHED:
             items.append(arg)
