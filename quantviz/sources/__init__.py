@@ -99,7 +99,5 @@ def _read_edited(form: str, present: bool) -> Source:
 
 
 def write_source(source: Source) -> str:
-    """Return the text form with the fields that differ from the defaults; that of an upload where no link can
-    carry the source.
-    """
+    """Return the text form without defaults; that of an upload where no link can carry the source."""
     return Upload.id if source.link_problem() else source.link_text()

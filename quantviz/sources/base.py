@@ -87,9 +87,7 @@ class Source(Protocol):
 
     @property
     def stored_as(self) -> str:
-        """Return the quantized type that the values were decoded from; "" for plain numbers or an unknown
-        type.
-        """
+        """Return the quantized type that the values were decoded from; "" where none is known."""
         return ""
 
     @property
@@ -102,9 +100,7 @@ class Source(Protocol):
         return Orientation()
 
     def file_orientation(self, catalog: Catalog | None = None) -> Orientation | None:
-        """Return the axes that are outputs by the tensor's file, which may be open already; None without a
-        file.
-        """
+        """Return the axes that are outputs by the tensor's file, which may be open already."""
         return None
 
     # ---- keeping ----

@@ -58,15 +58,7 @@ BUILTINS: Mapping[str, BuiltinTensor] = MappingProxyType(dict(_read()))
 
 @dataclass(frozen=True)
 class Builtin(Source):
-    """The built-in tensor called `name`, one of `BUILTINS`.
-
-    >>> Builtin("course_vector").shape
-    (7,)
-    >>> Builtin("loud_column").tensor()[2, 3]
-    tensor(-1.3500)
-    >>> next(Builtin("nothing").problems()).key
-    'source.unknown_builtin'
-    """
+    """The built-in tensor called `name`, one of `BUILTINS`."""
 
     name: str
     id: ClassVar[str] = "builtin"

@@ -33,13 +33,6 @@ class Edited(Derived):
 
     `with_cell` makes it and keeps one form for one tensor: cells in order, none twice, and a typed tensor or
     a view as a matrix stays outermost.
-
-    >>> from quantviz.sources.builtin import Builtin
-    >>> edited = with_cell(with_cell(Builtin("course_vector"), (2,), 0.1), (0,), -0.0)
-    >>> edited.link_text()
-    'edited(builtin(name=course_vector),0=-0.0,2=0.1)'
-    >>> with_cell(with_cell(edited, (2,), None), (0,), None) == Builtin("course_vector")
-    True
     """
 
     source: Source

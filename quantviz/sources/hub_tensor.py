@@ -37,8 +37,6 @@ class HubTensor(InFile):
     >>> x = HubTensor("a/b", "0" * 40, "model.safetensors", "layers.0.weight", (4096, 11008))
     >>> x.link_text().replace("0" * 40, "0…")
     'hub(a/b@0…,model.safetensors,layers.0.weight,4096x11008)'
-    >>> HubTensor.from_text(x.link_text()) == x
-    True
     """
 
     #: `owner/name`.
@@ -50,7 +48,7 @@ class HubTensor(InFile):
     #: The tensor's name in it.
     name: str
     shape: Shape
-    #: The hub it was found on, where it is not the operator's first; "" where any hub may have it.
+    #: "" for the operator's first hub, and where any hub may have it.
     host: str = ""
     id: ClassVar[str] = "hub"
     kind: ClassVar[str] = "hub"

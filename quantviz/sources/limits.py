@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _L = TypeVar("_L", bound="DataclassInstance")
 
-#: The prefixes of the environment variables, of files and of hubs.
 LIMIT_VARIABLE = "QUANTVIZ_MAX_"
 HUB_LIMIT_VARIABLE = "QUANTVIZ_HUB_"
 #: Characters of a tensor's name: those of models have some 60, and work on a name grows with its length.

@@ -263,12 +263,7 @@ _DTYPE = re.compile(r"[a-z0-9_]{1,32}", re.ASCII)
 
 @dataclass(frozen=True)
 class LocalTensor(InFile):
-    """A tensor of a file below the folder.
-
-    >>> x = LocalTensor("models/a.safetensors", "layers.0.weight", (4096, 11008))
-    >>> LocalTensor.from_payload(x.to_payload()) == x
-    True
-    """
+    """A tensor of a file below the folder."""
 
     #: The file's path below the folder, with "/".
     file: str

@@ -68,9 +68,7 @@ class Orienting:
         return self._by_bias(name, shape) or (self._as_others if known else None)
 
     def _kernel_of_three(self, name: str, shape: Shape) -> Orientation | None:
-        """Return the orientation by the bias: of a convolution, or of attention's heads with outputs of two
-        axes.
-        """
+        """Return the orientation by the bias, of a convolution or of attention with two axes of outputs."""
         bias = self._shape_of(re.sub(r"\w+((?::\d+)?)$", r"bias\1", name, count=1))
         if bias == shape[1:]:
             return Orientation((1, 2), "bias")

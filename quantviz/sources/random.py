@@ -23,14 +23,12 @@ from quantviz.sources.base import Source
 if TYPE_CHECKING:
     import torch
 
-#: Largest number of rows and of columns.
 LARGEST_SIDE = 2**14
-#: Largest number of elements: drawn in float64, which takes twice the tensor's memory on the way.
+#: Drawn in float64, which takes twice the tensor's memory on the way.
 LARGEST_COUNT = 2**24
-#: Largest seed. The generator reads 32 bits of it: larger seeds would repeat smaller ones.
+#: The generator reads 32 bits: larger seeds would repeat smaller ones.
 LARGEST_SEED = 2**32 - 1
-#: Largest value of a mean, a factor and the like; far enough below the largest float32 (3.4e38) for all drawn
-#: numbers to stay finite.
+#: Far enough below the largest float32 (3.4e38) for all drawn numbers to stay finite.
 LARGEST_NUMBER = 1e30
 
 
@@ -58,7 +56,6 @@ class _Random(Source):
 
     id: ClassVar[str]
     kind: ClassVar[str] = "random"
-    #: The values each field may have, for checks and for controls.
     limits: ClassVar[Mapping[str, Bounds]] = _limits()
 
     @property
@@ -128,11 +125,7 @@ class _Draws:
 
 @dataclass(frozen=True)
 class Normal(_Random):
-    """N(mean, std²), as weights are after initialisation.
-
-    >>> Normal(rows=2, cols=3, seed=1).tensor().shape
-    torch.Size([2, 3])
-    """
+    """N(mean, std²), as weights are after initialisation."""
 
     mean: float = 0.0
     std: float = 1.0
@@ -145,11 +138,7 @@ class Normal(_Random):
 
 @dataclass(frozen=True)
 class Laplace(_Random):
-    """Laplace: an exponential of mean `scale` with a random sign, around `mean`; variance 2·scale².
-
-    >>> Laplace(rows=1, cols=4).tensor().shape
-    torch.Size([1, 4])
-    """
+    """An exponential of mean `scale` with a random sign, around `mean`; variance 2·scale²."""
 
     mean: float = 0.0
     scale: float = 1.0
@@ -163,14 +152,7 @@ class Laplace(_Random):
 
 @dataclass(frozen=True)
 class Uniform(_Random):
-    """U(lo, hi): equally likely everywhere between.
-
-    >>> values = Uniform(lo=10, hi=20).tensor()
-    >>> bool((values >= 10).all() and (values <= 20).all())
-    True
-    >>> str(next(Uniform(lo=2, hi=1).problems()))
-    'A range needs its lower end first: got lo = 2, hi = 1.'
-    """
+    """Equally likely everywhere between `lo` and `hi`."""
 
     lo: float = -1.0
     hi: float = 1.0
@@ -187,11 +169,7 @@ class Uniform(_Random):
 
 @dataclass(frozen=True)
 class StudentT(_Random):
-    """Student's t with `df` degrees of freedom: the smaller, the heavier the tails.
-
-    >>> bool(StudentT(df=3).tensor().abs().max() > Normal().tensor().abs().max())
-    True
-    """
+    """Student's t: the smaller `df`, the heavier the tails."""
 
     df: float = 3.0
     id: ClassVar[str] = "student_t"
@@ -207,11 +185,7 @@ class StudentT(_Random):
 
 @dataclass(frozen=True)
 class Bimodal(_Random):
-    """Two normal heaps of spread `std` around -distance/2 and +distance/2.
-
-    >>> Bimodal(rows=4, cols=4).shape
-    (4, 4)
-    """
+    """Two normal heaps of spread `std` around -distance/2 and +distance/2."""
 
     distance: float = 6.0
     std: float = 0.5
@@ -238,24 +212,14 @@ class _LoudLines(_Random):
 
 @dataclass(frozen=True)
 class LoudRows(_LoudLines):
-    """N(0, 1), where row 0, row `every`, row 2·`every` … are `factor` times louder.
-
-    >>> loud, plain = LoudRows(rows=4, cols=4, every=2, factor=8).tensor(), Normal(rows=4, cols=4).tensor()
-    >>> (loud / plain)[:, 0]
-    tensor([8., 1., 8., 1.])
-    """
+    """N(0, 1), where row 0, row `every`, row 2·`every` … are `factor` times louder."""
 
     id: ClassVar[str] = "loud_rows"
 
 
 @dataclass(frozen=True)
 class LoudColumns(_LoudLines):
-    """N(0, 1), where column 0, column `every`, column 2·`every` … are `factor` times louder.
-
-    >>> loud, plain = LoudColumns(rows=4, cols=4, every=2, factor=8).tensor(), Normal(rows=4, cols=4).tensor()
-    >>> (loud / plain)[0]
-    tensor([8., 1., 8., 1.])
-    """
+    """N(0, 1), where column 0, column `every`, column 2·`every` … are `factor` times louder."""
 
     id: ClassVar[str] = "loud_columns"
     of_columns: ClassVar[bool] = True
@@ -263,13 +227,7 @@ class LoudColumns(_LoudLines):
 
 @dataclass(frozen=True)
 class LoudChannels(_Random):
-    """N(0, 1), where `channels` columns drawn by the seed are `factor` times louder, as the inputs of a layer
-    have them after a norm.
-
-    >>> loud, plain = LoudChannels(rows=4, cols=64, channels=3).tensor(), Normal(rows=4, cols=64).tensor()
-    >>> ((loud / plain)[0] > 2).sum()
-    tensor(3)
-    """
+    """N(0, 1), where `channels` columns drawn by the seed are louder, as inputs are after a norm."""
 
     channels: int = 1
     factor: float = 20.0
@@ -290,12 +248,7 @@ class LoudChannels(_Random):
 
 @dataclass(frozen=True)
 class AfterGelu(_Random):
-    """GELU of N(mean, std²), x · Φ(x): no value below -0.17, most of them close to 0.
-
-    >>> values = AfterGelu().tensor()
-    >>> bool(values.min() > -0.18), bool(values.max() > 2)
-    (True, True)
-    """
+    """GELU of N(mean, std²), x · Φ(x): no value below -0.17, most of them close to 0."""
 
     mean: float = 0.0
     std: float = 1.0
@@ -315,13 +268,7 @@ _PLACE = Bounds(0, LARGEST_SIDE - 1)
 
 @dataclass(frozen=True)
 class OneOutlier(_Random):
-    """N(0, 1) with the one cell (row, col) set to `value`; None is the middle.
-
-    >>> OneOutlier(rows=4, cols=4).tensor()[2, 2]
-    tensor(100.)
-    >>> str(next(OneOutlier(rows=4, cols=4, row=4).problems()))
-    'The outlier must be inside the tensor: got row 4, column 2 in 4 × 4. Counting starts at 0.'
-    """
+    """N(0, 1) with the one cell (row, col) set to `value`; None is the middle."""
 
     value: float = 100.0
     row: int | None = None
@@ -350,11 +297,7 @@ class OneOutlier(_Random):
 
 @dataclass(frozen=True)
 class AllPositive(_Random):
-    """Exponential of mean `scale`: no negative value, many small ones, like activations.
-
-    >>> bool((AllPositive().tensor() > 0).all())
-    True
-    """
+    """Exponential of mean `scale`: no negative value, many small ones, like activations."""
 
     scale: float = 1.0
     id: ClassVar[str] = "all_positive"

@@ -23,7 +23,6 @@ from quantviz.text import text
 if TYPE_CHECKING:
     import torch
 
-#: Most elements a typed tensor may have.
 MOST_ELEMENTS = 512 * 512
 #: Most elements that travel in a link: 16 × 16.
 MOST_IN_LINK = 256
@@ -38,11 +37,6 @@ class Typed(Source):
     >>> typed = Typed.of([[1, 2.5], [-0.0, 3]])
     >>> typed.shape, typed.values
     ((2, 2), (1.0, 2.5, -0.0, 3.0))
-    >>> Typed.from_payload(typed.to_payload()) == typed
-    True
-    >>> print(typed.to_text())
-    [[1.0, 2.5],
-     [-0.0, 3.0]]
     """
 
     #: The elements, last axis fastest; kept as the nearest float32.
@@ -119,16 +113,8 @@ class Typed(Source):
     def of(cls, nested: Any, *, most: int = MOST_ELEMENTS) -> Typed:
         """Return the tensor in nested lists or tuples of numbers, or in anything that has `tolist()`.
 
-        Raises `QuantVizError` for rows of unequal length, more than 4 axes, and items that are not numbers.
-
-        >>> Typed.of([[[1, 2]], [[3, 4]]]).shape
-        (2, 1, 2)
-        >>> Typed.of([[1, 2], [3]])
-        Traceback (most recent call last):
-            ...
-        quantviz.errors.QuantVizError: All rows must have the same length: row 2 has 1 numbers, the rows
-        before it have 2. \
-Add the missing numbers or remove the extra ones.
+        Raises:
+            QuantVizError: Rows are of unequal length, axes more than 4, or items no numbers.
         """
         values, shape = flattened(nested, most)
         return cls(tuple(values), shape)
@@ -180,20 +166,12 @@ _PAYLOAD = re.compile(r"([1-9]\d{0,2}(?:x[1-9]\d{0,2}){0,3})\.([A-Za-z0-9_-]{1,2
 
 
 def nearest_float32(value: float) -> float:
-    """Return the nearest float32; infinite beyond the largest.
-
-    >>> nearest_float32(0.1), nearest_float32(-1e39)
-    (0.10000000149011612, -inf)
-    """
+    """Return the nearest float32; infinite beyond the largest."""
     return array("f", [value])[0]
 
 
 def shortest(value: float) -> str:
-    """Return a float32 in the fewest digits that read back as the same float32.
-
-    >>> shortest(191.60000610351562), shortest(-0.0), shortest(1e-45), shortest(728.0)
-    ('191.6', '-0.0', '1e-45', '728.0')
-    """
+    """Return a float32 in the fewest digits that read back as the same float32."""
     for digits in (1, 3, 6, 7, 8):
         written = f"{value:.{digits}g}"
         if nearest_float32(float(written)) == value:

@@ -154,9 +154,7 @@ class Catalog:
         raise NotImplementedError
 
     def _stored_rows(self, name: str) -> StoredRows | None:
-        """Return the place of a tensor that lies row by row in the file; None if `_cutter` reads it
-        otherwise.
-        """
+        """Return the place of a tensor that lies row by row; None if `_cutter` reads it otherwise."""
         from quantviz.sources.files.mapped import StoredRows, packing_of
 
         if name not in self._starts:
@@ -165,9 +163,7 @@ class Catalog:
         return StoredRows(start, packing_of(dtype))
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
-        """Return a function that cuts windows, none of them empty, in the stored dtype, with memory of their
-        own.
-        """
+        """Return a function that cuts windows, not empty, in the stored dtype, with memory of their own."""
         from quantviz.sources.files.mapped import cut_out
 
         lies = self._stored_rows(name)

@@ -348,7 +348,9 @@ def cut_short(data: FileData, wanted: int) -> QuantVizError:
 
 
 def size_text(count: int) -> str:
-    """>>> size_text(4_912_345_678), size_text(98_304), size_text(14)
+    """Return a number of bytes as people read it.
+
+    >>> size_text(4_912_345_678), size_text(98_304), size_text(14)
     ('4.9 GB', '98 kB', '14 B')
     """
     if count < 1000:

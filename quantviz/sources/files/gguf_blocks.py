@@ -6,15 +6,6 @@ A quantized type packs `length` neighbours of a row into `size` bytes. Most quan
 A type is added here: one entry of `BLOCK_TYPES`. The layouts are those of ggml (`ggml-common.h`); each
 product and sum is rounded to float32 in the order in which `gguf.quants` takes them, so the values are the
 same bits.
-
->>> BLOCK_TYPES[12].name, BLOCK_TYPES[12].bits
-('Q4_K', 4.5)
->>> raw = torch.tensor([[0x00, 0x38, *[0x9A] * 16]], dtype=torch.uint8)  # 0.5 as float16, then 32 codes
->>> decode_blocks(BLOCK_TYPES[2], raw)[0, 15:17]
-tensor([1.0000, 0.5000])
->>> parts = BLOCK_TYPES[2].parts(raw)
->>> parts.codes[0, 15:17].tolist(), parts.scale.tolist(), BLOCK_TYPES[2].recipe
-([2, 1], [[0.5]], 'q4_0')
 """
 
 from __future__ import annotations
@@ -57,9 +48,7 @@ class BlockType:
     #: Its number in a file.
     id: int
     name: str
-    #: Elements in a block, neighbours in a row.
     length: int
-    #: Bytes of a block.
     size: int
     #: uint8 of (blocks, size) → the values, (blocks, length).
     decode: Callable[[torch.Tensor], torch.Tensor]
@@ -77,9 +66,7 @@ class BlockType:
 
 
 def decode_blocks(kind: BlockType, raw: torch.Tensor) -> torch.Tensor:
-    """Return the values: uint8 `(blocks, kind.size)` → float32, or a plain type's dtype, `(blocks,
-    kind.length)`.
-    """
+    """Return `(blocks, kind.length)` of uint8 `(blocks, kind.size)`: float32, or a plain type's dtype."""
     blocks_per_chunk = max(1, _VALUES_PER_CHUNK // kind.length)
     if kind.plain or len(raw) <= blocks_per_chunk:
         return kind.decode(raw)
@@ -163,9 +150,7 @@ def _q5_1(raw: torch.Tensor) -> BlockParts:
 
 
 def tq1_0_digits(raw: torch.Tensor) -> torch.Tensor:
-    """Return five digits of base 3 a byte, and four in each of the last four bytes: a byte is a fraction of
-    256.
-    """
+    """Return five digits of base 3 a byte, a fraction of 256, and four in each of the last four."""
     digits = [
         ternary_digits(raw[:, start:stop], count)
         for start, stop, count in ((0, 32, 5), (32, 48, 5), (48, 52, 4))
@@ -193,7 +178,7 @@ def half_mxfp4_scale(raw: torch.Tensor) -> torch.Tensor:
 
 
 def half_nvfp4_scales(raw: torch.Tensor) -> torch.Tensor:
-    """Halves, because the table is doubled."""
+    """Return half of each scale, because the table is doubled."""
     byte = raw[:, :4].to(torch.int32)
     exponent = (byte >> 3) & 15
     mantissa = byte & 7
@@ -393,9 +378,7 @@ def _scalar(
     parts: Callable[[torch.Tensor], BlockParts],
     table: tuple[float, ...] | None = None,
 ) -> BlockType:
-    """Return a type whose codes are whole numbers, or places in a table. Its recipe has the name in lower
-    case.
-    """
+    """Return a type of whole numbers, or places in a table, whose recipe has the name in lower case."""
 
     def decode(raw: torch.Tensor) -> torch.Tensor:
         pieces = parts(raw)
@@ -495,8 +478,8 @@ BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
     }
 )
 
-#: Names of the types that are not read: types of intermediate products, old types that files may still have,
-#: and those of bitnet.cpp, which has its own under numbers that ggml gave to forms it never put into files.
+#: Types that are not read: of intermediate products, old ones that files may still have, and bitnet.cpp's,
+#: under numbers that ggml gave to forms it never put into files.
 OTHER_TYPES: Mapping[int, str] = MappingProxyType(
     {
         **{4: "Q4_2", 5: "Q4_3", 9: "Q8_1", 15: "Q8_K", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8"},

@@ -98,9 +98,7 @@ def message_fields(view: memoryview, start: int, stop: int, *, cut: bool = False
 
 
 def read_varints(view: memoryview) -> Iterator[npt.NDArray[np.uint64]]:
-    """>>> [numbers.tolist() for numbers in read_varints(memoryview(bytes([1, 0x80, 1, 5])))]
-    [[1, 128, 5]]
-    """
+    """Yield integers of varying length that lie side by side, some at a time."""
     import numpy as np
 
     data = np.frombuffer(view, dtype=np.uint8)

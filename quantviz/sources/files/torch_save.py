@@ -63,8 +63,8 @@ class TorchCatalog(Catalog):
         self._check_count(count)
 
     def _zipped_plan(self) -> StoragePlan:
-        """Torch compresses nothing, so a compressed member is an attack and is refused; an uncompressed one
-        cannot be larger than the file, nor can all members together.
+        """Torch compresses nothing: a compressed member is an attack, and all together cannot exceed the
+        file.
         """
         with opened_zip(self._data, self._limits) as archive:
             listed = archive.infolist()
@@ -91,9 +91,7 @@ class TorchCatalog(Catalog):
         return plan
 
     def _old_plan(self) -> StoragePlan:
-        """A file from before version 1.6 is five pickles, a magic number, version, system, object and keys,
-        and then the storages.
-        """
+        """Before version 1.6 a magic number, version, system, object and keys are a pickle each."""
         plan = StoragePlan()
         pickles = BytesIO(self._data.view[: self._limits.header_bytes])
         for _ in range(5):
