@@ -35,7 +35,6 @@ PAGES: Mapping[str, str] = MappingProxyType(
 WHERE = ("phones", "wall")
 MOST_OPTIONS = 8
 LONGEST_OPTION = 80
-#: Characters of a plan in an address.
 LONGEST = 4000
 #: Characters of an answer that is a text: a scheme, or a state that was dragged.
 LONGEST_ANSWER = 300
@@ -155,11 +154,7 @@ class Stop:
         return Asked(question.kind, options, tuple(words))
 
     def step(self, language: str) -> tuple[LessonStep, Question | None]:
-        """Return the step of a lesson, and the question that is asked there.
-
-        Raises:
-            QuantVizError: The stop is at none.
-        """
+        """Return the step of a lesson and its question; `QuantVizError` where the stop is at none."""
         if self.kind != "lesson" or not self._place:
             raise QuantVizError("rooms.lesson", got=self.at)
         name, number, id = self._place

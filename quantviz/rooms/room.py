@@ -35,7 +35,7 @@ from quantviz.lab.classroom import ANSWERS
 from quantviz.quoting import csv_text
 from quantviz.rooms.plan import LONGEST, MOST_STOPS, Asked, Plan, Stop, say_answer
 
-#: Signs of a code: none that is read for another.
+#: None is read for another.
 SIGNS = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
 CODE_SIGNS = 4
 PHASES = ("ask", "closed", "again", "told")
@@ -132,10 +132,10 @@ class Room:
         return self.turns[stop].phase == "told" or self.answers == "shown"
 
     def shows(self, stop: int, round: int, *, to_lecturer: bool = False) -> bool:
-        """Return whether the counts of a round may be seen.
+        """Return whether the counts of a round may be seen: nobody sees those of one that goes on.
 
-        Nobody sees those of a round that goes on. The class sees the others once the lecturer shows them, and
-        not before a second round is over: who has seen the first one's would follow the many.
+        The class sees others once the lecturer shows them, and not before a second round is over: who has
+        seen the first one's would follow the many.
         """
         turn = self.turns[stop]
         is_over = round < turn.round or (round == turn.round and not turn.is_open)
@@ -282,7 +282,7 @@ class RoomCounts:
     """The answers of a round, without anybody's name."""
 
     answered: int
-    #: Each answer with how many were sure of it and how many guessed; none below `FEWEST` answers.
+    #: Each answer with how many were sure and how many guessed; none below `FEWEST` answers.
     rows: tuple[tuple[Answer, int, int], ...] = ()
 
     @classmethod

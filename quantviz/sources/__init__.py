@@ -1,8 +1,8 @@
-"""Sources of tensors: small frozen values that links, cache keys and pages hold without torch.
+"""Sources of tensors.
 
-A source is added here: one class in `SOURCES` and its words under `[sources.<id>]` in each language.
-Tensors that a person types (`typed.py`), uploads (`upload.py`) or edits (`edited.py`) are sources too, but
-not in that list.
+A source is a small frozen value, which a link, a cache key and a page hold without torch. It is added here:
+one class in `SOURCES` and its words under `[sources.<id>]` in each language. Tensors that a person types
+(`typed.py`), uploads (`upload.py`) or edits (`edited.py`) are sources too, but not in that list.
 
 >>> parse_source("normal(rows=8,cols=4,seed=7)")
 Normal(rows=8, cols=4, seed=7, mean=0.0, std=1.0)

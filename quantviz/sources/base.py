@@ -56,14 +56,10 @@ class Source(Protocol):
         """Return the group of controls, of `KINDS` in `ui/lab/sidebar/sidebar.py`."""
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error for each reason why the tensor cannot be made."""
         yield from ()
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor, the same at each call: of half precision in its own dtype, else float32.
-
-        Raises the first of `problems()`.
-        """
+        """Return the tensor, the same at each call: of half precision in its own dtype, else float32."""
 
     def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
         """Return the tensor to be read a part at a time."""
@@ -82,7 +78,6 @@ class Source(Protocol):
 
     @property
     def stem(self) -> str:
-        """Return the name, without an ending, of a file with its values."""
         return self.id
 
     @property
@@ -141,10 +136,7 @@ class Source(Protocol):
         return None
 
     def code(self, large: bool, language: str) -> list[str] | None:
-        """Return the lines of Python that make `x`; None if it has too many values to write out.
-
-        For a `large` tensor `x` is a `Stored`, which reads it a part at a time.
-        """
+        """Return the lines of Python that make `x`, a `large` one as a `Stored`; None for too many values."""
         source = f"from quantviz.sources import {type(self).__name__}"
         if large:
             return [source, "from quantviz.tensors.lazy import InMemory", f"x = InMemory({self!r}.tensor())"]
@@ -153,17 +145,11 @@ class Source(Protocol):
     # ---- its edits ----
 
     def own_edit(self, cell: Shape, value: float | None) -> Source | None:
-        """Return the tensor with `value` in a cell as its class writes it, see `edited.with_cell`; None for
-        an `Edited`.
-
-        Raises:
-            QuantVizError: The cell cannot be edited.
-        """
+        """Return the tensor with a cell as its class writes it, see `edited.with_cell`."""
         return None
 
     @property
     def unedited(self) -> Source:
-        """Return the source without its edits."""
         return self
 
     @property
@@ -174,11 +160,9 @@ class Source(Protocol):
 
     @property
     def original(self) -> Source:
-        """Return the source whose values these are: another one for a view."""
         return self
 
     def seen(self, stored: Stored) -> Stored:
-        """Return the tensor of `original` as this source sees it."""
         return stored
 
     @property
@@ -186,7 +170,7 @@ class Source(Protocol):
         return Axes(self.shape)
 
     def place_of(self, cell: Shape) -> Shape:
-        """Return the place of a cell in the tensor of `original`."""
+        """Return the place in the tensor of `original`."""
         return cell
 
     def cell_of(self, place: Shape) -> Shape:
@@ -291,12 +275,7 @@ T = TypeVar("T")
 
 
 def of_tensor(tensor: Source | Stored, work: Callable[[Stored], T]) -> T:
-    """Return the result of `work` for a tensor, or for the tensor of a source.
-
-    >>> from quantviz.sources.builtin import Builtin
-    >>> of_tensor(Builtin("course_3x3"), lambda x: x.shape)
-    (3, 3)
-    """
+    """Return the result of `work` for a tensor, or for the tensor of a source."""
     from quantviz.tensors.lazy import Stored
 
     return work(tensor if isinstance(tensor, Stored) else _opened(tensor.key, cast("Hashable", tensor)))

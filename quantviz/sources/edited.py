@@ -44,11 +44,8 @@ class Edited(Derived):
 
     @classmethod
     def of(cls, source: Source, changed: dict[Shape, float]) -> Source:
-        """Return `source` with these cells changed.
-
-        Raises:
-            QuantVizError: The tensor is too large, the cells are too many, a cell lies outside of the tensor,
-                or a value is not a finite float32.
+        """Return `source` with these cells changed; `QuantVizError` for too large a tensor, too many cells,
+        one outside of it, and a value that is no finite float32.
         """
         if not changed:
             return source
@@ -89,7 +86,6 @@ class Edited(Derived):
         return self._with_values(self.source.tensor())
 
     def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
-        """Return the tensor, copied to memory: the source does not change."""
         from quantviz.tensors.conversion import as_dtype
         from quantviz.tensors.lazy import InMemory
 
@@ -150,11 +146,7 @@ class Edited(Derived):
 
 
 def with_cell(source: Source, cell: Shape, value: float | None) -> Source:
-    """Return `source` with `value` in a cell; None restores the original value.
-
-    Raises:
-        QuantVizError: The cell cannot be edited, for example because the tensor is too large.
-    """
+    """Return `source` with `value` in a cell, None for the original one; `QuantVizError` for no such cell."""
     edited = source.own_edit(cell, value)
     if edited is not None:
         return edited

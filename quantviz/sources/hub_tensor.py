@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
     from quantviz.tensors.lazy import Stored
 
-#: Characters of a link's part about the tensor.
 _LONGEST = 3000
 _SHAPE = re.compile(r"[1-9]\d{0,18}(x[1-9]\d{0,18}){0,3}", re.ASCII)
-#: Characters of a commit that people are shown.
 _COMMIT_SHOWN = 7
 
 
@@ -43,9 +41,8 @@ class HubTensor(InFile):
     repo: str
     #: The commit.
     revision: str
-    #: The file's path in the model, with "/".
+    #: With "/".
     file: str
-    #: The tensor's name in it.
     name: str
     shape: Shape
     #: "" for the operator's first hub, and where any hub may have it.
@@ -55,11 +52,7 @@ class HubTensor(InFile):
 
     @classmethod
     def of(cls, place: HubAddress, name: str) -> HubTensor:
-        """Return a tensor at the commit that the address's revision means now.
-
-        Raises:
-            QuantVizError: The hubs do not give it, or it cannot be read.
-        """
+        """Return a tensor at the commit that the revision means now; `QuantVizError` for an unreadable one."""
         from quantviz.sources.hubs.models import find_model, published_catalog
 
         model = find_model(place)

@@ -14,12 +14,10 @@ from quantviz.sources.files.file_data import clipped
 if TYPE_CHECKING:
     import torch
 
-#: Longest side of the tensor; larger pictures are shrunk to it.
 LONGEST_SIDE = 512
 #: Most pixels a picture may declare. Decoded it takes 4 bytes a pixel: 128 MB.
 MOST_PIXELS = 2**25
 
-#: Pixels that are laid on white and shrunk at a time.
 _BAND = 2**20
 #: The camera's tag for the orientation of the picture, and its values for pictures that lie on a side.
 _ORIENTATION = 0x0112
@@ -30,7 +28,6 @@ MOST_SCANS = 200
 _JPEG = b"\xff\xd8"
 _SCAN = b"\xff\xda"
 
-#: The functions that take each channel from a picture in red, green and blue.
 CHANNELS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
         "grey": lambda picture: picture.convert("L"),

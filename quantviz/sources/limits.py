@@ -39,11 +39,9 @@ class Limits:
     #: Lists and objects in a text of JSON: an empty one takes thirty times its two characters. A tensor in a
     #: header of safetensors has three.
     brackets: int = 2**21
-    #: Bytes of a table in text.
     table_bytes: int = 2**25
     #: Bytes of a JSON file: parsed it takes some thirty times as much.
     json_bytes: int = 2**24
-    #: Depth of dicts and lists of tensors.
     depth: int = 32
 
     @classmethod
@@ -55,19 +53,17 @@ class Limits:
 class HubLimits:
     """Limits of reading from hubs: `QUANTVIZ_HUB_` and the field's name in capitals."""
 
-    #: Bytes that are kept on disk.
+    #: On disk.
     cache_bytes: int = 4 * 2**30
-    #: Bytes that are read for one tensor.
     tensor_bytes: int = 2**30
-    #: Seconds that one reading may take, however many requests it needs.
+    #: Of one reading, however many requests it needs.
     seconds: float = 120
-    #: Seconds for which a host may send nothing.
+    #: A host may send nothing for so long.
     quiet_seconds: float = 15
     #: Requests at a time, of all sessions together: to all hosts, and to one, so that a host that stalls does
     #: not block the others.
     requests: int = 16
     host_requests: int = 4
-    #: Redirects that a request may follow.
     redirects: int = 5
 
     @classmethod
@@ -76,9 +72,7 @@ class HubLimits:
 
 
 def setting_of(limit: str) -> str:
-    """Return the environment variable that sets a limit.
-
-    >>> setting_of("file_bytes")
+    """>>> setting_of("file_bytes")
     'QUANTVIZ_MAX_FILE_BYTES'
     """
     return f"{LIMIT_VARIABLE}{limit.upper()}"

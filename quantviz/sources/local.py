@@ -41,12 +41,11 @@ _LONGEST_PATH = 1024
 
 @dataclass(frozen=True)
 class FolderListing:
-    #: Their paths below it, with "/", sorted.
+    #: Below the folder, with "/", sorted.
     files: tuple[str, ...]
-    #: Whether there are more files than the list has.
+    #: There are more files.
     cut_short: bool
-    #: Files that cannot be read though their names promise tensors, and folders that cannot be listed: links
-    #: that lead nowhere, in a circle or out, and paths that the server may not open.
+    #: Links that lead nowhere, in a circle or out, and paths that the server may not open.
     skipped: tuple[str, ...] = ()
 
 
@@ -65,10 +64,7 @@ def data_folder() -> Path | None:
 
 
 def list_files(also: tuple[str, ...] = ()) -> FolderListing:
-    """Return the files that some reader may read, and those with an ending in `also`.
-
-    Hidden files are left out, and links to folders are not followed.
-    """
+    """Return the files that some reader may read, and those with an ending in `also`; no hidden ones."""
     from quantviz.sources.files import reader_of
 
     folder = data_folder()
@@ -200,11 +196,7 @@ def _open(file: str) -> FileData:
 
 
 def real_path(file: str) -> Path:
-    """Return the path of a file or folder below the folder, with all links resolved.
-
-    Raises:
-        QuantVizError: It does not exist, or lies outside of the folder.
-    """
+    """Return the path with all links resolved; `QuantVizError` where it does not exist or leads outside."""
     folder = data_folder()
     if folder is None:
         raise _error("not_set", file)
@@ -265,9 +257,8 @@ _DTYPE = re.compile(r"[a-z0-9_]{1,32}", re.ASCII)
 class LocalTensor(InFile):
     """A tensor of a file below the folder."""
 
-    #: The file's path below the folder, with "/".
+    #: Below the folder, with "/".
     file: str
-    #: The tensor's name in it.
     name: str
     shape: Shape
     #: The chosen dtype of NumPy's arrays of bytes, "" if the file has the dtype.

@@ -110,10 +110,7 @@ class AsMatrix(Derived):
 
     @classmethod
     def read_form(cls, inner: str) -> tuple[str, tuple[int, ...]]:
-        """Return the source's form and the outputs from the parentheses of a link.
-
-        Raises:
-            QuantVizError: The outputs are not axes.
+        """Return the source's form and the outputs; `QuantVizError` where those are not axes.
 
         >>> AsMatrix.read_form("normal(rows=8,cols=4),outputs_axis=1")
         ('normal(rows=8,cols=4)', (1,))
@@ -140,10 +137,7 @@ class AsMatrix(Derived):
         return self.orientation.place_of(cell, self.source.shape)
 
     def cell_of(self, place: Shape) -> Shape:
-        """>>> from quantviz.sources.typed import Typed
-        >>> AsMatrix(Typed((1.0,) * 24, (2, 3, 2, 2))).cell_of((1, 1, 1, 1))
-        (1, 7)
-        """
+        """Return the inverse of `place_of`."""
         return self.orientation.cell_of(place, self.source.shape)
 
 

@@ -25,7 +25,6 @@ _KERNEL = re.compile(r"(?:^|[./:])(?:kernel|recurrent_kernel|pointwise_kernel)(?
 #: Containers of experts: gate and up are joined, and down undoes them.
 _GATE_UP = "experts.gate_up_proj"
 _DOWN = "experts.down_proj"
-#: The usual name of a weight of PyTorch.
 _WEIGHT = re.compile(r"(?:^|[._])(?:weight|in_proj_weight|weight_g|weight_v)(?:\[\d+\])?$")
 
 

@@ -53,13 +53,11 @@ def parse_tensor(text: str, *, decimal_comma: bool | None = None, most: int = MO
     return Typed(values, (_nested_shape if line.is_nested else _table_shape)(line))
 
 
-#: Variants of plain signs in typed and pasted text: full-width forms, minus signs, other spaces and line
-#: ends.
+#: Full-width forms, minus signs, other spaces and line ends.
 _PLAIN = str.maketrans(
     "０１２３４５６７８９．＋－−﹣–ｅＥ；［］（）｛｝{}【】\u3000\u00a0\u2007\u2009\u202f\ufeff\u200b\x0b\x0c\r\u2028\u2029\x85",
     "0123456789.+----eE;[]()[][][]       " + "  " + "\n\n\n\n",
 )
-#: Commas that separate and never mark a decimal.
 _WIDE_COMMAS = "，、"
 _BRACKETS = {"[": "]", "(": ")"}
 _CLOSING = {"]", ")"}
@@ -70,7 +68,6 @@ _LETTER = r"[^\s,，、;\[\]()]"
 _WORD = re.compile(rf"{_LETTER}+")
 #: The same with a comma between digits taken as part of the number.
 _WORD_DECIMAL = re.compile(rf"{_LETTER}+(?:(?<=\d),(?=\d){_LETTER}*)*")
-#: Space that only separates words.
 _SPACE = re.compile(r"[^\S\t\n]+")
 _BETWEEN_WORDS = re.compile("[^w]+")
 #: Two words, and no `;` or end of a line between them.
@@ -79,9 +76,7 @@ _NUMBER = re.compile(
     r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity|∞)", re.ASCII | re.IGNORECASE
 )
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?", re.ASCII)
-#: A quoted cell on one line, to its end where it has one.
 _QUOTED = re.compile(r'"(?:[^"\n]|"")*("?)')
-#: The characters that may stand beside a quoted cell.
 _BESIDE_A_CELL = frozenset("\n\t ,;[]()") | frozenset(_WIDE_COMMAS)
 #: Digits with more between them than a number has: `1,234.5`, `1 000`.
 _SEPARATED_DIGITS = re.compile(r"[+-]?\d[\d\s.,，'’_]*", re.ASCII)
@@ -167,7 +162,7 @@ def is_number(word: str) -> bool:
 
 
 def _inside(page: _SourceText) -> tuple[int, int]:
-    """Return start and stop of the numbers in `x = tensor(…, dtype=…)`, else of the whole text."""
+    """Return start and stop of the numbers in `x = tensor(…, dtype=…)`."""
     head = _PRINT_HEAD.match(page.text)
     assert head
     if not head["call"]:

@@ -39,9 +39,8 @@ class Typed(Source):
     ((2, 2), (1.0, 2.5, -0.0, 3.0))
     """
 
-    #: The elements, last axis fastest; kept as the nearest float32.
+    #: Last axis fastest; kept as the nearest float32.
     values: tuple[float, ...] = field(repr=False)
-    #: 1 to 4 lengths.
     shape: Shape
     id: ClassVar[str] = "typed"
     kind: ClassVar[str] = "typed"

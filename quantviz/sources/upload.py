@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from quantviz.tensors.lazy import Stored
 
-#: Endings of the names of uploaded pictures.
 _PICTURES = (".png", ".jpg", ".jpeg")
 
 
@@ -47,12 +46,11 @@ class Upload(Source):
     'layer.weight'
     """
 
-    #: Digest of the content, so that another file is another source.
+    #: Another file is another source.
     digest: str
-    #: The tensor's name in the file.
     name: str
     shape: Shape
-    #: The file it lies in; without it `name` is "file · tensor".
+    #: Without it `name` is "file · tensor".
     file: UploadedFile | None = None
     id: ClassVar[str] = "upload"
     shared: ClassVar[bool] = False

@@ -80,7 +80,7 @@ class OpenFile:
             raise QuantVizError("file.changed", file=clipped(self._name))
 
     def read_into(self, part: memoryview, start: int) -> None:
-        """Fill `part` from `start` on, past the map: mapped pages are not read ahead.
+        """Fill `part` past the map: mapped pages are not read ahead.
 
         Raises:
             QuantVizError: The file ends before.
@@ -178,11 +178,7 @@ class FileData:
             raise self.error("not_readable") from None
 
     def beside(self, name: str) -> FileData:
-        """Return the file of that name in the same folder, or below it.
-
-        Raises:
-            QuantVizError: There is no such file, it cannot be opened, or the name leads elsewhere.
-        """
+        """Return the file of that name in the same folder, or below it; `QuantVizError` for any other."""
         if not _is_below(name):
             raise self.error("shard_outside", shard=clipped(name))
         if self._beside is None:
@@ -224,11 +220,7 @@ class FileData:
         return self.view[start:stop]
 
     def answered(self, question: Any) -> Any:
-        """Return the answer to a question of the process that reads a remote file for this one.
-
-        Raises:
-            QuantVizError: It has no such answer.
-        """
+        """Answer the process that reads a remote file for this one; `QuantVizError` for no such answer."""
         raise self.error("not_readable")
 
     @property
@@ -272,11 +264,11 @@ class RemoteData(FileData):
 
     def __init__(self, name: str, *, beside: Callable[[str], FileData] | None = None) -> None:
         super().__init__(b"", name, beside=beside)
-        #: The first bytes while the header is read.
+        #: While the header is read.
         self._head: memoryview | None = memoryview(b"")
 
     def fetched(self, start: int, stop: int) -> memoryview:
-        """Return bytes within the file; raise `QuantVizError` if they do not come."""
+        """Raise `QuantVizError` if the bytes do not come."""
         raise NotImplementedError
 
     @property

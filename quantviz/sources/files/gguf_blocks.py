@@ -35,11 +35,11 @@ _E4M3_NAN = 0x7F
 
 
 class BlockParts(NamedTuple):
-    #: The codes of the recipe's format: int8 or uint8 of `(blocks, elements)`.
+    #: int8 or uint8 of `(blocks, elements)`.
     codes: torch.Tensor
-    #: The scales, float32 of `(blocks, scales)`, each for an equal share of the elements.
+    #: float32 of `(blocks, scales)`, each for an equal share of the elements.
     scale: torch.Tensor
-    #: The value of code 0, of the same shape; none where it is 0.
+    #: The value of code 0 where it is not 0.
     zero: torch.Tensor | None = None
 
 

@@ -24,7 +24,6 @@ from quantviz.sources.files.windows import indices, window_shape
 from quantviz.sources.limits import Limits
 from quantviz.tensors.lazy import Stored, Values
 
-#: Values that are decoded at a time where only some of them are kept.
 _VALUES_PER_CHUNK = 2**22
 
 

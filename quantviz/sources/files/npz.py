@@ -24,7 +24,6 @@ _ENCRYPTED = 1
 #: The header before a member: a magic number and, at the end, the lengths of two texts that follow.
 _LOCAL = struct.Struct("<4s22xHH")
 _LOCAL_MAGIC = b"PK\x03\x04"
-#: Bytes unpacked at a time.
 _BYTES_PER_READ = 2**24
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: Most files of tensors that are open at once, and digits of a place in one.
 _MOST_OPEN = 32
 _MOST_DIGITS = 18
-#: Fields that are read to recognize a model; a model has a handful besides its functions and metadata.
+#: A model has a handful of fields besides its functions and metadata.
 _FIELDS_COMPARED = 10_000
 #: The first byte of a model that some program wrote: the field with the version of its format.
 _VERSION_FIRST = b"\x08"

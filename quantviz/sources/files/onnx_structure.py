@@ -21,7 +21,6 @@ from quantviz.sources.files.protobuf import (
     read_varint,
 )
 
-#: Longest name of a tensor, in bytes.
 _LONGEST_NAME = 2**16
 #: The least cost of a field, in bytes, against the limit of the header: each takes time, however short.
 _FIELD_COST = 32

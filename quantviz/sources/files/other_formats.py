@@ -39,9 +39,9 @@ class OtherFormat:
     #: Of files, or of folders that are one model.
     suffixes: tuple[str, ...] = ()
     begins: Callable[[bytes], bool] = lambda head: False
-    #: Members that mark a zip of it.
+    #: Of a zip of it.
     members: tuple[str, ...] = ()
-    #: Names of files that mark a folder of it.
+    #: Of a folder of it.
     in_folder: tuple[str, ...] = ()
 
     @property
@@ -138,7 +138,6 @@ _XML_ANSWER = re.compile(rb"\s*(<\?xml[^>]*>\s*)?<(Error|ErrorResponse)\b")
 _SHORTEST_ANSWER = 8
 _LONGEST_ANSWER = 2**16
 _SHOWN = 60
-#: Control characters that a text may have.
 _IN_TEXTS = frozenset(b"\t\n\r\f\x1b")
 
 

@@ -19,7 +19,6 @@ from quantviz.sources.files.file_data import FileData
 from quantviz.sources.files.flatbuffer import FlatBuffer, FlatbufferTable
 
 MAGIC = b"TFL3"
-#: Longest name of a tensor, in bytes, and most operands of an operator.
 _LONGEST_NAME = 2**16
 _MOST_OPERANDS = 2**12
 #: Most scales of a tensor that are kept: as many as a tensor of this many outputs has.

@@ -43,7 +43,6 @@ _CALLED = frozenset(
 )
 #: Names that are only arguments of those.
 _NAMED = frozenset({"torch.Tensor", "torch.nn.parameter.Parameter"})
-#: Python 2's names.
 _RENAMED = {"__builtin__": "builtins"}
 
 #: Opcodes followed, and things made by them. A tensor takes some forty of the first and ten of the second.
@@ -53,7 +52,6 @@ _MOST_MADE = 2**20
 _CALL_COST = 4
 #: Elements and characters given to calls, all together.
 _MOST_GIVEN = 2**20
-#: Elements and characters of a key.
 _LONGEST_KEY = 2**16
 
 _PUSHED = frozenset(

@@ -21,7 +21,7 @@ _LONGEST_FILE = 1024
 _NO_MODELS = frozenset(
     ("datasets", "spaces", "models", "docs", "api", "blog", "papers", "collections", "posts", "tasks")
 )
-#: The path parts between a model and a revision in the address of a file or folder.
+#: Between a model and a revision.
 _SHOWN = ("blob", "resolve", "raw", "tree")
 
 
@@ -90,11 +90,7 @@ def parse_address(pasted: str, hosts: Hosts) -> HubAddress:
 
 
 def published_place(address: str) -> HubAddress:
-    """Return the file at a commit on a listed hub.
-
-    Raises:
-        QuantVizError: The address names none, or no hub is listed.
-    """
+    """Return the file at a commit on a listed hub; `QuantVizError` where the address names none."""
     place = parse_address(address, Hosts.of_environment())
     if not (place.file and place.pinned and place.host):
         raise _not_understood(address)

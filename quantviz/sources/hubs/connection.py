@@ -64,12 +64,12 @@ class Deadline:
 
 @dataclass(frozen=True, eq=False)
 class HostResponse:
-    #: The host that answered after all redirects.
+    #: After all redirects.
     host: str
-    #: The headers, in lower case, with those that described the file before a redirect.
+    #: In lower case, with those that described the file before a redirect.
     headers: Mapping[str, str]
     body: bytes
-    #: Bytes of the whole file, for a request of a part of it.
+    #: Of the whole file, for a request of a part of it.
     total: int = 0
 
 
@@ -196,8 +196,7 @@ def get_ranges(
 ) -> Iterator[tuple[int, HostResponse]]:
     """Get ranges of bytes, several at a time, and yield each with its number as it comes.
 
-    Raises:
-        QuantVizError: One has no usable answer; those that came before it have been yielded.
+    A `QuantVizError` is raised where one has no usable answer; others may have been yielded before.
     """
     deadline = Deadline.of(limits.seconds)
     with ThreadPoolExecutor(min(limits.requests, limits.host_requests), "quantviz-hub") as pool:

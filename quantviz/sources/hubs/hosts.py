@@ -29,7 +29,6 @@ DISABLED = "HF_HUB_DISABLE_IMPLICIT_TOKEN"
 USUAL_ENDPOINT = "https://huggingface.co"
 _OLD_TOKEN = "HUGGING_FACE_HUB_TOKEN"
 _YES = ("1", "on", "yes", "true")
-#: Characters of a file that are taken for a token.
 _LONGEST_TOKEN = 4096
 
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -70,11 +69,7 @@ class Hosts:
 
     @classmethod
     def of_environment(cls) -> Hosts:
-        """Return the operator's hosts with the login, first the hub of `HF_ENDPOINT`.
-
-        Raises:
-            QuantVizError: None are listed, or one is invalid.
-        """
+        """Return the operator's hosts with the login, that of `HF_ENDPOINT` first; `QuantVizError` for none."""
         hosts = cls.read(os.environ.get(HUBS, "")).logged_in()
         if not hosts.hubs:
             raise QuantVizError("hub.not_set", variable=HUBS, example=USUAL)

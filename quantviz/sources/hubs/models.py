@@ -32,11 +32,7 @@ _MOST_OPEN = 16
 
 
 def find_model(place: HubAddress) -> PublishedModel:
-    """Return a model at the commit that its revision means now.
-
-    Raises:
-        QuantVizError: No listed hub has the model, or none answers.
-    """
+    """Return a model at the commit that its revision means now; `QuantVizError` where no hub gives it."""
     model = replace(place, file="")
     hosts = Hosts.of_environment()
     # The content of a commit never changes.
@@ -135,11 +131,7 @@ def _files(siblings: Iterable[Mapping[str, Any]], ends: tuple[str, ...]) -> Iter
 
 
 def published_file(pasted: str) -> tuple[PublishedModel, str]:
-    """Return the model, and the path of the file that an address names or that holds the model.
-
-    Raises:
-        QuantVizError: It is no address of a model, or no listed hub has the model and the file.
-    """
+    """Return the model, and the path of the file that an address names or that holds the model."""
     place = parse_address(pasted, Hosts.of_environment())
     model = find_model(place)
     if place.file:

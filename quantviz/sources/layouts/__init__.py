@@ -1,7 +1,4 @@
-"""Quantized weights in files. One file a layout.
-
-    for weight in quantized_weights(catalog):
-        weight.coded(0, weight.row_step).q
+"""Quantized weights in files: which tensors make up one, and its codes, scales and values. One file a layout.
 
 A layout is added here: one entry of `LAYOUTS` and its name in each language, under `[notes.layouts.names]` in
 `quantviz/text`.

@@ -29,7 +29,6 @@ class AffineCodes:
     catalog: Catalog
     #: The tensor of codes, or of the weight in float where it is `rounded`.
     codes: str
-    #: The weight's name, for errors.
     name: str
     fmt: str
     #: Returns the scales, float32, in the shape in which they lie.

@@ -62,9 +62,7 @@ def nibbles(raw: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
 
 
 def words_of(count: int, bits: int) -> int:
-    """>>> words_of(32, 3), words_of(33, 4)
-    (3, 5)
-    """
+    """Return the words of `count` fields."""
     return -(-count * bits // 32)
 
 

@@ -43,7 +43,6 @@ BESIDE = (
 _MOST_EXPERTS = 2**16
 #: A module whose weight of three axes is one of outputs, inputs and a kernel.
 _CONVOLUTION = re.compile(r"conv|patch_embed", re.ASCII | re.IGNORECASE)
-#: Tensors beside a weight in a module that is not quantized.
 ORDINARY = frozenset(
     {
         *("weight", "bias", "running_mean", "running_var", "num_batches_tracked", "e_score_correction_bias"),
@@ -60,7 +59,6 @@ class Form:
     parts: Mapping[str, tuple[str, ...]]
     #: May raise a `QuantVizError`. None where only the layout's own kernels decode the weight.
     read: Callable[[Claim], QuantizedWeight] | None
-    #: The same of tensors that may be missing.
     optional: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Accepted attributes without effect on the weight.
     beside: tuple[str, ...] = BESIDE
@@ -71,7 +69,6 @@ class Form:
     beneath: str = ""
     #: Axes of one weight's codes; one more holds experts, each of which is a weight.
     axes: int = 2
-    #: The weight's attribute in the model.
     weight: str = "weight"
 
     @property
@@ -296,7 +293,6 @@ def apart_error(catalog: Catalog, name: str, part: str) -> QuantVizError:
 
 #: Parts of an attribute's name: `weight.quant_state.bitsandbytes__nf4`.
 _DEEPEST = 3
-#: The name that a module gives its weight, and that tensors of its own may stand below.
 _WEIGHT = "weight"
 
 

@@ -78,7 +78,7 @@ _OF_VALUES = re.compile(r"(_DequantizeLinear_Output|_dequantized|_DequantizeLine
 _PACKED = (2, 4, 8)
 
 
-#: A quantized weight's name, its tensors, codes first, and a function that makes it or raises.
+#: A name, tensors, codes first, and a function that makes the weight or raises.
 _Candidate = tuple[str, tuple[str, ...], Callable[[], QuantizedWeight]]
 
 
@@ -105,7 +105,7 @@ class _Affine:
     codes: str
     scale: str
     zero: str | None
-    #: The axis that scales are along; of one scale for all it does not count.
+    #: Of one scale for all it does not count.
     axis: int
     #: Indices of the axis that share a scale; 0 for one.
     block: int
@@ -280,10 +280,8 @@ class _Packed:
     #: The zero points, and the block of each column.
     zero: str | None
     order: str | None
-    #: Outputs and inputs.
     shape: tuple[int, int]
     bits: int
-    #: Columns of a block.
     size: int
     #: Whether the last block of a row is as long as all others.
     is_filled: bool = True

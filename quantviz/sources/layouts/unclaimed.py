@@ -38,14 +38,13 @@ _TRAINING = re.compile(
 )
 #: Names that modules give their codes, for one called `weight` in the model.
 _NAMES = ("weight", "weights", "weight_packed", "qweight", "q_weight", "W_q")
-#: Texts in the last parts of names of tensors that accompany codes, such as scales.
 _OF_CODES = re.compile(
     r"scale|zero|absmax|amax|scb|g_idx|perm|codebook|lut|suh|svh|trellis|quant|biases|meta|shape|offset",
     re.ASCII | re.IGNORECASE,
 )
-#: Most pairs of codes and tensors beside them in one module, each of which is checked.
+#: Pairs of codes and tensors beside them in one module.
 _MOST_PAIRS = 2**12
-#: Elements that are read to detect a mask: one of whole numbers has 0 and 1 alone, and both.
+#: Elements that are read to detect a mask, which has 0 and 1 alone, and both.
 _LOOKED_AT = 2**16
 _VALUES_PER_READ = 2**22
 #: Root of the mean square of FP8, zeros aside, from which it may be codes: in a part that is looked at first,
@@ -169,10 +168,7 @@ class _OfModule:
 
 
 def check_values(x: Stored, name: str, dtype: str) -> None:
-    """Raise a `QuantVizError` where FP8 without a scale is codes of the whole range of the type.
-
-    Any other type passes.
-    """
+    """Raise a `QuantVizError` where FP8 without a scale is codes of the whole range of the type."""
     largest = _LARGEST.get(dtype)
     if largest is None or not is_matrix(x.shape):
         return

@@ -34,9 +34,9 @@ class Coded:
     #: them, where they follow from codes, scales and zero points alone: (code − zero point) · scale, or
     #: code · scale + zero point where that is a value.
     values: torch.Tensor | Callable[[], torch.Tensor]
-    #: One number a block of the scheme's layout of these rows, float32.
+    #: One float32 a block of these rows.
     scale: torch.Tensor
-    #: The same, or one for all: a code, or the value of code 0 where the scheme's `zero_domain` is "value".
+    #: The same, or one for all: a code, or the value of code 0 where the `zero_domain` is "value".
     zero_point: torch.Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.int32))
     #: Words of codes of four bits, eight neighbours of a row in each, the first in the lowest bits: int32 of
     #: `(columns / 8, rows)`.
@@ -105,11 +105,7 @@ def values_only(x_hat: torch.Tensor) -> Coded:
 def values_in_groups(
     q: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, group: int
 ) -> torch.Tensor:
-    """Return scale · (code − zero point) in groups of neighbours, the last of a row may be short; float32.
-
-    >>> values_in_groups(torch.tensor([[1, 2, 3]]), torch.tensor([[0.5, 2]]), torch.tensor([[1, 1]]), 2)
-    tensor([[0.0000, 0.5000, 4.0000]])
-    """
+    """Return scale · (code − zero point) in groups of neighbours, the last of a row may be short; float32."""
     rows, columns = q.shape
     if columns % group:
         scale, zero_point = (
@@ -137,9 +133,6 @@ def along_rows(group: int, columns: int) -> Granularity:
 def columns_by_group(groups: torch.Tensor, columns: int, size: int, name: str) -> torch.Tensor | None:
     """Return the columns group by group, as act-order needs it; None where they are so already.
 
-    Raises:
-        QuantVizError: The groups do not have `size` columns each.
-
     >>> columns_by_group(torch.tensor([1, 0, 1, 0]), 4, 2, "x")
     tensor([1, 3, 0, 2])
     """
@@ -156,13 +149,9 @@ def columns_by_group(groups: torch.Tensor, columns: int, size: int, name: str) -
 def plain_scheme(
     fmt: str, mode: Mode, granularity: Granularity, shape: Shape, zero_domain: str = "code_int"
 ) -> Scheme:
-    """Return the scheme of value = scale · (code − zero point); the last block of a row may be short.
-
-    With the zero point's domain "value", it is the scheme of value = scale · code + zero point. In float32
-    that is exact for codes of up to 8 bits and scales of 16.
-
-    >>> print(plain_scheme("uint4", "asymmetric", PerGroup(32), (8, 64)))
-    uint4,asymmetric,per_group(size=32),min_max,course
+    """Return the scheme of value = scale · (code − zero point), with the domain "value" of scale · code +
+    zero point; the last block of a row may be short. In float32 that is exact for codes of up to 8 bits and
+    scales of 16.
     """
     return _plain_scheme(fmt, mode, cast("Hashable", granularity), shape, zero_domain)
 
@@ -226,8 +215,8 @@ def granularity_of(scales: Shape, shape: Shape, block: tuple[int, int] | None = 
 def groups_of(scales: Shape, shape: Shape) -> PerGroup | None:
     """Return the groups along rows, also where a row is one group.
 
-    >>> groups_of((64, 2), (64, 256)), groups_of((64, 1), (64, 16)), groups_of((1, 1), (1, 16))
-    (PerGroup(size=128, axis=-1), PerGroup(size=16, axis=-1), PerGroup(size=16, axis=-1))
+    >>> groups_of((64, 2), (64, 256)), groups_of((64, 1), (64, 16))
+    (PerGroup(size=128, axis=-1), PerGroup(size=16, axis=-1))
     """
     rows, columns = shape
     fits = len(scales) == 2 and scales[0] == rows and 0 < scales[1] <= columns and columns % scales[1] == 0

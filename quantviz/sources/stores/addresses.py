@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-#: Schemes of addresses that need no package.
 WEB = ("http", "https")
 #: An address. Its scheme has two letters or more, because one letter is a drive.
 _ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<place>[^?#]*)(?P<rest>[?#].*)?", re.DOTALL)
@@ -42,9 +41,7 @@ def beside(address: str, name: str) -> str:
 
 
 def inside(address: str, name: str) -> str:
-    """>>> inside("s3://bucket/folder/", "c.gguf")
-    's3://bucket/folder/c.gguf'
-    """
+    """Return the address of a file in a folder."""
     before, rest = _split(address)
     return f"{before.rstrip('/')}/{name}{rest}"
 
