@@ -283,6 +283,16 @@ class Catalog:
         Raises:
             QuantVizError: The file is too large or not JSON.
         """
+        if name not in self._read_beside:
+            self._read_beside[name] = self._json_beside(name)
+        return self._read_beside[name]
+
+    @functools.cached_property
+    def _read_beside(self) -> dict[str, Any]:
+        # Hundreds of weights may ask, and on another machine each question takes some requests.
+        return {}
+
+    def _json_beside(self, name: str) -> Any:
         try:
             data = self._data.beside(name)
         except QuantVizError as problem:
