@@ -52,7 +52,7 @@ class HubTensor(InFile):
 
     @classmethod
     def of(cls, place: HubAddress, name: str) -> HubTensor:
-        """Return a tensor at the commit that the revision means now; `QuantVizError` for an unreadable one."""
+        """Return a tensor at the commit that the revision means now, after a check that it can be read."""
         from quantviz.sources.hubs.models import find_model, published_catalog
 
         model = find_model(place)

@@ -29,9 +29,6 @@ class FlatBuffer:
         self._check = check
         self._seen = 0
 
-    def root(self) -> FlatbufferTable:
-        return self.table(self.number("I", 0))
-
     def table(self, at: int) -> FlatbufferTable:
         self.count(_TABLE_COST)
         return FlatbufferTable(self, at)

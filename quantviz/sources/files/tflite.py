@@ -83,7 +83,7 @@ class TfliteCatalog(Catalog):
 
     def _list(self) -> Mapping[str, TensorInfo]:
         buffer = FlatBuffer(self._data, self._check_header)
-        model = buffer.root()
+        model = buffer.table(buffer.number("I", 0))
         codes = [self._operator(each) for each in model.tables(_Model.OPERATOR_CODES)]
         buffers = [self._bytes_of(each) for each in model.tables(_Model.BUFFERS)]
         self._starts: dict[str, tuple[int, str]] = {}

@@ -63,9 +63,7 @@ class TorchCatalog(Catalog):
         self._check_count(count)
 
     def _zipped_plan(self) -> StoragePlan:
-        """Torch compresses nothing: a compressed member is an attack, and all together cannot exceed the
-        file.
-        """
+        """Torch compresses nothing: a compressed member is an attack, and all together fit the file."""
         with opened_zip(self._data, self._limits) as archive:
             listed = archive.infolist()
             # Torch takes the names as they are written, and of those that differ in case alone any.

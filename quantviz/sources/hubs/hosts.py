@@ -69,7 +69,7 @@ class Hosts:
 
     @classmethod
     def of_environment(cls) -> Hosts:
-        """Return the operator's hosts with the login, that of `HF_ENDPOINT` first; `QuantVizError` for none."""
+        """Return the operator's hosts with the login, `HF_ENDPOINT` first; `QuantVizError` for none."""
         hosts = cls.read(os.environ.get(HUBS, "")).logged_in()
         if not hosts.hubs:
             raise QuantVizError("hub.not_set", variable=HUBS, example=USUAL)

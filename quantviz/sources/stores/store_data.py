@@ -27,7 +27,7 @@ class StoreData(RemoteData):
 
     def __init__(self, address: str, store: Store) -> None:
         super().__init__(name_of(address) or "?", beside=self._file_beside)
-        self._address = address
+        self.address = address
         self._store = store
         self.first_bytes = self._store.first_bytes
         self._about = self._store.about(address)
@@ -39,12 +39,8 @@ class StoreData(RemoteData):
     def size(self) -> int:
         return self._about.size
 
-    @property
-    def address(self) -> str:
-        return self._address
-
     def answered(self, question: Any) -> Any:
-        return answered(self._store, self._address, question)
+        return answered(self._store, self.address, question)
 
     def fetched(self, start: int, stop: int) -> memoryview:
         ahead = self._found_ahead(start, stop)
@@ -75,7 +71,7 @@ class StoreData(RemoteData):
             self._ahead = [(start, got) for (start, _), got in zip(runs, self._together(runs), strict=True)]
 
     def _file_beside(self, name: str) -> FileData:
-        return StoreData(beside(self._address, name), self._store)
+        return StoreData(beside(self.address, name), self._store)
 
     def _found_ahead(self, start: int, stop: int) -> memoryview | None:
         at = bisect.bisect_right(self._ahead, start, key=lambda run: run[0]) - 1
@@ -88,7 +84,7 @@ class StoreData(RemoteData):
         """Return each run's bytes from one request to the store."""
         step = self._store.range_bytes
         split = [[(at, min(at + step, stop)) for at in range(start, stop, step)] for start, stop in runs]
-        got = iter(self._store.read(self._address, [piece for run in split for piece in run], self._about))
+        got = iter(self._store.read(self.address, [piece for run in split for piece in run], self._about))
         return [next(got) if len(run) == 1 else b"".join(itertools.islice(got, len(run))) for run in split]
 
 
