@@ -59,7 +59,7 @@ class Source(Protocol):
         yield from ()
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor, the same at each call: of half precision in its own dtype, else float32."""
+        """Return the same tensor at each call, in float32 or its half precision; raise a problem it has."""
 
     def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
         """Return the tensor to be read a part at a time."""
@@ -74,6 +74,7 @@ class Source(Protocol):
     # ---- its name ----
 
     def title(self, language: str) -> str:
+        """Return the name for people. It may be a stranger's text, so callers escape it."""
         return text(f"sources.{self.id}.name", language)
 
     @property
@@ -87,6 +88,7 @@ class Source(Protocol):
 
     @property
     def picture(self) -> bool:
+        """Whether its values are the light of a picture, 0 being black."""
         return False
 
     @property
@@ -145,7 +147,12 @@ class Source(Protocol):
     # ---- its edits ----
 
     def own_edit(self, cell: Shape, value: float | None) -> Source | None:
-        """Return the tensor with a cell as its class writes it, see `edited.with_cell`."""
+        """Return the tensor with `value` in a cell as its class writes it, see `edited.with_cell`; None where
+        an `Edited` around it has the value.
+
+        Raises:
+            QuantVizError: The cell cannot be edited.
+        """
         return None
 
     @property

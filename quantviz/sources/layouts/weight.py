@@ -66,8 +66,7 @@ class QuantizedWeight:
     shape: Shape
     #: The names of the tensors of the file.
     parts: tuple[str, ...]
-    #: Its calibration is unknown. None if no scheme describes vectors of a codebook, or groups that are not
-    #: neighbours.
+    #: Its calibration is unknown. None for vectors of a codebook, and for groups that are no neighbours.
     scheme: Scheme | None
     scale_dtype: str
     #: Returns some rows, from one multiple of `row_step` to before another, or to the end.
