@@ -49,8 +49,6 @@ _MEANT = {form: sign for sign, form in _ESCAPED.items()}
 
 @dataclass(frozen=True)
 class Asked:
-    """The question of a stop as a room keeps it."""
-
     #: A kind of `quantviz.teaching.lessons.model`, "scheme" of golf, or "" where nothing is asked.
     kind: str = ""
     options: int = 0
@@ -73,8 +71,6 @@ class Asked:
 
 @dataclass(frozen=True)
 class Stop:
-    """One place of the app with a question."""
-
     #: A kind of `PAGES`.
     kind: str
     #: A lesson's id and, after a dot, its question's id or the number of a step; a bug's or a hole's id; else
@@ -123,7 +119,6 @@ class Stop:
 
     @property
     def address(self) -> tuple[str, dict[str, str]]:
-        """Return the page, and the parameters of its link."""
         query = {"bug": self.at} if self.kind == "bug" else dict(parse_qsl(self.at))
         if self.kind == "hole":
             query = {"hole": self.at}
@@ -164,7 +159,6 @@ class Stop:
 
 @lru_cache(maxsize=16)
 def _asked_at(stop: Stop, language: str) -> tuple[Question, Scenes]:
-    """The numbers of the states are worked out once."""
     step, question = stop.step(language)
     assert question
     return question, step.scenes()
@@ -234,7 +228,6 @@ class Plan:
 
     @classmethod
     def of_file(cls, content: bytes) -> Self:
-        """Raise `QuantVizError` for any file but those of `as_file`."""
         try:
             said = json.loads(content)
         except (ValueError, RecursionError):

@@ -54,8 +54,6 @@ Answer: TypeAlias = int | float | str | tuple[int, ...]
 
 @dataclass(frozen=True)
 class Turn:
-    """How far the class is with a stop."""
-
     phase: str = PHASES[0]
     round: int = 1
     #: The class sees the counts of rounds that are over.
@@ -84,14 +82,11 @@ class Vote:
 
     @property
     def stored(self) -> str:
-        """Return the answer as a store keeps it."""
         return json.dumps([self.answer, self.sure])
 
 
 @dataclass(frozen=True)
 class Room:
-    """A class that goes through a plan."""
-
     code: str
     #: The secret of the lecturer's devices.
     key: str
@@ -116,7 +111,6 @@ class Room:
 
     @property
     def open(self) -> tuple[str, ...]:
-        """Return the places at which a store takes votes."""
         asked = (
             f"{number}.{turn.round}"
             for number, turn in enumerate(self.turns)
@@ -128,7 +122,6 @@ class Room:
         return stop == self.stop or (self.pace is not None and stop <= self.pace)
 
     def tells(self, stop: int) -> bool:
-        """Return whether the answer is shown to all."""
         return self.turns[stop].phase == "told" or self.answers == "shown"
 
     def shows(self, stop: int, round: int, *, to_lecturer: bool = False) -> bool:
@@ -264,7 +257,6 @@ _ROOM = Record(
 
 @lru_cache(maxsize=64)
 def read_room(record: str) -> Room:
-    """Raise `QuantVizError` for any text but those of `Room.record`."""
     try:
         parts = decoded(_ROOM, json.loads(record))
         asked = (Asked(**{**each, "words": tuple(map(tuple, each["words"]))}) for each in parts["asked"])
@@ -307,7 +299,6 @@ class RoomCounts:
 
 
 def frozen(answer: Any) -> Answer:
-    """Return an answer as a value that can be counted."""
     return tuple(answer) if isinstance(answer, list) else answer
 
 

@@ -153,7 +153,6 @@ class Rooms:
     # ---- phones -----------------------------------------------------------------------------------------
 
     def answer(self, code: str, said: object) -> None:
-        """Keep a phone's vote; raise `QuantVizError` where it is not taken."""
         room = self.find(code)
         vote = room.vote(said)
         taken = self.store.vote(room.code, vote.place, vote.device, vote.stored, self.limits.devices)
@@ -214,7 +213,6 @@ class Rooms:
         return after
 
     def counts(self, room: Room, stop: int, round: int) -> RoomCounts:
-        """Return the counts of a round, whoever may see them."""
         votes = self.store.votes(room.code, f"{stop}.{round}")
         return RoomCounts.of(votes.values(), room.asked[stop])
 
@@ -239,7 +237,6 @@ class Rooms:
         }
 
     def table(self, room: Room, language: str = DEFAULT_LANGUAGE) -> str:
-        """Return the counts of all rounds that are over as CSV."""
         places = ((stop, round) for stop in range(len(room.turns)) for round in range(1, MOST_ROUNDS + 1))
         counts = {
             place: self.counts(room, *place) for place in places if room.shows(*place, to_lecturer=True)

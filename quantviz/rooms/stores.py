@@ -55,7 +55,6 @@ def _full(most: int) -> QuantVizError:
 
 
 def _places(room: Room) -> str:
-    """Each stands between spaces."""
     return f" {' '.join(room.open)} "
 
 

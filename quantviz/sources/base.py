@@ -48,8 +48,7 @@ class Source(Protocol):
     if TYPE_CHECKING:  # A dataclass that has it for a field would take a property for the field's default.
 
         @property
-        def shape(self) -> Shape:
-            """Return the shape, known without making the tensor."""
+        def shape(self) -> Shape: ...
 
     @property
     def kind(self) -> str:
@@ -62,7 +61,6 @@ class Source(Protocol):
         """Return the same tensor at each call, in float32 or its half precision; raise a problem it has."""
 
     def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
-        """Return the tensor to be read a part at a time."""
         from quantviz.tensors.lazy import InMemory
 
         return InMemory(self.tensor())
@@ -124,7 +122,6 @@ class Source(Protocol):
 
     @property
     def checkpoint(self) -> str | None:
-        """Return the path of its file below the server's folder, with "/"."""
         return None
 
     # ---- the link and the script ----
@@ -134,7 +131,6 @@ class Source(Protocol):
         return text_form.write(self)
 
     def link_problem(self) -> QuantVizError | None:
-        """Return the reason why a link cannot carry it."""
         return None
 
     def code(self, large: bool, language: str) -> list[str] | None:
@@ -212,8 +208,6 @@ class Derived(Source):
 
 
 class InFile(Source):
-    """A tensor that a file's catalogue lists under its name."""
-
     file: str
     name: str
 
@@ -253,7 +247,6 @@ class InFile(Source):
 
 
 def edit_problems(shape: Shape, cell: Shape, value: float) -> Iterator[QuantVizError]:
-    """Yield the reasons why a cell of a tensor of `shape` cannot become `value`, a float32."""
     count = math.prod(shape)
     if count > MOST_EDITABLE:
         yield QuantVizError("source.edited_too_large", count=count, most=MOST_EDITABLE)

@@ -29,13 +29,11 @@ _DATA = Path(__file__).parent / "data"
 @dataclass(frozen=True)
 class BuiltinTensor:
     shape: Shape
-    #: Nested lists; none of a tensor that is in a file.
     literal: list[Any] | None = None
     #: The file of `data/` with the values; its suffix is their dtype as numpy spells it.
     file: str = ""
     #: The number that those are divided by.
     unit: int = 1
-    #: Whether it is a picture, and shown in grey.
     picture: bool = False
 
     @property
@@ -58,8 +56,6 @@ BUILTINS: Mapping[str, BuiltinTensor] = MappingProxyType(dict(_read()))
 
 @dataclass(frozen=True)
 class Builtin(Source):
-    """The built-in tensor called `name`, one of `BUILTINS`."""
-
     name: str
     id: ClassVar[str] = "builtin"
     kind: ClassVar[str] = "course"

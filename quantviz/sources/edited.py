@@ -135,7 +135,6 @@ class Edited(Derived):
         return f"{self.id}({self.source.link_text()},{self._cells_text()})"
 
     def code(self, large: bool, language: str) -> list[str] | None:
-        """Return the source's own lines, and one for each cell. No large tensor has cells set by hand."""
         lines = self.source.code(False, language)
         if lines is None:
             return None

@@ -40,7 +40,6 @@ CHANNELS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 
 
 def image_tensor(data: bytes, channel: str = "grey", *, longest_side: int = LONGEST_SIDE) -> torch.Tensor:
-    """Return the picture as `read_image` does, without the notes."""
     return read_image(data, channel, longest_side=longest_side)[0]
 
 

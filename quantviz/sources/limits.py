@@ -53,7 +53,6 @@ class Limits:
 class HubLimits:
     """Limits of reading from hubs: `QUANTVIZ_HUB_` and the field's name in capitals."""
 
-    #: On disk.
     cache_bytes: int = 4 * 2**30
     tensor_bytes: int = 2**30
     #: Of one reading, however many requests it needs.

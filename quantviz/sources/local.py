@@ -215,7 +215,6 @@ def real_path(file: str) -> Path:
 
 
 def _hidden(parts: tuple[str, ...]) -> bool:
-    """Return whether a part is hidden, or leads upwards."""
     return any(part.startswith(".") for part in parts)
 
 
@@ -255,8 +254,6 @@ _DTYPE = re.compile(r"[a-z0-9_]{1,32}", re.ASCII)
 
 @dataclass(frozen=True)
 class LocalTensor(InFile):
-    """A tensor of a file below the folder."""
-
     #: Below the folder, with "/".
     file: str
     name: str
@@ -268,7 +265,6 @@ class LocalTensor(InFile):
 
     @classmethod
     def of(cls, file: str, name: str, catalog: Catalog | None = None, *, read_as: str = "") -> LocalTensor:
-        """Return the tensor, with its shape from the file's header; `QuantVizError` if it cannot be read."""
         info = (catalog or open_local(file, read_as)).info(name)
         if info.problem:
             raise info.problem.again()

@@ -80,7 +80,6 @@ class AsMatrix(Derived):
         return Axes(self.shape, convolution=of_outputs or len(self.source.shape) in CONVOLUTIONS)
 
     def own_edit(self, cell: Shape, value: float | None) -> Source:
-        """Return the matrix with another value in a cell of its source."""
         return AsMatrix(with_cell(self.source, self.place_of(cell), value), self.outputs)
 
     @property

@@ -10,7 +10,6 @@ from typing import Any
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 
-#: Most axes of a tensor in typed text or in lists.
 MOST_TYPED_AXES = 4
 #: The smallest number that float32 rounds to infinity.
 BEYOND_FLOAT32 = 2.0**128 - 2.0**103

@@ -87,7 +87,6 @@ class Orienting:
         return Orientation((0, 2) if turned else (0, 1), "shapes")
 
     def _by_bias(self, name: str, shape: Shape) -> Orientation | None:
-        """Return the orientation by the bias, which has a value for each output."""
         if not name.endswith(".weight") or shape[0] == shape[1]:
             return None
         bias = self._shape_of(f"{name.removesuffix('weight')}bias")

@@ -33,8 +33,6 @@ LARGEST_NUMBER = 1e30
 
 
 class Bounds(NamedTuple):
-    """The lowest and the highest value of a field."""
-
     lowest: float
     highest: float
 
@@ -99,8 +97,6 @@ class _Random(Source):
 
 
 class _Draws:
-    """Independent float64 draws of one shape."""
-
     def __init__(self, generator: torch.Generator, shape: Shape) -> None:
         self.generator = generator
         self.shape = shape

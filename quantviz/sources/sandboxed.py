@@ -40,8 +40,6 @@ class _Listing(NamedTuple):
 
 
 class _SandboxedRows(NamedTuple):
-    """A tensor that lies row by row in a file."""
-
     #: The name of another file beside the one that lists it; "" for that one.
     file: str
     start: int
@@ -51,8 +49,6 @@ class _SandboxedRows(NamedTuple):
 
 
 class _Decoded(NamedTuple):
-    """A tensor whose values are decoded a part at a time."""
-
     shape: Shape
     dtype: str
     notes: tuple[Note, ...]

@@ -98,7 +98,6 @@ class _SourceText:
         self.text = text
 
     def error(self, key: str, position: int, **params: object) -> QuantVizError:
-        """Return an error at `position`, with line and column counted from 1."""
         line = self.text.count("\n", 0, position) + 1
         return QuantVizError(key, line=line, column=position - self.text.rfind("\n", 0, position), **params)
 
@@ -275,7 +274,6 @@ def _table_shape(line: _KindLine) -> Shape:
 
 
 def _cells(line: _KindLine, row: str, start: int) -> int:
-    """Return the number of words of a row; an empty cell between separators is an error."""
     cells = 0
     pending = ""
     for place, kind in enumerate(row, start):
@@ -298,14 +296,12 @@ def _cells(line: _KindLine, row: str, start: int) -> int:
 @dataclass
 class _OpenBracket:
     opened: int | None
-    #: Items in it: numbers, or lists of `item_shape`.
     count: int = 0
     #: () for numbers; None while empty.
     item_shape: Shape | None = None
     #: Lengths of the rows that `;` ended.
     row_length: int | None = None
     rows: int = 0
-    #: Whether a comma was read and no item since.
     after_comma: bool = False
 
 

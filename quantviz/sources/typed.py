@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import torch
 
 MOST_ELEMENTS = 512 * 512
-#: Most elements that travel in a link: 16 × 16.
 MOST_IN_LINK = 256
 #: Most elements that are written out in a script; more are read back from the .npz that the page offers.
 MOST_WRITTEN_OUT = 4096
@@ -97,12 +96,10 @@ class Typed(Source):
         return f"{self.id}.{self.to_payload()}"
 
     def link_problem(self) -> QuantVizError | None:
-        """Return the error for more values than a link has room for."""
         too_many = len(self.values) > MOST_IN_LINK
         return QuantVizError("link.typed_too_large", count=len(self.values)) if too_many else None
 
     def code(self, large: bool, language: str) -> list[str] | None:
-        """Return the values as nested lists, unless there are too many."""
         if len(self.values) > MOST_WRITTEN_OUT:
             return None
         # NaN and Inf are no words of Python's own.
@@ -165,7 +162,6 @@ _PAYLOAD = re.compile(r"([1-9]\d{0,2}(?:x[1-9]\d{0,2}){0,3})\.([A-Za-z0-9_-]{1,2
 
 
 def nearest_float32(value: float) -> float:
-    """Return the nearest float32; infinite beyond the largest."""
     return array("f", [value])[0]
 
 

@@ -20,9 +20,8 @@ _PICTURES = (".png", ".jpg", ".jpeg")
 
 @dataclass(frozen=True)
 class UploadedFile:
-    #: Its name, without a folder.
+    #: Without a folder.
     file: str
-    #: The tensor's name in it.
     tensor: str = ""
     #: Of a picture, as `image_tensor` calls it.
     channel: str | None = None

@@ -161,7 +161,7 @@ def catalog_of(
 
 
 def _reader(data: FileData) -> type[Catalog]:
-    """Return the reader by the content; by the name where the content is text, which may be any."""
+    """Go by the content; by the name where the content is text, which may be any."""
     other = other_format_named(data.name)
     if other and other.id == "distcp":  # its content is several PyTorch files in a row
         raise other.problem(data)
@@ -181,7 +181,6 @@ def _reader(data: FileData) -> type[Catalog]:
 
 
 def _unread(data: FileData) -> QuantVizError | None:
-    """Return the error of a file that is cut short, or of a known format that is not read."""
     for reader in CATALOGS:
         wanted = reader.wanted(data)
         if wanted is not None:

@@ -66,8 +66,6 @@ _NAMES_COMPARED = 500
 
 @dataclass(frozen=True, eq=False)
 class TensorInfo:
-    """Facts that are known before a tensor is loaded."""
-
     #: Name of the dtype in the file, as torch spells it where torch has it; "decimal" for numbers in text.
     dtype: str
     #: Its lengths; () for a single number.
@@ -225,7 +223,6 @@ class Catalog:
         self._named_outputs = named
 
     def _declared_orientation(self, name: str) -> Orientation | None:
-        """Return the orientation that the file itself declares."""
         return None
 
     @functools.cached_property
@@ -393,7 +390,6 @@ class Catalog:
         return info
 
     def _resolve(self, name: str, shape: Shape, index: Index | None) -> Window:
-        """Return `index` with a number or a full slice for each axis."""
         given: tuple[Any, ...] = ()
         if isinstance(index, tuple):
             given = index
@@ -530,8 +526,6 @@ class Catalog:
 
 
 class LazyInfos(Mapping[str, TensorInfo]):
-    """Facts of tensors, each made by `info` on access."""
-
     def __init__(self, names: Collection[str], info: Callable[[str], TensorInfo]) -> None:
         self._names = names
         self._info = info

@@ -70,7 +70,6 @@ class OpenFile:
 
     @property
     def size(self) -> int:
-        """Return the length when it was opened."""
         return self._first.st_size
 
     def check(self) -> None:
@@ -94,12 +93,9 @@ class OpenFile:
 
 
 class ByteSource(Protocol):
-    """The bytes of a file on disk, in memory or on another machine."""
-
     bytes_per_read: int
 
-    def check(self) -> None:
-        """Raise a `QuantVizError` if the file has been changed."""
+    def check(self) -> None: ...
 
     def read_into(self, part: memoryview, start: int) -> None:
         """Fill `part` from `start` on; raise `QuantVizError` if the bytes cannot be read."""
@@ -193,7 +189,6 @@ class FileData:
         return True
 
     def check(self) -> None:
-        """Raise a `QuantVizError` if the file was closed or changed."""
         if self.closed:
             raise self.error("closed")
         if self.opened:
@@ -250,15 +245,12 @@ class FileData:
         return QuantVizError(f"file.{key}", file=clipped(self.name), **params)
 
     def beyond(self, key: str, limits: Limits, limit: str, got: int, **params: object) -> QuantVizError:
-        """Return the error of a file beyond a limit, with the setting that raises it."""
         most = getattr(limits, limit)
         setting = setting_of(limit)
         return self.error(key, got=got, most=most, setting=setting, **params)
 
 
 class RemoteData(FileData):
-    """A file on another machine, whose bytes are fetched when they are read."""
-
     #: Of a header; twice as many each time, so that a long one takes few requests.
     first_bytes: int
 
@@ -268,7 +260,6 @@ class RemoteData(FileData):
         self._head: memoryview | None = memoryview(b"")
 
     def fetched(self, start: int, stop: int) -> memoryview:
-        """Raise `QuantVizError` if the bytes do not come."""
         raise NotImplementedError
 
     @property
@@ -292,7 +283,6 @@ class RemoteData(FileData):
 
 
 def check_kinds(content: object, filename: object) -> None:
-    """Raise a `QuantVizError` for what is neither a path nor bytes."""
     if not isinstance(content, str | PurePath | bytes | bytearray | memoryview | OpenFile):
         raise QuantVizError("file.no_path", got=type(content).__name__)
     if filename is not None and not isinstance(filename, str):

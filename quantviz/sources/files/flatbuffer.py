@@ -21,8 +21,6 @@ class DamagedBuffer(Exception):
 
 
 class FlatBuffer:
-    """The bytes, and the cost of their tables so far."""
-
     def __init__(self, data: FileData, check: Callable[[int], None]) -> None:
         self.view = data.view
         self._size = data.size

@@ -63,7 +63,6 @@ class _Cursor:
         self.at = 0
 
     def skip(self, count: int) -> int:
-        """Return the offset of the first of the bytes."""
         start = self.at
         self.at = self.at + count
         if self.at > self._data.size:

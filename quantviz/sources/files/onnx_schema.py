@@ -92,12 +92,10 @@ _FIELDS = {
     **{"float32": FLOATS, "complex64": FLOATS, "float64": DOUBLES, "complex128": DOUBLES},
     **{"int64": INT64S, "uint32": UINT64S, "uint64": UINT64S, "string": STRINGS},
 }
-#: Every dtype by its number.
 DTYPES: Mapping[int, ElementType] = {
     number: ElementType(name, bits_of(name), _FIELDS.get(name, INT32S))
     for number, name in enumerate(_NAMES, 1)
 }
-#: Numbers of two of them.
 FLOAT32 = 1
 INT64 = 7
 
@@ -106,7 +104,6 @@ INT64 = 7
 class DeclaredTensor:
     name: str = ""
     dims: list[int] = field(default_factory=list)
-    #: The number of lengths that it declares.
     axes: int = 0
     data_type: int = 0
     #: Of elements in another file: location, offset, length.

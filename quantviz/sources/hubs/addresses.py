@@ -17,11 +17,9 @@ _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
 _REPO = re.compile(rf"{_PART}(/{_PART})?", re.ASCII)
 _REVISION = re.compile(r"(?!.*\.\.)[^\x00-\x20\x7f?#\\]{1,200}")
 _LONGEST_FILE = 1024
-#: First parts of a hub's paths that are no owner of models.
 _NO_MODELS = frozenset(
     ("datasets", "spaces", "models", "docs", "api", "blog", "papers", "collections", "posts", "tasks")
 )
-#: Between a model and a revision.
 _SHOWN = ("blob", "resolve", "raw", "tree")
 
 

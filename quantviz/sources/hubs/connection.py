@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _REDIRECTS = (301, 302, 303, 307, 308)
-#: The errors of some status codes.
 _REFUSED = {
     **{401: "hub.login", 403: "hub.login", 404: "hub.missing", 410: "hub.missing"},
     **{429: "hub.busy", 503: "hub.busy"},

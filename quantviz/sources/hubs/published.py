@@ -19,7 +19,6 @@ from quantviz.sources.hubs.hosts import Hosts, downloads
 from quantviz.sources.limits import HubLimits
 from quantviz.whole_files import own_folder
 
-#: Bytes that are cached and fetched as a whole.
 PIECE = 2**20
 _PIECES_A_REQUEST = 8
 #: Up to here a file is read and checked as a whole, whatever part of it is needed.
@@ -29,7 +28,6 @@ _SMALL = 4 * PIECE
 @dataclass(frozen=True)
 class PublishedFile:
     name: str
-    #: Bytes.
     size: int
     #: "" if the hub does not provide it.
     sha256: str = ""

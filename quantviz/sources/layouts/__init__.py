@@ -46,8 +46,6 @@ Finder = Callable[["Catalog", Config], Iterator[QuantizedWeight]]
 
 @dataclass(frozen=True)
 class Layout:
-    """A library's layout of quantized weights."""
-
     id: str
     #: The forms of its tensors in a module; if two fit, the first that accepts all siblings counts.
     forms: tuple[Form, ...] = ()

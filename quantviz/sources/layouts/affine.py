@@ -88,7 +88,6 @@ class AffineCodes:
         )
 
     def _granularity(self) -> Granularity:
-        """Return the granularity in the matrix."""
         shape = self.tensor
         if math.prod(self.of_scale) == 1 and not self.block and 0 <= self.axis < len(shape):
             return PerTensor()

@@ -62,7 +62,6 @@ def nibbles(raw: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
 
 
 def words_of(count: int, bits: int) -> int:
-    """Return the words of `count` fields."""
     return -(-count * bits // 32)
 
 

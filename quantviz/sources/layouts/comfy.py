@@ -37,7 +37,6 @@ _SCALE = "weight_scale"
 _SECOND = "weight_scale_2"
 _MARK = "comfy_quant"
 _IN_HEADER = "_quantization_metadata"
-#: Longest text of a layer and of a header.
 _LONGEST = 2**12
 _LONGEST_HEADER = 2**24
 #: Rows and columns of a tile of scales in cuBLAS's order, and rows of its four parts.
@@ -51,7 +50,6 @@ _ROTATED = 256
 
 
 def _description(claim: Claim) -> Mapping[str, Any]:
-    """Return the format of a layer and its fields."""
     if _MARK in claim:
         name = claim.tensors[_MARK]
         if claim.catalog.info(name).count > _LONGEST:

@@ -118,7 +118,6 @@ class ModelTensors(Catalog):
 
     @property
     def model_names(self) -> tuple[str, ...]:
-        """Leave out codes, and scales of them."""
         return tuple(name for name, tensor in self._in_file.items() if tensor not in self.holders)
 
     def _listed(self) -> Iterator[tuple[str, str | None]]:

@@ -53,8 +53,6 @@ ORDINARY = frozenset(
 
 @dataclass(frozen=True)
 class Form:
-    """One set of tensors of a layout in a module."""
-
     #: The dtypes that each tensor may have, by attribute; the first holds the codes.
     parts: Mapping[str, tuple[str, ...]]
     #: May raise a `QuantVizError`. None where only the layout's own kernels decode the weight.
@@ -111,7 +109,6 @@ class Claim:
         return self.catalog.cut(self.tensors[attribute], (*self.at, *index))
 
     def load(self, attribute: str, *index: int | slice) -> torch.Tensor:
-        """Return some of a tensor as float32."""
         return self.catalog.read(self.tensors[attribute], (*self.at, *index)).tensor
 
     def misfit(self, attribute: str, shape: Shape | None = None) -> QuantVizError:
@@ -156,7 +153,6 @@ def with_factors(claim: Claim, weight: QuantizedWeight, factors: str) -> Quantiz
 def find_by_forms(
     catalog: Catalog, config: Config, layouts: Mapping[str, Sequence[Form]]
 ) -> Iterator[QuantizedWeight]:
-    """Yield every weight that a layout claims."""
     plain, ending = _by_key(layouts)
     modules = modules_of(catalog.names, catalog.apart)
     below: dict[str, list[str]] = {}
@@ -182,7 +178,6 @@ def find_by_forms(
 def _by_key(
     layouts: Mapping[str, Sequence[Form]],
 ) -> tuple[dict[str, list[tuple[str, Form]]], list[tuple[str, str, Form]]]:
-    """Return the forms by their key, and those of any name by their suffix."""
     plain: dict[str, list[tuple[str, Form]]] = {}
     ending: list[tuple[str, str, Form]] = []
     for layout, forms in layouts.items():
@@ -271,7 +266,6 @@ def _not_understood(form: Form, claim: Claim, module: Module, stem: str) -> Quan
 
 
 def _experts(form: Form, read: Callable[[Claim], QuantizedWeight], claim: Claim) -> Iterator[QuantizedWeight]:
-    """Yield one weight, or one an expert."""
     shape = claim.catalog.info(next(iter(claim.tensors.values()))).shape
     parts = tuple(claim.tensors.values())
     is_stack = len(shape) == form.axes + 1 and not _CONVOLUTION.search(claim.module)

@@ -83,7 +83,6 @@ def _read(claim: Claim) -> QuantizedWeight:
 
 
 def _number(claim: Claim, attribute: str) -> int:
-    """0 if there is no such tensor."""
     return int(claim.load(attribute).reshape(())) if attribute in claim else 0
 
 

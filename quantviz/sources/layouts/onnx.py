@@ -119,7 +119,6 @@ class _Affine:
 
 
 def _beside_scales(catalog: OnnxCatalog, node: Node) -> Iterator[_Candidate]:
-    """Yield the quantized weight and bias that a node takes."""
     affine = _affine(catalog, node)
     if affine:
         make = _bias if len(catalog.info(affine.codes).shape) == 1 else _weight
@@ -142,7 +141,6 @@ def _product(catalog: OnnxCatalog, first: str, second: str) -> torch.Tensor:
 
 
 def _affine(catalog: OnnxCatalog, node: Node) -> _Affine | None:
-    """Return the tensors of the quantized weight that a node takes."""
     tensor = catalog.graph.tensor
     if node.operator in _SCALED_LATER:
         at_codes, at_zero = _SCALED_LATER[node.operator]
@@ -232,7 +230,6 @@ def _unknown_dtype(name: str, dtype: str) -> QuantVizError:
 
 
 def _bits_stored(catalog: OnnxCatalog, parts: tuple[str, ...], count: int) -> float:
-    """However the file writes the numbers."""
     infos = map(catalog.info, parts)
     return sum(info.count * bits_of(info.dtype) for info in infos) / count
 
@@ -351,7 +348,6 @@ def _order_of(
 
 
 def _flat(catalog: OnnxCatalog, name: str, start: int, stop: int) -> torch.Tensor:
-    """Return some elements in row-major order."""
     shape = catalog.info(name).shape
     width = math.prod(shape[1:])
     first = start // width

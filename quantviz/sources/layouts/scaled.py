@@ -111,7 +111,6 @@ def scaled_codes(
 
 
 def by_blocks(codes: str, scales: str, activation: str = "activation_scale") -> tuple[Form, Form]:
-    """Return DeepSeek's forms: FP8, and FP4 in bytes."""
     weight = codes if ANY in codes else "weight"
     beside = ("bias", "input_scale", activation)
     fp8 = functools.partial(scaled_codes, codes=codes, scales=scales)

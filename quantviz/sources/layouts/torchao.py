@@ -41,7 +41,6 @@ _LONGEST = 2**16
 
 
 def _description(claim: Claim) -> tuple[str, Mapping[str, Any]]:
-    """Return the kind and the attributes in the header."""
     text = claim.catalog.header_texts(claim.tensors[_CODES]).get(claim.name.partition("[")[0], "")
     description = json.loads(text) if 0 < len(text) <= _LONGEST else {}
     kind = str(description.get("_type"))

@@ -42,7 +42,6 @@ _OF_CODES = re.compile(
     r"scale|zero|absmax|amax|scb|g_idx|perm|codebook|lut|suh|svh|trellis|quant|biases|meta|shape|offset",
     re.ASCII | re.IGNORECASE,
 )
-#: Pairs of codes and tensors beside them in one module.
 _MOST_PAIRS = 2**12
 #: Elements that are read to detect a mask, which has 0 and 1 alone, and both.
 _LOOKED_AT = 2**16
@@ -88,7 +87,6 @@ class _OfModule:
         self._config = config
         self._prefix = module.prefix
         self._names = {**module.tensors, **module.apart}
-        #: Of open files, and of others.
         self._here = list(module.tensors)
         self._apart = [attribute for attribute in module.apart if attribute not in BESIDE]
         self._beside = [attribute for attribute in self._here if accompanies(attribute)]
@@ -211,7 +209,6 @@ def _is_mask(catalog: Catalog, name: str) -> bool:
 
 
 def _parts_of(codes: str, all_codes: Sequence[str], rest: Sequence[str]) -> list[str]:
-    """Return those attributes that belong to some codes of several in a module."""
     if len(all_codes) == 1:
         return list(rest)
     if len(all_codes) * len(rest) > _MOST_PAIRS:

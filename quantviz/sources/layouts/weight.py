@@ -25,8 +25,6 @@ Config = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """Some rows of a quantized weight, with the codes and scales of the file."""
-
     #: `(rows, columns)` in the dtype that `quantize` gives them, or the function that unpacks them; empty if
     #: the weight has no scheme, as the scales are then.
     codes: torch.Tensor | Callable[[], torch.Tensor]
@@ -60,11 +58,9 @@ class Coded:
 class QuantizedWeight:
     """A weight of `(rows, columns)`, read from the file while its catalogue is open."""
 
-    #: The id of its layout, in `LAYOUTS`.
     layout: str
     name: str
     shape: Shape
-    #: The names of the tensors of the file.
     parts: tuple[str, ...]
     #: Its calibration is unknown. None for vectors of a codebook, and for groups that are no neighbours.
     scheme: Scheme | None
@@ -117,7 +113,6 @@ def values_in_groups(
 
 
 def coded_in_groups(q: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, group: int) -> Coded:
-    """Return rows of unsigned codes with the values of `values_in_groups`."""
     values = functools.partial(values_in_groups, q, scale, zero_point, group)
     return Coded(q.to(torch.uint8), values, scale, zero_point)
 
@@ -223,5 +218,4 @@ def groups_of(scales: Shape, shape: Shape) -> PerGroup | None:
 
 
 def bits_stored(catalog: Catalog, parts: tuple[str, ...], shape: Shape) -> float:
-    """Return the bits of one element of a weight that is made up of `parts`."""
     return 8 * sum(map(catalog.stored_bytes, parts)) / max(1, math.prod(shape))

@@ -41,7 +41,6 @@ def beside(address: str, name: str) -> str:
 
 
 def inside(address: str, name: str) -> str:
-    """Return the address of a file in a folder."""
     before, rest = _split(address)
     return f"{before.rstrip('/')}/{name}{rest}"
 

@@ -119,7 +119,6 @@ def _called(address: str, call: Callable[[], _T]) -> _T:
 
 
 def _about(address: str, entry: object) -> About:
-    """Return size and version from a library's description."""
     if not isinstance(entry, Mapping):
         raise problem_at(address, "answer", got=type(entry).__name__)
     if entry.get("type") == "directory":
@@ -131,7 +130,6 @@ def _about(address: str, entry: object) -> About:
 
 
 def _part(address: str, got: object, wanted: int) -> bytes:
-    """Return bytes, after a check of their length."""
     if isinstance(got, Exception):  # some libraries ignore the request to raise errors
         raise got
     if not isinstance(got, bytes | bytearray | memoryview):

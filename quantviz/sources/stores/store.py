@@ -26,8 +26,6 @@ _QUERY = re.compile(r"(?<=://)([^\s?#'\"]*)[?#][^\s'\"]*")
 
 @dataclass(frozen=True)
 class About:
-    """The present size and version of a file in a store."""
-
     size: int
     #: A text that changes with the content: an ETag, a digest, a time; "" if the store provides none. It
     #: begins with `PASSING` if a change within a second would not show.
@@ -42,8 +40,7 @@ class Store(ABC):
     range_bytes = 2**22
 
     @abstractmethod
-    def about(self, address: str) -> About:
-        """Raise `QuantVizError` if the file cannot be read."""
+    def about(self, address: str) -> About: ...
 
     @abstractmethod
     def read(

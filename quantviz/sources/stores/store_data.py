@@ -94,6 +94,5 @@ def reader_in(data: FileData) -> type[Catalog] | None:
 
 
 def reader_at(address: str) -> type[Catalog] | None:
-    """Return the reader by ranges for the name."""
     name = name_of(address).lower()
     return next((reader for suffix, reader in BY_RANGES.items() if name.endswith(suffix)), None)

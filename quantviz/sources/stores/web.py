@@ -16,7 +16,6 @@ from quantviz.sources.stores.addresses import WEB, scheme_of
 from quantviz.sources.stores.object_store import ObjectStore
 from quantviz.sources.stores.store import PASSING, About, AskedStore, Store, problem_at
 
-#: `store.*` by `hub.*`.
 _KEYS = {
     "hub.missing": "missing",
     "hub.login": "denied",
