@@ -117,7 +117,7 @@ def _bits(claim: Claim, rows: int, groups: int) -> int:
 
 
 def _zero_offset(claim: Claim, bits: int, rows: int, version: str) -> int:
-    """Return what is added to stored zero points, in codes.
+    """Return the number, in codes, to add to stored zero points.
 
     The configuration names the version. Without one, the offset is 0 if the stored zero points are all the
     middle code, as version 2 has them for a symmetric weight; else that of version 1, the older one.

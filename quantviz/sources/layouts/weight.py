@@ -80,7 +80,7 @@ class QuantizedWeight:
     is_vector: bool = False
     #: Reads all rows and returns `coded` of them, for a layout in which a row's words lie far apart.
     read: Callable[[], Callable[[int, int], Coded]] | None = None
-    #: Where it cannot be decoded; its shape may be () then, and no other field is valid.
+    #: The reason that it cannot be decoded; its shape may be () then, and no other field is valid.
     problem: QuantVizError | None = None
 
     @property

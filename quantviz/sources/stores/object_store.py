@@ -102,7 +102,7 @@ class ObjectStore(Store):
 
 
 def _called(address: str, call: Callable[[], _T]) -> _T:
-    """Return what a library returns; a `QuantVizError` that names the file stands for any error."""
+    """Call a library; a `QuantVizError` that names the file stands for any error."""
     try:
         return call()
     except QuantVizError:
