@@ -70,7 +70,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 }
 _PART = {word: part for part, words in _WORDS.items() for word in words}
 #: The end of the name of a layer that is one group of a convolution. Files and links keep little but names.
-_GROUP = re.compile(r"\.group(\d{1,9})of(\d{1,9})(?:\.weight)?$")
+_GROUP = re.compile(r"\.group(\d{1,9})of([1-9]\d{0,8})(?:\.weight)?$")
 #: A word or a number of a name: `fc1_input` has "fc", "1" and "input".
 _PIECE = re.compile(r"[^\W\d_]+|\d+")
 
@@ -394,7 +394,8 @@ def _with_convolutions(layers: tuple[Captured, ...]) -> tuple[Captured, ...]:
     whole: dict[str, tuple[Captured, ...]] = {}
     for (_, count), parts in groups.items():
         shapes = {(part.inputs.shape[0], part.weight.shape) for part in parts.values()}
-        if sorted(parts) == list(range(count)) and len(shapes) == 1:
+        # `count` is a number of the name alone: no list is made of so many.
+        if len(parts) == count > max(parts) and len(shapes) == 1:
             whole |= dict.fromkeys((part.name for part in parts.values()), tuple(parts.values()))
     return tuple(replace(captured, convolution=whole.get(captured.name, ())) for captured in layers)
 
@@ -419,9 +420,17 @@ def named_layers(catalog: Catalog) -> dict[str, NamedLayer]:
             continue
         outputs = next((axis for axis in (0, 1) if sizes[1 - axis] == shape[-1]), None)
         if outputs is not None:
-            name = re.sub(r"[\W_]*(?<![^\W\d_])(?:weights?|w)$", "", weight, flags=re.IGNORECASE) or weight
+            name = _name_of_layer(weight)
             named[name] = NamedLayer(weight, inputs, parts.get("bias"), outputs, len(shape) - 1)
     return named
+
+
+def _name_of_layer(weight: str) -> str:
+    """Return a weight's name without its last word if that says so; one pass, however long names are."""
+    pieces = list(_PIECE.finditer(weight))
+    if len(pieces) < 2 or pieces[-1].end() < len(weight) or _PART.get(pieces[-1][0].casefold()) != "weight":
+        return weight
+    return weight[: pieces[-2].end()]
 
 
 def _part_of(name: str) -> tuple[str, tuple[str, ...]]:
@@ -531,15 +540,17 @@ def _layer_in(
     try:
         weight = catalog.stored(named.weight)
         inputs = catalog.stored(named.inputs)
+        if named.outputs:
+            weight = as_matrix(weight, named.outputs)
+        if named.token_axes > 1:
+            inputs = as_matrix(inputs, tuple(range(named.token_axes)))
+        # A bias is read once its size is that of the outputs.
+        of_bias = catalog.info(named.bias).shape if named.bias else None
+        for wrong in shape_problems(weight.shape, inputs.shape, of_bias):
+            return UnreadLayer(name, kind, wrong)
         bias = catalog.load(named.bias) if named.bias else None
     except QuantVizError as problem:
         return UnreadLayer(name, kind, problem)
-    if named.outputs:
-        weight = as_matrix(weight, named.outputs)
-    if named.token_axes > 1:
-        inputs = as_matrix(inputs, tuple(range(named.token_axes)))
-    for wrong in shape_problems(weight.shape, inputs.shape, None if bias is None else tuple(bias.shape)):
-        return UnreadLayer(name, kind, wrong)
     return Captured(name, kind, weight, inputs, bias, inputs.shape[0] if seen is None else seen)
 
 

@@ -7,6 +7,7 @@ Built-in heads are added here: one entry in `BUILT_IN_HEADS`, and their words un
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +35,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 #: The words after and before the letter of queries, keys or values in a layer's name: "q_proj", "wq".
-_PROJECTION = re.compile(r"(?:[._/-](?:proj|projection|lin|linear|dense|matmul))+$", re.IGNORECASE)
+_PROJECTION = ("proj", "projection", "lin", "linear", "dense", "matmul")
 _WEIGHT = re.compile(r"(?<![^\W_])w(?=[qkv]$)", re.IGNORECASE)
 #: The name of a layer that makes queries, keys and values together; in cross attention it makes no queries.
 _FUSED = re.compile(
@@ -69,10 +70,12 @@ def names_of_heads(names: tuple[str, ...]) -> dict[str, dict[str, str]]:
     """
     by_start: dict[str, dict[str, str]] = {}
     for name in names:
-        before, word = re.fullmatch(r"(.*?)([^\W_]*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
+        # From its end on: a search for the last word would go through a long one again from each place.
+        backwards = itertools.takewhile(str.isalnum, reversed(name))
+        word = "".join(backwards)[::-1]
         for part, words in _WORDS.items():
             if word.casefold() in words:
-                by_start.setdefault(before, {})[part] = name
+                by_start.setdefault(name.removesuffix(word), {})[part] = name
     return {before.rstrip("._/-"): parts for before, parts in by_start.items() if {"q", "k"} <= parts.keys()}
 
 
@@ -102,7 +105,7 @@ def names_of_projections(names: Iterable[str]) -> dict[str, dict[str, str]]:
     >>> names_of_projections(("h.0.attn.c_attn", "h.0.mlp.c_fc"))
     {'h.0.attn': {'q': 'h.0.attn.c_attn', 'k': 'h.0.attn.c_attn', 'v': 'h.0.attn.c_attn'}}
     """
-    layers = {_WEIGHT.sub("", _PROJECTION.sub("", name)): name for name in names}
+    layers = {_WEIGHT.sub("", _without_projection(name)): name for name in names}
     found = {
         before: {part: layers[each] for part, each in parts.items()}
         for before, parts in names_of_heads(tuple(layers)).items()
@@ -111,6 +114,13 @@ def names_of_projections(names: Iterable[str]) -> dict[str, dict[str, str]]:
         if fused := _FUSED.fullmatch(name):
             found.setdefault(fused["before"].rstrip("._/-"), dict.fromkeys("qkv", name))
     return found
+
+
+def _without_projection(name: str) -> str:
+    pieces = re.split(r"([._/-])", name)
+    while len(pieces) > 1 and pieces[-1].casefold() in _PROJECTION:
+        del pieces[-2:]
+    return "".join(pieces)
 
 
 @dataclass(frozen=True)
