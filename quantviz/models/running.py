@@ -255,8 +255,10 @@ class RunResult:
 
 
 def sums_right(found: RunResult) -> int:
-    """Return the number of an adder's sums that are right, as its `sums` have it, without writing them: those
-    of which each digit is the likeliest after the right ones before it.
+    """Return the number of an adder's sums that are right, without writing them.
+
+    They are those of which each digit is the likeliest after the right ones before it, as in
+    `RunResult.sums`.
     """
     scores = found._scores
     likeliest = scores.log_probabilities.argmax(1) == scores.targets
@@ -264,8 +266,7 @@ def sums_right(found: RunResult) -> int:
 
 
 def first_jump(depth: Mapping[str, float]) -> tuple[str, float] | None:
-    """Return the place where the error of the stream first grows to more than twice that before it, and the
-    factor; None where it never does. The first place counts as no jump.
+    """Return the place where the error of the stream first grows more than twofold, and the factor, or None.
 
     >>> first_jump({"a": 0.01, "b": 0.015, "c": 0.06})
     ('c', 4.0)
@@ -283,13 +284,7 @@ def divergence(before: Scores, after: Scores) -> float:
 
 
 def relative_error(changed: torch.Tensor, before: torch.Tensor) -> float:
-    """Return ‖changed − before‖² / ‖before‖²: 0 without an error, inf where only the divisor is 0.
-
-    >>> relative_error(torch.tensor([3.0, 5.0]), torch.tensor([3.0, 4.0]))
-    0.04
-    >>> relative_error(torch.zeros(2), torch.zeros(2)), relative_error(torch.ones(2), torch.zeros(2))
-    (0.0, inf)
-    """
+    """Return ‖changed − before‖² / ‖before‖²: 0 without an error, inf where only the divisor is 0."""
     signal = before.to(torch.float64)
     squares = (changed.to(torch.float64) - signal).square().sum()
     return torch.where(squares == 0, 0.0, squares / signal.square().sum()).item()
@@ -369,7 +364,6 @@ class Ran:
 
 
 def ran(model: str, schemes: ModelSchemes) -> Ran:
-    """Return the numbers of a built-in model under schemes, and its texts or its sums."""
     found = run_built_in(model, schemes)
     texts = None
     if found.sums is None:
