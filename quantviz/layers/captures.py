@@ -77,10 +77,7 @@ _PIECE = re.compile(r"[^\W\d_]+|\d+")
 
 @dataclass(frozen=True, eq=False)
 class Captured(Picklable):
-    """A layer with some of its inputs."""
-
     name: str
-    #: One of `KINDS`.
     kind: str
     #: W, (outputs, inputs).
     weight: Values
@@ -104,7 +101,7 @@ class Captured(Picklable):
 
     @property
     def groups(self) -> int:
-        """Return the number of groups of a convolution whose inputs are those of all, one after the other."""
+        """Return the number of groups of a convolution, whose inputs are side by side."""
         return self.inputs.shape[1] // self.weight.shape[1]
 
     def whole(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -138,8 +135,8 @@ class Captured(Picklable):
     def shared(
         self, weights: Scheme | None, inputs: Scheme | None, *, static: bool = True, seed: int = 0
     ) -> tuple[Scheme | None, Scheme | None]:
-        """Return schemes with one scale over all groups of a convolution, as engines have it; unchanged where
-        the convolution is not at hand.
+        """Return schemes with one scale over all groups of a convolution, as engines have it, if it is at
+        hand.
         """
         if not self.convolution:
             return weights, inputs
@@ -203,7 +200,6 @@ class Layers(Picklable):
     """Layers with some of their inputs, in the order in which they ran: by name, or one after the other."""
 
     layers: tuple[Captured, ...]
-    #: Remarks for the user, such as on layers that were left aside.
     notes: tuple[Note, ...] = ()
     #: The layers of a file that cannot be read.
     unread: tuple[UnreadLayer, ...] = ()
@@ -347,7 +343,6 @@ def is_capture(catalog: Catalog) -> bool:
 
 
 def has_layers(catalog: Catalog) -> bool:
-    """Return whether an open file has weights with their inputs: is a capture, or has their names."""
     return is_capture(catalog) or bool(_by_name(catalog))
 
 
@@ -401,9 +396,9 @@ def _with_convolutions(layers: tuple[Captured, ...]) -> tuple[Captured, ...]:
 
 
 def named_layers(catalog: Catalog) -> dict[str, NamedLayer]:
-    """Return the layers of a file by their names, in its order: each weight (outputs, inputs) or (inputs,
-    outputs) beside inputs (…, tokens, inputs) of its width, such as `fc1.weight` beside `fc1.input`, or `W1`
-    beside `X1`.
+    """Return the layers of a file by their names, in its order, such as `fc1.weight` beside `fc1.input`.
+
+    A weight is (outputs, inputs) or (inputs, outputs), its inputs are (…, tokens, inputs).
     """
     places: dict[tuple[str, ...], dict[str, str]] = {}
     for name in catalog.names:
@@ -434,8 +429,7 @@ def _name_of_layer(weight: str) -> str:
 
 
 def _part_of(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the part of a layer that a tensor is by its name, and the other words of the name: the layer's.
-    A name without such a word is that of a weight.
+    """Return the part of a layer that a tensor is by its name, else "weight", and the layer's words.
 
     >>> _part_of("net/fc1_input"), _part_of("W1"), _part_of("fc1")
     (('inputs', ('net', 'fc', '1')), ('weight', ('1',)), ('weight', ('fc', '1')))

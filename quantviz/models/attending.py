@@ -285,7 +285,6 @@ def _scores(
     schemes: tuple[Scheme | None, Scheme | None],
     options: AttentionOptions,
 ) -> tuple[RoundedPair, RoundedPair, RoundedPair]:
-    """Return queries and keys as they are multiplied, and their scores, under their schemes."""
     of_queries = RoundedPair(*sides_of_queries(queries, keys.shape[1], options))
     of_keys = RoundedPair(*sides_of_keys(keys, schemes[0], options))
     share = len(queries) // len(keys)

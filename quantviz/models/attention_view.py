@@ -24,7 +24,6 @@ PRODUCTS = ("scores", "output")
 _LOUD = 4.0
 #: The share of a loud channel's squares from which it is the same in each token.
 _SAME = 0.8
-#: Products of a cell that are told.
 _TOLD_TERMS = 512
 
 Schemes = tuple[Scheme | str | None, Scheme | str | None, Scheme | str | None]
@@ -239,7 +238,6 @@ def _cell(
     parts: tuple[RoundedPair, RoundedPair, RoundedPair],
     look: AttentionLook,
 ) -> AttentionCell:
-    """Return the selected cell, or the one with the largest error."""
     x, w, y = parts
     place = look.cell
     if place is None:

@@ -56,9 +56,9 @@ def scores_of(
     keep_inputs: bool = False,
     done: tuple[int, torch.Tensor] | None = None,
 ) -> Scores:
-    """Return the scores of the characters of a text's pieces that are not given, under a network.
+    """Return the scores of the characters of pieces, int64 (pieces, characters), that are not given.
 
-    `pieces` are int64 (pieces, characters), and `done` is as `logits` takes it.
+    `done` is as `logits` takes it.
     """
     streams: dict[str, torch.Tensor] = {}
     inputs: dict[str, torch.Tensor] = {}
@@ -102,11 +102,9 @@ def _original_text(model: str, seed_text: str, draw: int) -> str:
 class LayerNumbers:
     """The errors of one linear layer whose inputs are those of the original."""
 
-    #: SQNR of its weight in dB, inf without an error.
     weight_db: float
     #: ‖error‖² / ‖XWᵀ‖² of its outputs.
     rel_out: float
-    #: Bits a weight with scales.
     bits: float
 
 
@@ -255,10 +253,10 @@ class RunResult:
 
 
 def sums_right(found: RunResult) -> int:
-    """Return the number of an adder's sums that are right, without writing them.
+    """Return the number of an adder's sums that are right, as `RunResult.sums` counts them, without writing
+    them.
 
-    They are those of which each digit is the likeliest after the right ones before it, as in
-    `RunResult.sums`.
+    In a right sum each digit is the likeliest after the right ones before it.
     """
     scores = found._scores
     likeliest = scores.log_probabilities.argmax(1) == scores.targets
@@ -337,8 +335,6 @@ def run_built_in(
 
 @dataclass(frozen=True)
 class Texts:
-    """A text before, the text that a model writes, the original's choices in its places, and its own text."""
-
     seed_text: str
     written: str
     choices: str
@@ -347,8 +343,6 @@ class Texts:
 
 @dataclass(frozen=True)
 class Ran:
-    """A model under schemes, beside the original."""
-
     #: Losses and KL divergence in bits a character, and bits a weight with scales.
     loss: float
     original_loss: float
@@ -356,7 +350,6 @@ class Ran:
     bits: float
     #: The share of next characters of the text of which another one is the likeliest.
     changed: float
-    #: The error of the residual stream by place.
     depth: Mapping[str, float]
     #: Of a model that writes text, and of an adder.
     texts: Texts | None = None

@@ -298,7 +298,6 @@ class _RunPair:
     targets: torch.Tensor | None
 
     def differences(self) -> Iterator[TensorDifference]:
-        """Yield the difference of each tensor of the reference, then the tensors of the run alone."""
         others = {each.name: each for each in self.of_other}
         tensors = list(self.of_reference)
         at = 0
@@ -413,11 +412,7 @@ def _reason(diff: TensorDifference, language: str) -> str:
 
 
 def _db(value: float) -> str:
-    """Return decibels in a sentence; "NaN" for a tensor without numbers.
-
-    >>> _db(12.345), _db(math.inf), _db(math.nan)
-    ('12.3', '∞', 'NaN')
-    """
+    """Return decibels in a sentence; "NaN" for a tensor without numbers."""
     if math.isnan(value):
         return "NaN"
     return f"{value:.1f}".replace("-", "−").replace("inf", "∞")

@@ -25,7 +25,6 @@ ANSWER_DIGITS = DIGITS + 1
 #: Sums that are drawn to be measured on, and those of them that make up the field.
 DRAWN = 1000
 FIELD = 100
-#: The adder's network.
 ADDER_SIZES = Sizes(2, 64, 4, 256, context=11, characters=len(CHARACTERS), given=8)
 #: Seeds of the sums that are never trained on, and of those for calibration.
 _SEEDS = MappingProxyType({"held_back": 2, "calibration": 1})
@@ -35,9 +34,7 @@ _QUANTILE = 1.959964
 
 
 def drawn_sums(part: str) -> torch.Tensor:
-    """Return the pairs of numbers "held_back" from training or for "calibration", int64 (sums, 2), all alike
-    likely.
-    """
+    """Return the pairs "held_back" from training or for "calibration", int64 (sums, 2), all alike likely."""
     draw = torch.Generator().manual_seed(_SEEDS[part])
     return torch.randint(10**DIGITS, (DRAWN, 2), generator=draw)
 
@@ -94,7 +91,6 @@ class Sum:
 
     @property
     def carries(self) -> int:
-        """Return the number of places that carry a one: 0 to 3."""
         powers = (10 ** (place + 1) for place in range(DIGITS))
         return sum(self.left % power + self.right % power >= power for power in powers)
 
@@ -117,8 +113,8 @@ class Sums:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Return bounds of the share of right ones among all sums, with 95 % confidence, if they were drawn
-        at random.
+        """Return bounds of the share of right ones among all sums, with 95 % confidence, if these were
+        drawn.
         """
         return wilson_interval(self.right, len(self.every))
 

@@ -17,7 +17,6 @@ CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
 _NUMBERS = {character: number for number, character in enumerate(CHARACTERS)}
 #: Scores are divided by this before a character is drawn: below 1 likely ones become likelier.
 TEMPERATURE = 0.7
-#: Characters that are guessed at a time.
 _AHEAD = 8
 
 
@@ -81,10 +80,9 @@ def written(
 
 
 def choices(network: Network, seed_text: str, text: str, draw: int = 0) -> str:
-    """Return the characters that a network would write in the places of a text, by the random numbers of
-    `written`.
+    """Return the characters that a network would write in the places of a text, each after all before it.
 
-    Each comes after all of the text before it.
+    The random numbers are those of `written`.
     """
     line = as_tokens(seed_text + text)
     chances = _chances(len(text), network.sizes.characters, draw)
