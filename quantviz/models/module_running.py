@@ -19,7 +19,7 @@ from quantviz.layers.collecting import (
     collected,
     iterated,
     modules_by_name,
-    note_on_layers,
+    note_on_names,
     rows_of,
     run_batch,
     shaped_as_output,
@@ -152,7 +152,7 @@ def run_module(
         sums.rel_out,
         sums.logits.difference(),
         mean_bits(rounded.values()),
-        (*seen.notes, *note_on_layers("run_groups_nearest", grouped), *notes),
+        (*seen.notes, *note_on_names("run_groups_nearest", grouped), *notes),
     )
 
 

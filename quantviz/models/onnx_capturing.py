@@ -146,7 +146,9 @@ def _values(nodes: Sequence[_GraphNode], declared: Set[str]) -> dict[str, _Value
         if not quantizers or any(node.operator != _QUANTIZE or node.inputs[0] != name for node in quantizers):
             continue
         after = (node for code in quantizers[0].outputs for node in users.get(code, []))
-        taken = next((node.outputs[0] for node in after if node.operator == _DEQUANTIZE), None)
+        taken = next(
+            (node.outputs[0] for node in after if node.operator == _DEQUANTIZE and node.outputs), None
+        )
         if taken in made and taken not in declared:
             values[taken] = _Value(name, node.operator)
             values[name] = _Value(f"{name}{_BEFORE}", node.operator)

@@ -18,6 +18,7 @@ from typing import IO, Any
 import torch
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.layers.collecting import note_on_names
 from quantviz.pickling import Picklable
 from quantviz.public_calls import check_fields, checked_fields, public_class
 from quantviz.schemes.granularity import Shape
@@ -29,8 +30,6 @@ from quantviz.whole_files import cannot_write, write_file
 FORMAT = "quantviz run 1"
 _WRITTEN = REAL_DTYPES & frozenset(DTYPES.values())
 _BYTES_PER_COPY = 2**22
-#: Names that a note lists.
-_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -234,7 +233,8 @@ class RunWriter:
             RunTensor(name, entry.op, entry.axes, entry.shape, entry.dtype)
             for name, entry in self._tensors.items()
         )
-        return CapturedRun(str(self._path), tensors, notes=self._notes())
+        notes = tuple(note_on_names("run_left_aside", list(self._left_aside)))
+        return CapturedRun(str(self._path), tensors, notes=notes)
 
     def _parts(self, header: bytes) -> Iterator[bytes]:
         yield header
@@ -243,10 +243,3 @@ class RunWriter:
                 self._aside.seek(start)
                 for at in range(start, stop, _BYTES_PER_COPY):
                     yield self._aside.read(min(_BYTES_PER_COPY, stop - at))
-
-    def _notes(self) -> tuple[Note, ...]:
-        names = list(self._left_aside)
-        if not names:
-            return ()
-        some = ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])
-        return (Note.of("run_left_aside", count=len(names), names=some),)
