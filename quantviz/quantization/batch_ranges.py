@@ -205,8 +205,8 @@ class Percentile(Histogram):
 
 
 class TorchHistogram(Observer):
-    """torch's HistogramObserver: 2048 bins over all that was seen, moved to wider ones in sixteenths, and its
-    search by quantiles.
+    """torch's HistogramObserver: 2048 bins, moved to wider ones in sixteenths, and its search by
+    quantiles.
     """
 
     searches = True
@@ -311,7 +311,8 @@ def ranges_over_batches(
 
     Raises:
         QuantVizError: There is no such observer, a batch is empty or has NaN or Inf, the scheme has more than
-            one scale, or "entropy" or "histogram" would search for more than 5,000 ranges.
+            one scale, "entropy" or "histogram" would search for more than 5,000 ranges, or a histogram does
+            not hold the batches: the first one is far narrower than another.
 
     >>> found = ranges_over_batches([torch.tensor([-1.0, 1.0]), torch.tensor([0.0, 3.0])], orders=2)
     >>> found.lo.tolist(), found.hi.tolist(), found.settled
@@ -341,9 +342,6 @@ def ranges_over_batches(
             for order in (torch.arange(len(values)), *permutations)
         ]
     )
-    if not bool(torch.isfinite(ends).all()):
-        width = float(max(x.max() for x in values)) - float(min(x.min() for x in values))
-        raise QuantVizError("range_beyond_float32", width=width, largest=FLOAT32_MAX)
     scales = _scales(ends, chosen)
     lo, hi = ends[0].double().unbind(-1)
     return BatchRanges(observer, chosen, lo, hi, scales[0], scales.amin(0), scales.amax(0), orders)
@@ -365,6 +363,9 @@ def _observed(
     for number in order:
         observing.add(values[number])
         ends.append(observing.ends())
+    if not all(math.isfinite(end) for pair in ends for end in pair):
+        width = float(max(x.max() for x in values)) - float(min(x.min() for x in values))
+        raise QuantVizError("range_beyond_float32", width=width, largest=FLOAT32_MAX)
     return torch.tensor(ends, dtype=torch.float32)
 
 

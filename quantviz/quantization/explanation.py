@@ -90,8 +90,8 @@ class Rounding:
 
     @property
     def nearer(self) -> str:
-        """Return the nearer neighbour: "below", "above" or "tie"; "same" if y is on the grid, "none" if y is
-        not finite.
+        """Return the nearer neighbour: "below", "above", "tie", "same" on the grid, "none" if y is not
+        finite.
         """
         if not math.isfinite(self.y):
             return "none"
@@ -263,9 +263,7 @@ class CellInput:
     ranged: NamedTensors
     #: The first value of largest magnitude of its block.
     extreme: torch.Tensor
-    #: The largest magnitude of the tensor.
     tensor_absmax: torch.Tensor
-    #: The number of elements of its block.
     block_size: int
     #: The number of those that are left out: NaN and Inf, if the scheme ignores them.
     left_out: int = 0
@@ -369,7 +367,6 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
 
 
 def _rounding(derivation: _Derivation, scheme: Scheme) -> Rounding:
-    """Return the rounding among the steps so far, with the grid's neighbours."""
     fmt = scheme.number_format
     step = derivation.last("round")
     assert step is not None
@@ -418,7 +415,6 @@ _OF_BLOCK: Mapping[str, str] = MappingProxyType(
 
 
 def _extreme(values: torch.Tensor) -> torch.Tensor:
-    """Return the first value of largest magnitude; 0 if there are no values."""
     if values.numel():
         return values[values.abs().argmax()]
     return torch.zeros(())

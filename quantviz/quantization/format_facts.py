@@ -52,7 +52,6 @@ class FormatFacts:
 
 @functools.lru_cache(maxsize=MOST_KEPT)
 def format_facts(fmt: NumberFormat) -> FormatFacts:
-    """Return the facts of a format."""
     by_kind: dict[str, list[int]] = {kind: [] for kind in KINDS}
     for code in fmt.codes:
         by_kind[code_kind(fmt, code)].append(code)
@@ -125,7 +124,7 @@ def reach(fmt: NumberFormat) -> float:
 
 @functools.lru_cache(maxsize=MOST_KEPT)
 def brought_to_one(fmt: NumberFormat) -> NumberFormat:
-    """Return the format with every value divided by its `reach`, as a codebook; for at most `LISTED_BITS`
+    """Return the format with every value divided by its `reach`, a codebook; of at most `LISTED_BITS`
     bits.
     """
     values = tuple(value / reach(fmt) for value in finite_values(fmt))
@@ -148,9 +147,7 @@ class GapStep:
 
 @functools.lru_cache(maxsize=MOST_KEPT)
 def gap_steps(fmt: NumberFormat, negative: bool = False) -> tuple[GapStep, ...]:
-    """Return the gap over the magnitude, from 0 up on one side of it; empty if the format has no values
-    there.
-    """
+    """Return the gap over the magnitude, from 0 up on one side of it, if the format has values there."""
     values = finite_values(fmt)
     side = (
         sorted(-value for value in values if value < 0)
@@ -197,7 +194,6 @@ class RoundedNumber:
 
     @property
     def error(self) -> float:
-        """Return the rounding error: the format's value less x."""
         return self.value - self.x
 
 

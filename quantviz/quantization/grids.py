@@ -75,18 +75,14 @@ TIES: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType(
 
 
 def nearest(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
-    """Return the value of the unbounded grid that is nearest to `y`, in its dtype; `ties` is one of
-    `TIES`.
-    """
+    """Return the value of the unbounded grid nearest to `y`, in its dtype; `ties` is one of `TIES`."""
     if has_torch_function((y,)):
         return handle_torch_function(nearest, (y,), y, fmt, ties)
     return nearest_by_coordinate(y, fmt, ties)
 
 
 def nearest_by_coordinate(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
-    """Return the nearest value by the operations of the format's grid, also for a name in place of a
-    tensor.
-    """
+    """Do as `nearest` by the operations of the format's grid, also for a name that stands for a tensor."""
     grid = GRIDS[fmt.kind]
     coordinate = grid.coordinate(y, fmt)
     if ties != "adding_half_away":
@@ -115,9 +111,7 @@ def neighbours(y: torch.Tensor, fmt: NumberFormat) -> tuple[torch.Tensor, torch.
 
 
 def local_step(x: torch.Tensor, scale: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-    """Return each element's step in the dtype of `scale`: |scale| times the gap of its two neighbours on the
-    grid.
-    """
+    """Return each element's step, in the dtype of `scale`: |scale| times the gap of its grid neighbours."""
     if fmt.kind == "integer":
         return scale.abs()
     return scale.abs() * GRIDS[fmt.kind].gap(

@@ -159,7 +159,7 @@ def counted(part: BlockSource, edges: Array, *, of_magnitudes: bool = False) -> 
 
 
 def counted_from_zero(part: BlockSource, largest: Array, bins: int) -> Array:
-    """Return the number of magnitudes in each bin from 0 to the largest, as `torch.histc` counts: int64 (k,
+    """Return the number of |x| in each bin from 0 to the largest, as `torch.histc` counts: int64 (k,
     bins).
     """
     # With nothing but zeros torch counts from -1 to 1.

@@ -30,8 +30,6 @@ NamedTensors = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Operation:
-    """One line of the arithmetic."""
-
     #: Names the line's words under `[steps]` in `quantviz/text/*.toml`.
     key: str
     #: The line: `name = expression`.

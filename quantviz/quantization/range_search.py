@@ -37,6 +37,7 @@ _FINER = 10
 #: enough to check a budget between two.
 _RANGES_PER_STEP = 2**16
 
+#: Parts before the whole range at which it is checked for too much clipping, and points of a curve's bend.
 _LOOKED_AT = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, _FIRST - 1)
 _BEND = 3
 

@@ -51,8 +51,6 @@ Finder = Callable[[torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat]
 
 @dataclass(frozen=True, eq=False)
 class _StoredScales:
-    """The stored scales and smallest values of the blocks of some runs."""
-
     #: The codes of the blocks' scales, and the scale of each run, a float16.
     codes: torch.Tensor
     run: torch.Tensor
@@ -198,9 +196,7 @@ def _of_columns(importance: torch.Tensor | None, size: int, run_blocks: int) -> 
 
 
 def _nearest(values: torch.Tensor) -> torch.Tensor:
-    """Return the nearest whole numbers, int32; wrong beyond 2^22, as in the reference: the last bits
-    decide.
-    """
+    """Return the nearest whole numbers, int32; wrong beyond 2^22, as the reference's last bits are."""
     bits = (values + _WHOLE).view(torch.int32)
     return bits.bitwise_and_(0x7FFFFF).sub_(0x400000)
 
@@ -460,8 +456,7 @@ def _descended(
     *,
     rest_first: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return codes and scale after moves of one code after the other to the least error, in at most five
-    rounds.
+    """Return codes and scale after moves of one code after the other to the least error, at most five rounds.
 
     `rest_first` chooses the sum of squares that must be above 0 for a move: that without the code, or that
     with the new code.
@@ -596,7 +591,6 @@ class _SearchMethod:
     find: Callable[[_SearchTask], _Results]
     #: Encodes the result for storage; the last argument is whether columns have weights.
     keep: Callable[[_Results, ScaleSearch, bool], _StoredScales]
-    #: Number of blocks that are searched at a time.
     blocks_per_chunk: int = _BLOCKS_PER_CHUNK
 
 

@@ -98,8 +98,8 @@ def level_operations(scheme: Scheme) -> Operations:
 
 
 def levels_of_absmax(reach: float) -> Operations:
-    """Return the operations from a block's stored scale and the tensor's largest magnitude to scale and
-    inverse.
+    """Return the operations to `scale` and `inverse` from a stored scale and the tensor's largest
+    magnitude.
     """
     return (
         number_over("global_inverse", "global_inverse", reach, "global_absmax"),
@@ -188,9 +188,7 @@ def round_to_format(values: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
 
 
 def _two_levels(scheme: Scheme, fmt: NumberFormat) -> Operations:
-    """Return the operations that store a block's scale in units of one for the whole tensor, so that `fmt`
-    holds it.
-    """
+    """Return the operations that store a block's scale in units of the tensor's, so that `fmt` holds it."""
     spec = scheme.arithmetic.scale
     high = scheme.range_value_max
     reach = scale_reach(scheme.arithmetic, scheme.number_format)

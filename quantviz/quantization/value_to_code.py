@@ -246,9 +246,7 @@ def _rounding(scheme: Scheme) -> Operations:
 
 
 def _lattice(count: int) -> Operations:
-    """Return the operations that move y to one of `count` points from -1 to 1: a table has one entry for
-    each.
-    """
+    """Return the operations that move y to one of `count` points from -1 to 1, the entries of a table."""
 
     def on_lattice(v: NamedTensors) -> torch.Tensor:
         place = torch.trunc(fma((v["y"] + 1) * 0.5, torch.tensor(float(count - 1)), torch.tensor(0.5)))
