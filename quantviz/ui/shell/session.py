@@ -25,7 +25,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.tensors.views import View
 from quantviz.ui.shell import classroom, errors, origin
-from quantviz.ui.shell.address import go_to_lab_desk, on_desk
+from quantviz.ui.shell.address import lab_desk, on_desk
 from quantviz.ui.shell.origin import StepOrigin
 from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.startup import run_queue
@@ -137,8 +137,8 @@ def put_from_page(new: LabState, problems: tuple[QuantVizError, ...] = ()) -> No
 
 def put_in_lab(new: LabState) -> None:
     """Take a state from a page with a desk of its own to the Lab's."""
-    go_to_lab_desk()
-    put_from_page(new)
+    with lab_desk():
+        put_from_page(new)
 
 
 def lay_out(new: LabState) -> None:

@@ -90,6 +90,8 @@ class TeacherState(PageState):
             return super().reached(name, form)
         stops = list(self.plan.stops)
         at = int(number)
+        if at >= len(stops):  # it was removed before the press came
+            return self
         match act:
             case "up":
                 stops[at - 1 : at + 1] = stops[at], stops[at - 1]

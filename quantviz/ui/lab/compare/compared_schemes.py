@@ -282,9 +282,11 @@ def _addable_words(name: str, state: LabState) -> str:
 def _add(name: str) -> None:
     """Hold a scheme against the others; the first is held against the present one, which becomes A."""
     state = session.state()
-    session.remember((*(state.remembered or (state.scheme,)), _addable(state)[name]))
-    # Open the comparison for the added scheme, also where that takes a while.
-    st.session_state[_OPEN] = True
+    added = _addable(state).get(name)
+    if added is not None:  # it is there already, or does not fit another tensor
+        session.remember((*(state.remembered or (state.scheme,)), added))
+        # Open the comparison for the added scheme, also where that takes a while.
+        st.session_state[_OPEN] = True
 
 
 def _answering(scheme: Scheme, state: LabState) -> Scheme:
