@@ -22,7 +22,7 @@ def session(monkeypatch):
 def said(monkeypatch, session):
     """All words on the page, each with what has them."""
     found = []
-    for kind in ("caption", "error", "html", "info", "markdown", "success", "warning"):
+    for kind in ("caption", "code", "error", "html", "info", "markdown", "success", "warning"):
         monkeypatch.setattr(st, kind, lambda words, *_, kind=kind, **__: found.append((kind, words)))
     return found
 
