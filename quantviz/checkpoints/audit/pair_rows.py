@@ -29,9 +29,9 @@ from quantviz.text import catalogue, languages
 
 #: The version of an audit's arithmetic: rows of another one are not taken.
 _VERSION = 5
-#: Statuses of pairs that were compared, which alone are stored.
+#: Statuses of compared pairs, which alone are stored.
 _COMPARED = ("ok", "not_same", "rescaled", "same", "rounded", "changed")
-#: The fields of a record that are a result's own, each with its parser.
+#: Fields of a record, each with its parser.
 _FIELDS: Mapping[str, values.Parser] = {
     "status": values.one_of(_COMPARED),
     "shape": values.lengths,
@@ -41,15 +41,13 @@ _FIELDS: Mapping[str, values.Parser] = {
     "fused_sqnr_db": values.optional(values.number),
     **dict.fromkeys(("blocks", "saturated_blocks", "unused_codes"), values.whole),
 }
-#: Files whose weights, or a part of them, may lie in other files that the header names.
+#: Files whose weights may lie in other files that the header names.
 _SPREAD = ".onnx"
-#: Configuration files that are read beside a file of weights.
+#: Configuration files beside a file of weights.
 _BESIDE = ("config.json", "quantize_config.json", "hf_quant_config.json")
 
 
 class Keys:
-    """The keys of an audit's pairs; `outputs` are the axes of outputs that were named."""
-
     def __init__(self, quantized: OpenModel, original: OpenModel, outputs: Named) -> None:
         self._quantized = quantized
         self._original = original
@@ -92,7 +90,6 @@ class Keys:
 
 
 def _headers(model: OpenModel) -> str:
-    """Return a hash of the headers of a model's files, and of its configuration."""
     digest = xxhash.xxh3_128()
     catalog = model.tensors.file
     for name in catalog.names:
