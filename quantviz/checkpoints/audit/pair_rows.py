@@ -6,6 +6,7 @@ untrusted data: a row that does not parse is ignored, and its pair is compared a
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -16,6 +17,8 @@ import xxhash
 from quantviz.checkpoints.audit.folded_scales import neighbours
 from quantviz.checkpoints.audit.pairing import TensorPair
 from quantviz.checkpoints.audit.tensor_audit import ODDITIES, ROUNDINGS, TensorAudit
+from quantviz.checkpoints.audit.verdict import findings
+from quantviz.checkpoints.model.account import Account
 from quantviz.checkpoints.model.opening import OpenModel
 from quantviz.checkpoints.profiles.siblings import siblings_of
 from quantviz.checkpoints.results import typed_values as values
@@ -132,9 +135,13 @@ def written(result: TensorAudit) -> str | None:
 def read(record: str, pair: TensorPair) -> TensorAudit | None:
     """Return the result of a pair from its JSON record; None where that does not parse."""
     try:
-        return _parsed(values.json_value(record, "numbers"), pair)
-    except QuantVizError:
+        result = _parsed(values.json_value(record, "numbers"), pair)
+        # The sentences on it must find the numbers and notes that they name.
+        findings([dataclasses.replace(result, is_weight=True)], Account())
+    except (QuantVizError, LookupError, ZeroDivisionError):
         return None  # it is compared anew
+    is_empty = result.status == "same" and not result.metrics  # a tensor without elements
+    return result if is_empty or {"sqnr_db", "cosine"} <= result.metrics.keys() else None
 
 
 def _parsed(record: Any, pair: TensorPair) -> TensorAudit:
