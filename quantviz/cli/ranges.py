@@ -44,7 +44,6 @@ def ranges(
     its spread instead; the last two need the extra images and a Chrome or Chromium. The batches after which
     the scale is settled go to stderr.
     """
-
     from quantviz.checkpoints.model.opening import open_near
     from quantviz.cli.figure import refuse_undrawn
     from quantviz.quantization.batch_ranges import ranges_over_batches
@@ -55,7 +54,10 @@ def ranges(
     catalog = click.get_current_context().with_resource(open_near(file, tensor))
     name = name_in(catalog, shown(file), tensor)
     rows, *others = catalog.info(name).shape or (1,)
-    starts = range(0, rows, batch)[:_MOST_BATCHES]
+    starts = range(0, rows, batch)
+    if len(starts) > _MOST_BATCHES:
+        say("cli.ranges.most", count=_MOST_BATCHES, all=len(starts))
+        starts = starts[:_MOST_BATCHES]
     whole = (slice(None),) * len(others)
     batches = [catalog.read(name, (slice(start, start + batch), *whole)).tensor for start in starts]
     found = ranges_over_batches(batches, observer, scheme, orders=orders)
@@ -76,7 +78,6 @@ def ranges(
 
 
 def _draw(found: BatchRanges, title: str, output: Output) -> None:
-    """Write the scale against the number of batches as a page or a picture."""
     from quantviz.cli.figure import page_of, picture_of
     from quantviz.figures.arrangement import PanelsStyle
     from quantviz.figures.line_plots import range_curve

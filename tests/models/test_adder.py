@@ -238,7 +238,6 @@ def test_the_numbers_of_many_sums():
     )
     assert sum(own for own, _ in found.by_carries.values()) == found.right
     assert sum(count for _, count in found.by_carries.values()) == 1000
-    assert sum(found.wrong_places) >= 1000 - found.right > 0
     assert len(found.field()) == 100
     carries = [each.carries for each in found.field(by_carries=True)]
     assert carries == sorted(each.carries for each in found.field())
