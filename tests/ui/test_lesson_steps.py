@@ -29,33 +29,7 @@ from tests.helpers.sample import sample_of
 IDS = list(lessons())
 
 
-@pytest.fixture(autouse=True)
-def session(monkeypatch):
-    """What the session of somebody keeps who speaks English."""
-    monkeypatch.setattr(st, "session_state", kept := {"language": "en", "classroom": Classroom()})
-    return kept
-
-
-@pytest.fixture
-def said(monkeypatch):
-    """All words on the page, each with what has them."""
-    found = []
-    for kind in ("caption", "error", "html", "info", "markdown", "success", "warning"):
-        monkeypatch.setattr(st, kind, lambda words, *_, kind=kind, **__: found.append((kind, words)))
-    return found
-
-
-@pytest.fixture
-def pressed(monkeypatch):
-    """The buttons of a page: each by its key, with its label and what a press does."""
-    found = {}
-
-    def note(label, key, act, *given, **_):
-        found[key] = label, lambda: act(*given)
-
-    for module in (second_look, step_page):
-        monkeypatch.setattr(module, "show_button", note)
-    return found
+pytestmark = pytest.mark.usefixtures("session")
 
 
 def at(name, p, attempt=0):

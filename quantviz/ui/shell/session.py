@@ -230,19 +230,14 @@ def reached(wanted: Scheme) -> Scheme:
     return fitting(wanted if wanted.nonfinite == nonfinite else wanted.replace(nonfinite=nonfinite))
 
 
-def adapt_scheme(wanted: Scheme, *asked: str) -> None:
-    """Take a scheme of which only the fields `asked` were requested, and remember its other changes;
-    `QuantVizError` where it is not valid.
+def choose(control: str, choice: Any) -> None:
+    """Take a choice of one of `CONTROLS`, and remember what it changes besides; `QuantVizError` where it is
+    not possible.
     """
     before = state().scheme
+    wanted = CONTROLS[control].scheme(state(), choice)
     put_scheme(**{name: getattr(wanted, name) for name in SCHEME_FIELDS})
-    st.session_state[on_desk(_ADAPTED)] = Adapted(before, state().scheme, asked)
-
-
-def choose(control: str, choice: Any) -> None:
-    """Take a choice of one of `CONTROLS`; `QuantVizError` where it is not possible."""
-    own = CONTROLS[control]
-    adapt_scheme(own.scheme(state(), choice), *own.asked)
+    st.session_state[on_desk(_ADAPTED)] = Adapted(before, state().scheme, CONTROLS[control].asked)
 
 
 def adapted() -> Adapted | None:

@@ -123,14 +123,9 @@ class TeacherState(PageState):
 OWNER = PageOwner(TeacherState)
 
 
-def change(**changes: Any) -> None:
-    """Change fields of the choice."""
-    OWNER.change(**changes)
-
-
 def change_room(**changes: Any) -> None:
     """Change fields of the choice's classroom."""
-    change(room=dataclasses.replace(OWNER.state.room, **changes))
+    OWNER.change(room=dataclasses.replace(OWNER.state.room, **changes))
 
 
 def hide(parts: Iterable[str], hidden: Iterable[str]) -> None:
@@ -141,4 +136,4 @@ def hide(parts: Iterable[str], hidden: Iterable[str]) -> None:
 def add(stop: Stop) -> None:
     """Add a stop at the end of the plan; `QuantVizError` where there is no such stop."""
     stop.check()
-    change(plan=Plan((*OWNER.state.plan.stops, stop)))
+    OWNER.change(plan=Plan((*OWNER.state.plan.stops, stop)))
