@@ -1,12 +1,14 @@
 """The panels' modules, function by function: numbers, cells and geometry, in a blank page."""
 
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 from quantviz.browser import FOLDER, read_script
 from quantviz.browser.packing import pack
+from quantviz.figures.numbers import WRITING
 from quantviz.schemes.names import SEPARATORS, contains
 
 #: What the tests call of the panels' modules.
@@ -386,3 +388,27 @@ def test_the_key_of_undo_is_heard_while_the_page_has_not_heard_of_the_step(blank
     page.locator("input").blur()
     page.keyboard.press("Control+z")
     assert page.evaluate("window.pressed")
+
+
+def test_a_slider_that_came_back_to_where_it_began_is_let_go(blank_with):
+    """No browser says that it changed: what the server answers then would wait for ever."""
+    page = blank_with(f"{read_script('layer_hand_component')}\nwindow.Knobs = Knobs;")
+    page.evaluate(
+        """(writing) => {
+            document.body.innerHTML = "<div style='width: 400px'></div>";
+            window.said = [];
+            const said = (name) => (...values) => window.said.push([name, ...values].join(" "));
+            const moves = { move: said("move"), release: said("release"), cancel: said("cancel") };
+            const knobs = new Knobs(document.querySelector("div"), moves);
+            knobs.show([{ name: "weight", words: "w", value: 0, least: -1, most: 1 }], {}, writing);
+        }""",
+        asdict(WRITING),
+    )
+    box = page.locator("input").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for away in (50, 0):
+        page.mouse.move(x + away, y)
+    page.mouse.up()
+    assert page.evaluate("said") == ["move weight 0.263", "move weight 0", "release"]
