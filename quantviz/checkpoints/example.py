@@ -50,10 +50,8 @@ def _drawn(kind: str, layer: int, rows: int, cols: int, seed: int) -> Source:
 
 
 def example_file() -> Path:
-    """Return the example's file, written where it is missing.
-
-    Raises:
-        QuantVizError: There is no folder that is this user's alone.
+    """Return the example's file, written where it is missing; `QuantVizError` without a folder of this
+    user's.
     """
     folder = own_folder("example")
     if folder is None:

@@ -162,9 +162,8 @@ class ModelMap:
 def read_model(
     listed: Iterable[tuple[str, Shape, str, str]], rows: Iterable[ResultRow], recipes: Sequence[str]
 ) -> ScannedModel:
-    """Return a model from its tensors (name, shape, dtype, file) and the rows of a scan so far.
-
-    Of a name that is there twice, rows go to the tensor of the same file.
+    """Return a model from its tensors (name, shape, dtype, file) and the rows of a scan so far; of a name
+    that is there twice, rows go to the tensor of the same file.
     """
     rows_by_tensor: dict[tuple[str, str], dict[str, ResultRow]] = {}
     for row in rows:

@@ -38,11 +38,7 @@ class OfferedFiles:
 
 
 def offered() -> OfferedFiles:
-    """Return the files to choose from in the server's folder; none where no folder is set.
-
-    Raises:
-        QuantVizError: The path that is set is no folder.
-    """
+    """Return the files in the server's folder, if one is set; `QuantVizError` if it is none."""
     return offered_of(list_files(also=(RESULTS, *IMATRICES)))
 
 
@@ -128,11 +124,9 @@ def from_link(form: str) -> str:
 
 
 def checkpoint_path(name: str) -> Path:
-    """Return the path of an offered checkpoint. A link keeps its name, since its target may lack the suffix
-    that shows the format, and the other files beside it.
-
-    Raises:
-        QuantVizError: It is not there, or it or one of its files lies outside of the folder.
+    """Return the path of an offered checkpoint; `QuantVizError` if one of its files is missing or lies
+    outside of the folder. A link keeps its name: its target may lack the suffix that shows the format, and
+    the files beside it.
     """
     is_folder = real_path(name).is_dir()
     within = PurePosixPath(name) if is_folder else PurePosixPath(name).parent

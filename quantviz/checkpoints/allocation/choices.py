@@ -100,12 +100,7 @@ def choices_of(
     among: Iterable[str] | None = None,
     files_of: str | None = None,
 ) -> Choices:
-    """Return the choices of an allocation; the arguments are those of `allocate`.
-
-    Raises:
-        QuantVizError: The table lacks a column or has a value that cannot be used, or an argument does not
-            fit the table.
-    """
+    """Return the choices of an allocation; arguments and errors are those of `allocate`."""
     read = Offers.of(table)
     if files_of is not None:
         read = as_written(read, profile_named(files_of))

@@ -22,11 +22,8 @@ _COLUMNS = ("alpha", "sensitivity")
 
 
 def alphas(given: Sensitivities, read: Offers) -> Mapping[str, float]:
-    """Return α of each tensor of a table that has one; the others weigh 1.
-
-    Raises:
-        QuantVizError: The file cannot be read, a tensor is not in the table, or a weight is no finite number
-            of at least 0.
+    """Return α of each tensor of a table that has one, the others weigh 1; `QuantVizError` for a file that
+    cannot be read, an unknown tensor, or a weight that is no finite number of at least 0.
     """
     if given is None:
         return {}
@@ -48,11 +45,6 @@ def alphas(given: Sensitivities, read: Offers) -> Mapping[str, float]:
 
 
 def weights_in(path: Path) -> Mapping[str, Any]:
-    """Return α of each tensor in a CSV, or the importance of each in a matrix.
-
-    Raises:
-        QuantVizError: It cannot be read.
-    """
     return _of_csv(path) if path.suffix.lower() in (".csv", ".txt") else importances(path)
 
 

@@ -197,10 +197,8 @@ class _PairedTensors:
 def _sides(
     models: tuple[OpenModel, OpenModel], quantized_path: str | PurePath, original_path: str | PurePath
 ) -> _PairedTensors:
-    """Pair the tensors of two checkpoints.
-
-    Raises:
-        QuantVizError: The first has no weights but the second has, or no tensor has a partner.
+    """Pair the tensors of two checkpoints; `QuantVizError` where they are swapped, or nothing has a
+    partner.
     """
     items, others = (items_of(model) for model in models)
     if not any(item.kind in ("weight", "unread") for item in items):

@@ -195,10 +195,8 @@ def _as_stored(
     original: ModelTensors,
     rows: Callable[[int, int], torch.Tensor],
 ) -> Original:
-    """Return the original in the order and the orientation of the quantized tensor.
-
-    Raises:
-        QuantVizError: It has another shape.
+    """Return the original in the quantized tensor's order and orientation; `QuantVizError` for another
+    shape.
     """
     assert pair.item
     assert pair.partner

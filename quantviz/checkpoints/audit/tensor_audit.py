@@ -198,10 +198,8 @@ class _ValueFacts:
 
 
 class AuditBands:
-    """Bands of a weight beside its original, with shared preparation. Safe for many threads.
-
-    Raises:
-        QuantVizError: The weight has no scheme.
+    """Bands of a weight that has a scheme beside its original, with shared preparation. Safe for many
+    threads.
     """
 
     def __init__(self, weight: QuantizedWeight, x: Original) -> None:
@@ -223,8 +221,8 @@ class AuditBands:
             self._scales = scales_of_rows(weight.scheme, whole.scale, whole.zero_point, weight.shape)
 
     def band(self, start: int, stop: int) -> WeightBand:
-        """Return codes, scales and values of some rows, from one multiple of the weight's `row_step` to
-        before another, and the original's values.
+        """Return codes, scales and values of rows between two multiples of `row_step`, and the original's
+        values.
         """
         coded = self._coded(start, stop)
         original = self._x.as_stored(start, stop)
@@ -332,10 +330,7 @@ def audit_weight(
     """Return the audit of a quantized weight beside its original; of one without a scheme its errors
     alone.
 
-    It has the same bits for any number of threads. `original` is the original's name.
-
-    Raises:
-        QuantVizError: It cannot be read, or decodes to no number.
+    It has the same bits for any number of threads. `QuantVizError` if it cannot be read.
     """
     errors = _RowErrors()
     if weight.scheme is None:

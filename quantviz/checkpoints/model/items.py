@@ -74,9 +74,8 @@ class ModelItem:
 
 
 def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[ModelItem, ...]:
-    """Return the tensors of a model in the order of its files, missing ones included.
-
-    With `stacked`, experts in one tensor of a .gguf are one item, as the file has them.
+    """Return the tensors of a model in the order of its files, missing ones included; with `stacked`, experts
+    in one tensor of a .gguf are one item.
     """
     tensors = model.tensors
     items: list[ModelItem] = []

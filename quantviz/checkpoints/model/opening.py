@@ -114,10 +114,8 @@ class Stray:
 
 
 def open_file(file: str) -> closing[Catalog]:
-    """Open one file of tensors, or an index of shards, while the `with` block lasts.
-
-    Raises:
-        QuantVizError: It cannot be opened or read, is damaged, unknown, or beyond the limits.
+    """Open one file of tensors, or an index of shards; `QuantVizError` if it is damaged, unknown or beyond
+    the limits.
     """
     return closing(_opened(file))
 
@@ -145,11 +143,8 @@ def open_model(path: str | PurePath) -> Iterator[OpenModel]:
 
 @contextmanager
 def open_near(path: str | PurePath, name: str | None) -> Iterator[Catalog]:
-    """Open a checkpoint for one tensor while the `with` block lasts: of an index only shards that hold
-    tensors near it. Without a name the whole index is opened.
-
-    Raises:
-        QuantVizError: As from `open_checkpoint`.
+    """Open a checkpoint for one tensor: of an index only shards that hold tensors near it, all without a
+    name. Errors are those of `open_checkpoint`.
     """
     files = found_at(path)
     if not files.index:
@@ -162,7 +157,7 @@ def open_near(path: str | PurePath, name: str | None) -> Iterator[Catalog]:
 
 @contextmanager
 def open_checkpoint(path: str | PurePath) -> Iterator[ModelTensors]:
-    """Open all tensors of a checkpoint while the `with` block lasts, its quantized weights decoded.
+    """Open all tensors of a checkpoint, its quantized weights decoded.
 
     Raises:
         QuantVizError: Nothing can be opened at `path`, a folder holds several models, a file is missing, or
@@ -178,11 +173,7 @@ def open_checkpoint(path: str | PurePath) -> Iterator[ModelTensors]:
 
 
 def found_at(path: str | PurePath) -> CheckpointFiles:
-    """Return the files of the checkpoint at a path or an address.
-
-    Raises:
-        QuantVizError: There is none.
-    """
+    """Return the files of the checkpoint at a path or an address; `QuantVizError` if there is none."""
     check_kinds(path, None)
     place = str(path)
     listed = _files_in(place)

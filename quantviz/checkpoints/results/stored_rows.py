@@ -103,10 +103,8 @@ class Listed(NamedTuple):
 
 
 def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) -> Scan:
-    """Return a scan from its row of `SCAN_COLUMNS`.
-
-    Raises:
-        QuantVizError: A value of it cannot be one of ours.
+    """Return a scan from its row of `SCAN_COLUMNS`; `QuantVizError` for a value that cannot be one of
+    ours.
     """
     raw = dict(zip(SCAN_COLUMNS, row, strict=True))
     counts = {name: values.whole(raw[name], name) for name in ("bytes", "bytes_done", "measured")}
@@ -141,11 +139,7 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
 
 
 def frame_of(scan: Scan, rows: Iterable[ResultRow], language: str) -> pandas.DataFrame:
-    """Return the rows of a scan as a `pandas.DataFrame` of `COLUMNS`, with the scan's notes in `attrs`.
-
-    Raises:
-        QuantVizError: pandas is not installed.
-    """
+    """Return the rows of a scan as a table of `COLUMNS`, with the scan's notes in `attrs`."""
     pd = load_pandas()
     rows = tuple(rows)
     frame: pandas.DataFrame = pd.DataFrame(
@@ -188,12 +182,8 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
 
 
 def measured_of(row: Sequence[Any], shape: Shape | None = None) -> ContentMeasurement:
-    """Return the measurement in a row of `MEASURED_COLUMNS`.
-
-    The place of the largest error is checked against the `shape` of the tensor, if given.
-
-    Raises:
-        QuantVizError: A value of it cannot be one of ours.
+    """Return the measurement in a row of `MEASURED_COLUMNS`, its place within the `shape` if that is given;
+    `QuantVizError` for a value that cannot be one of ours.
     """
     content, key, arithmetic, status, reason, written, at = row
     status = _status(status, "status")

@@ -30,10 +30,8 @@ Columns: TypeAlias = Mapping[str, Sequence[Any]]
 
 
 def read_table(path: str | os.PathLike[str]) -> TypedTable:
-    """Return the rows of a table for `allocate`; of a file of results the newest scan.
-
-    Raises:
-        QuantVizError: The file cannot be read, is no table, is larger than the bounds, or has no scan.
+    """Return the rows of a table for `allocate`, of a file of results the newest scan; `QuantVizError` for a
+    file that is no table, beyond the bounds, or without a scan.
     """
     file = Path(path)
     try:
@@ -55,11 +53,8 @@ def read_table(path: str | os.PathLike[str]) -> TypedTable:
 
 
 def csv_table(file: TextIO) -> tuple[list[str], Iterator[dict[str, str]]]:
-    """Return the names of a CSV's columns and its rows by these, cells as they are written; a row that is
-    shorter than the first line lacks its last columns.
-
-    Raises:
-        QuantVizError: A name is there twice or, when it is reached, a row is longer than the first line.
+    """Return the names of a CSV's columns and its rows by these, cells as they are written. A short row lacks
+    its last columns; `QuantVizError` for a name that is there twice, and later for a row that is too long.
     """
     reader = csv.reader(file)
     names = next(reader, [])

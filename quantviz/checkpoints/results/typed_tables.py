@@ -45,10 +45,8 @@ class TypedTable:
 
     @classmethod
     def of(cls, table: Any) -> TypedTable:
-        """Return the rows of a table: of a `pandas.DataFrame`, columns by name, records, or rows.
-
-        Raises:
-            QuantVizError: It is no table, has too many rows or columns, or columns of several lengths.
+        """Return the rows of a DataFrame, columns by name, records, or rows; `QuantVizError` for other
+        things, too many rows or columns, or columns of several lengths.
         """
         if isinstance(table, TypedTable):
             return table

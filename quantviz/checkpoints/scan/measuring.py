@@ -89,10 +89,8 @@ class KnownFacts(Picklable):
 
     @classmethod
     def of(cls, loaded: LoadedTensor, *, threads: int | None = None, by_kernels: bool = True) -> KnownFacts:
-        """Return the facts of a tensor that was read, by more passes where reading did not find them.
-
-        A small one is always measured by the reference: a row has the same bits in every run, whatever is
-        compiled.
+        """Return the facts of a tensor that was read, by more passes where reading did not find them. A small
+        one is always measured by the reference: a row has the same bits in every run, whatever is compiled.
         """
         assert loaded.values is not None
         facts_of_values = loaded.known or facts(loaded.values)
@@ -165,10 +163,8 @@ def measure_for_now(loaded: LoadedTensor, scheme: Scheme) -> ContentMeasurement:
 def measure_part(
     x: Stored, start: int, scheme: Scheme, known: KnownFacts, *, threads: int | None = None
 ) -> PartMeasurement:
-    """Return the measurement of a part of a tensor, in whole blocks of the scheme, from the flat place
-    `start` on.
-
-    It has the same bits for any number of threads.
+    """Return the measurement of whole blocks of a tensor from the flat place `start` on, with the same bits
+    for any number of threads.
     """
     whole = known.facts
     nonfinite = known.facts.found

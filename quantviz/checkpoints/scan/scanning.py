@@ -139,11 +139,6 @@ def selection_of(
     exclude: str | Iterable[str] = (),
     imatrix: str | PurePath | None = None,
 ) -> Selection:
-    """Return the selection of a checkpoint's tensors by engine, patterns of names and importance matrix.
-
-    Raises:
-        QuantVizError: There is no profile of that engine.
-    """
     included, excluded = (
         tuple([pattern] if isinstance(pattern, str) else pattern) for pattern in (include, exclude)
     )
@@ -441,9 +436,8 @@ class Pace:
 
 
 def scan_as_job(path: str, recipes: Iterable[str], engine: str, imatrix: str, results: str | None) -> None:
-    """Scan a checkpoint as a job, which keeps its measurements where it is cancelled.
-
-    "" is no engine or no importance matrix, and None the usual file of results.
+    """Scan a checkpoint as a job, which keeps its measurements where it is cancelled; "" is no engine or no
+    matrix.
     """
     with Results(results) as opened:
         selection = selection_of(engine or None, imatrix=imatrix or None)

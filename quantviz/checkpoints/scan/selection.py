@@ -63,11 +63,8 @@ def selected(
     listing: TensorListing, selection: Selection, named: Sequence[tuple[str, Scheme]]
 ) -> TensorListing:
     """Return a listing in which tensors that are not measured are left aside, with the reason, and the others
-    have the substitutes for each recipe.
-
-    Raises:
-        QuantVizError: No tensor has a name that a pattern asks for, or a recipe is a mixture of types of an
-            engine that is not named.
+    have the substitutes for each recipe; `QuantVizError` for a pattern without tensors, or a mixture of
+    another engine.
     """
     entries = listing.entries
     _check_presets(selection, named)
@@ -100,11 +97,7 @@ def selected(
 def _weighed(
     listing: TensorListing, selection: Selection, named: Sequence[tuple[str, Scheme]]
 ) -> TensorListing:
-    """Return a listing in which tensors have the importance of their columns, with notes.
-
-    Raises:
-        QuantVizError: The file cannot be read, or has none of these tensors.
-    """
+    """Return a listing with the importance of columns and notes; `QuantVizError` where no tensor has any."""
     path = Path(selection.imatrix)
     theirs = importances(path)
     by_name = by_tensor(theirs, [entry.name for entry in listing.entries])

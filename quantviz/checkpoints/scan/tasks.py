@@ -89,9 +89,8 @@ class BandMeasurements(Picklable):
 
 
 def measure_task(task: ScanTask, *, threads: int | None = None) -> tuple[Measures, ...]:
-    """Return the measurements of a task's tensors, in their order.
-
-    It opens the files by itself and keeps nothing: a task can run anywhere its files are.
+    """Return the measurements of a task's tensors. It opens the files itself and keeps nothing: it runs
+    wherever they are.
     """
     done: list[Measures] = []
     with FileCache() as files:
@@ -115,11 +114,8 @@ def measure_read(
 ) -> Iterator[ContentMeasurement]:
     """Yield the row of each scheme on a tensor that was read, as one part or, of a giant one, in bands.
 
-    Rows of a giant one come in another order. Once `cancelled` is true, which is looked at after each row and
-    band, no more rows come.
-
-    Raises:
-        QuantVizError: The file of a giant tensor has been changed meanwhile.
+    No more rows come once `cancelled` is true, which is looked at after each row and band. `QuantVizError` if
+    the file of a giant tensor has changed meanwhile.
     """
     if not is_giant(loaded.entry):
         for row in measure_loaded(loaded, schemes, threads=threads):
