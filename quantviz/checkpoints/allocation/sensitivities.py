@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quantviz.checkpoints.results.table_files import csv_table
+from quantviz.checkpoints.results.typed_values import TABLE_BYTES
 from quantviz.checkpoints.scan.importance import Importance, by_tensor, importances, mean_squares
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
@@ -81,11 +82,19 @@ def _of_importance(theirs: Mapping[str, Importance], file: str, read: Offers) ->
 
 def _of_csv(path: Path) -> dict[str, Any]:
     try:
+        if path.stat().st_size > TABLE_BYTES:
+            raise QuantVizError("tables.too_large", file=os.fspath(path), most=TABLE_BYTES)
         with open(path, encoding="utf-8-sig", newline="") as file:
             names, rows = csv_table(file)
             column = next((name for name in _COLUMNS if name in names), None)
             if column is None or "tensor" not in names:
                 raise QuantVizError("allocate.alpha_columns", file=os.fspath(path), got=", ".join(names))
-            return {from_csv_text(row.get("tensor", "")): row.get(column) for row in rows}
+            found: dict[str, Any] = {}
+            for row in rows:
+                tensor = from_csv_text(row.get("tensor", ""))
+                if tensor in found:
+                    raise QuantVizError("allocate.alpha_twice", file=os.fspath(path), tensor=tensor)
+                found[tensor] = row.get(column)
+            return found
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise QuantVizError("allocate.cannot_read", file=os.fspath(path), reason=str(error)) from None
