@@ -15,7 +15,6 @@ _HIDDEN = 128
 _WIDE = 256
 _WORDS = 512
 _EXPERTS = 4
-#: Layers whose feed-forward part has experts.
 _SPARSE = (5, 6)
 
 

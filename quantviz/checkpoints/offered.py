@@ -33,7 +33,6 @@ class OfferedFiles:
     checkpoints: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     imatrices: tuple[str, ...] = ()
-    #: Whether there are more files than were looked at.
     cut_short: bool = False
 
 
@@ -139,7 +138,6 @@ def checkpoint_path(name: str) -> Path:
 
 
 def below_folder(path: str) -> str | None:
-    """Return a file's path below the folder, with "/"; None where it lies elsewhere."""
     folder = data_folder()
     if folder is None or not Path(path).is_relative_to(folder):
         return None

@@ -166,9 +166,6 @@ def _costs(
     pinned: Mapping[str, str],
     recipes: Sequence[str],
 ) -> tuple[Array, Array, Array]:
-    """Return bits and cost of each group under each recipe; `leader` names the one that counts for a tied
-    tensor.
-    """
     columns = {recipe: at for at, recipe in enumerate(recipes)}
     bits = np.zeros((len(groups), len(recipes)), np.int64)
     cost = np.zeros((len(groups), len(recipes)))
@@ -188,7 +185,6 @@ def _costs(
 
 
 def _matching(names: Collection[str], patterns: str | Iterable[str]) -> set[str]:
-    """Return the names that equal a pattern, or match one that is no name (`*` for any text)."""
     names_matched: set[str] = set()
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         # A list of names is looked up, not searched.

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 #: Pairs compared at a time: while two are prepared or read, another one keeps the processors busy.
 _PAIRS = 3
-#: Columns of the table that are counts.
 _COUNTS = ("blocks", "saturated_blocks", "unused_codes", "elements", "stored_bytes")
 
 

@@ -38,7 +38,6 @@ from quantviz.text import visible
 _NO_FOLDER = ("store.no_list", "store.unknown_kind")
 #: Errors of parts that another part's header lists.
 _OTHER_PARTS = ("checkpoint.part_of", "checkpoint.parts_of")
-#: Parts of a split file.
 _MOST_PARTS = 1000
 _FOLDERS_NAMED = 6
 #: Elements above which a tensor is not like another by chance: norms are all ones in every file.
@@ -49,15 +48,11 @@ _TELLING = 256
 class OpenModel:
     """The tensors of one model while its files are open, and the other files beside them."""
 
-    #: Quantized weights are decoded.
     tensors: ModelTensors
-    #: The path of the file that holds each tensor.
     files: Mapping[str, str]
-    #: Files of a folder that are none of the model.
     aside: tuple[Aside, ...] = ()
     #: Missing tensors of the index, by name, with their file and the reason.
     unread: Mapping[str, tuple[str, QuantVizError]] = field(default_factory=lambda: MappingProxyType({}))
-    #: Files that are missing or cannot be opened.
     lost: tuple[Lost, ...] = ()
     #: Bytes of all tensors of the index; None if unknown.
     whole_bytes: int | None = None

@@ -242,7 +242,6 @@ class ResultFile:
             return False
 
     def _has_changed(self) -> bool:
-        """Return whether a file that was opened as immutable has been written to since."""
         return self._is_immutable and _state_of(self.path, self._log) != self._seen
 
     def _bound(self) -> None:

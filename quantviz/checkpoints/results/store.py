@@ -106,7 +106,6 @@ class Results:
         return tuple(stored_rows.listed_of(at, position, row) for at, (_, position, *row) in enumerate(rows))
 
     def rows(self, number: int, language: str = DEFAULT_LANGUAGE) -> Iterator[ResultRow]:
-        """Yield the row so far of each tensor under each recipe, in plan order."""
         for _, rows in self.rows_by_position(number, language):
             yield from rows
 
@@ -389,7 +388,6 @@ def _whole_path(file: str) -> str:
 def _outcome(
     tensor: Listed, at: int, scheme: Scheme | None, measurement: ContentMeasurement | None
 ) -> tuple[str, Mapping[str, str] | None] | None:
-    """Return the status of a tensor under its recipe of that place, and the reason; None while it waits."""
     if tensor.status not in (None, "ok"):
         return tensor.status, tensor.reason
     if scheme is None:

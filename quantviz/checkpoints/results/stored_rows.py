@@ -27,7 +27,6 @@ from quantviz.schemes.scheme import Scheme
 if TYPE_CHECKING:
     import pandas
 
-#: States of a scan in the file.
 STATES = ("running", "done", "cancelled")
 #: Key of the note on a scan's coverage: whether that is complete.
 COVERAGE = "complete"
@@ -228,7 +227,6 @@ def recipes_form(recipes: Sequence[tuple[str, Scheme]], selection: Selection) ->
 def _shape_of(
     written: Any,
 ) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme | None], str, tuple[int, ...]]:
-    """Return shape, outputs, substitutes, mark and refused places from the text of `shape_form`."""
     stored = _json(written, "shape")
     if not isinstance(stored, dict):
         return values.lengths(stored, "shape"), (0,), MappingProxyType({}), "", ()
@@ -276,7 +274,6 @@ def _pairs(written: Any) -> tuple[tuple[str, Scheme], ...]:
 
 
 def _note(written: Any) -> tuple[dict[str, str], bool | None]:
-    """Return a note by language, and of the one on coverage whether everything was read."""
     words = values.in_each_language(written, "notes")
     marked = written.get(COVERAGE) if COVERAGE in written else None
     if not isinstance(marked, bool | None):

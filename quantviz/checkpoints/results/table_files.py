@@ -18,13 +18,11 @@ from quantviz.checkpoints.results.typed_tables import COLUMNS, KINDS, TypedTable
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
 
-#: The first bytes of a file of results.
 _RESULTS = b"SQLite format 3\x00"
 #: Characters of a line of JSON.
 _MOST_OF_LINE = 2**22
 #: Lists and objects of JSON for each row: the record, its shape, and a place.
 _LISTS_OF_ROW = 4
-#: Rows of Parquet that are read at once.
 _ROWS_PER_READ = 1024
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
 

@@ -26,7 +26,6 @@ _NUMBERS: Mapping[str, Kind] = MappingProxyType(
         for name in ("mse", "sqnr_db", "max_error", *METRICS, *NUMBERS, "cost")
     }
 )
-#: The columns that are read.
 KINDS: Mapping[str, Kind] = MappingProxyType({**FIELDS, **_NUMBERS})
 _LAST = ("scheme", "file")
 #: The columns of a scan's table, in their order.

@@ -55,7 +55,6 @@ class WorkerCall(NamedTuple):
     arguments: tuple[Any, ...]
     #: Unique, so that the scheduler has no job twice.
     key: str
-    #: The first tensor that it measures, for people.
     name: str
 
 

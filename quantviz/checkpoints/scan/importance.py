@@ -37,9 +37,7 @@ _COUNTS = ".counts"
 class Importance(Picklable):
     """Mean squares of the inputs of one weight, or of each expert that is stacked in it."""
 
-    #: Hash of its values.
     mark: str
-    #: 1 of a weight that has none.
     experts: int
     #: float32, one expert after the other.
     raw: bytes = field(repr=False)
@@ -54,7 +52,6 @@ class Importance(Picklable):
 
     @property
     def squares(self) -> Array:
-        """Return the mean squares, float32 (experts, columns)."""
         columns = len(self.raw) // (np.float32().itemsize * self.experts)
         return np.ndarray((self.experts, columns), np.float32, self.raw)
 

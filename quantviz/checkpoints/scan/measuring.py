@@ -43,7 +43,6 @@ class ContentMeasurement(Picklable):
     content: str
     #: See `recipes.row_key`.
     key: str
-    #: "ok", "refused" or "problem".
     status: str
     #: By language.
     reason: Mapping[str, str] | None = None
@@ -51,7 +50,6 @@ class ContentMeasurement(Picklable):
     numbers: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     #: Place of the first error of largest size.
     max_error_at: Shape | None = None
-    #: The reference's version.
     arithmetic: int = ARITHMETIC
 
     @property
@@ -115,7 +113,6 @@ class KnownFacts(Picklable):
 @dataclass(frozen=True, eq=False)
 class PartMeasurement(Picklable):
     moments: Moments | None = None
-    #: Measured elements.
     cells: int = 0
     #: Flat place of the first error of largest size in the whole tensor.
     largest_at: int = 0
@@ -140,7 +137,6 @@ def measure_loaded(
 
 
 def _experts_of(x: Stored, known: KnownFacts) -> list[tuple[Stored, int]]:
-    """Return the parts of a tensor whose columns count alike, each with its flat place."""
     if known.experts == 1:
         return [(x, 0)]
     size = math.prod(x.shape[1:])

@@ -42,12 +42,11 @@ from quantviz.tensors.lazy import InMemory, Matrix, Oriented, Stored, Values
 
 Array = npt.NDArray[Any]
 
-#: Most elements of a tensor that is loaded whole; larger ones are measured in bands.
+#: Larger tensors are measured in bands.
 MOST_LOADED = 2**26
 #: Threads that read ahead, and elements up to which each of them has a group at a time.
 _READERS = 2
 _MOST_AHEAD = 2**26
-#: Decoded values hashed at a time.
 _VALUES_PER_CHUNK = 2**22
 #: Values are read in multiples of this.
 _TOGETHER = 2**10

@@ -56,7 +56,6 @@ from quantviz.tensors.lazy import InMemory
 if TYPE_CHECKING:
     import pandas
 
-#: Seconds between two reports of progress.
 _BETWEEN_RATES = 0.25
 #: Rows and columns of a warm-up's tensor: as many as kernels of large tensors take.
 _SIDE = 1024
@@ -69,11 +68,9 @@ class Execution:
     scheduler: str | None = None
 
     def workers(self) -> AbstractContextManager[Elsewhere | None]:
-        """Return the scheduler's workers while the scan lasts; None where this process measures."""
         return joined(self.scheduler, threads=self.threads) if self.scheduler else nullcontext()
 
 
-#: This process measures, with all its threads.
 HERE = Execution()
 
 
@@ -194,7 +191,6 @@ def run_scan(
 
 
 def _unfit(measured: Iterable[Entry], schemes: tuple[Scheme, ...]) -> Iterator[tuple[str, QuantVizError]]:
-    """Yield the tensors that no recipe fits, with the first reason."""
     for entry in measured:
         fitting = (scheme for scheme in entry.schemes(schemes) if scheme is not None)
         reason = next((refusal_of(scheme, entry.shape, entry.outputs) for scheme in fitting), None)
@@ -424,7 +420,6 @@ class Pace:
 
     @property
     def rate(self) -> tuple[int, float]:
-        """Return bytes, and the seconds that they took; zeros before there is a rate."""
         return self._bytes, self._seconds
 
     def finished(self, size: int, elements: int, now: float) -> None:

@@ -51,7 +51,6 @@ class Selection(Picklable):
         return {name: value for name, value in fields.items() if value}
 
 
-#: The default: the matrices that engines quantize.
 ALL_QUANTIZED = Selection()
 
 
@@ -141,7 +140,6 @@ def _check_patterns(entries: Iterable[Entry], selection: Selection) -> None:
 
 
 def _left_aside(entries: Sequence[Entry], selection: Selection) -> dict[int, QuantVizError]:
-    """Return the reasons why tensors are left aside, by their places; without unreadable tensors."""
     kept = kept_by(selection.profile, {entry.name: entry.shape for entry in entries if not entry.decoded})
     reasons: dict[int, QuantVizError] = {}
     for at, entry in enumerate(entries):
@@ -246,7 +244,6 @@ def _refused(profile: Profile, entry: Entry, schemes: Sequence[Scheme]) -> tuple
 def _instead(
     profile: Profile, entry: Entry, named: Sequence[tuple[str, Scheme]], schemes: Sequence[Scheme]
 ) -> tuple[tuple[int, Scheme | None], ...]:
-    """Return substitutes for recipes on a tensor, by place: None where the engine keeps the tensor."""
     substitutes: list[tuple[int, Scheme | None]] = []
     kind = kind_of_tensor(entry.name, entry.shape)
     for at, scheme in enumerate(schemes):

@@ -47,7 +47,6 @@ _MOST_LOADED_OF_BAND = 2**25
 
 @dataclass(frozen=True)
 class ScanTask(Picklable):
-    #: Places of the tensors in the checkpoint.
     positions: tuple[int, ...]
     entries: tuple[Entry, ...]
     schemes: tuple[tuple[Scheme, ...], ...]
@@ -63,8 +62,6 @@ class Measures(Picklable):
 
 @dataclass(frozen=True)
 class ScanBands(Picklable):
-    """Some bands of a tensor, one after the other, under schemes that divide it alike."""
-
     #: Elements of each band but the last; number of the first, and that after the last.
     size: int
     first: int
@@ -75,15 +72,12 @@ class ScanBands(Picklable):
 @dataclass(frozen=True, eq=False)
 class GiantFacts(Picklable):
     known: KnownFacts | None = None
-    #: Whether parts of it can be read alone.
     by_parts: bool = False
     problem: QuantVizError | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class BandMeasurements(Picklable):
-    """Measurements of some bands: for each in its order, a part for each scheme."""
-
     bands: tuple[tuple[PartMeasurement, ...], ...] = ()
     problem: QuantVizError | None = None
 
@@ -164,7 +158,6 @@ class Joining:
     def take(
         self, bands: ScanBands, number: int, parts: Sequence[PartMeasurement]
     ) -> Iterator[ContentMeasurement]:
-        """Take a part for each scheme of a band; yield the rows of which it was the last."""
         count = -(-math.prod(self._known.seen) // bands.size)
         for scheme, part in zip(bands.schemes, parts, strict=True):
             parts_of_scheme = self._parts.setdefault(scheme, {})
