@@ -17,7 +17,7 @@ import torch
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.tables import block_columns, scales_table
-from quantviz.quantization.cells import part, quantize_part
+from quantviz.quantization.cells import part, quantize_cells, quantize_part
 from quantviz.quantization.explanation import CellInput, Explanation, explain, explain_cell
 from quantviz.quantization.grids import local_step
 from quantviz.quantization.input_dtype import on_stored, rounded_to
@@ -338,8 +338,12 @@ class Study:
         if layout.view_shape == self.shape:
             return self._worst(window)
         places = blocks.flat_indices_of(layout.view_shape, window).flatten()
-        errors = [self.part(regions.place_of(int(place), self.shape)).error.abs() for place in places]
-        return regions.place_of(int(places[int(torch.stack(errors).nan_to_num(-1).argmax())]), self.shape)
+        if self.result is None:
+            values = self.block_values(block).flatten()
+            errors = quantize_cells(values, self.scheme, self.qparams, self.shape, places).error
+        else:
+            errors = self.result.error.flatten()[places]
+        return regions.place_of(int(places[int(errors.abs().nan_to_num(-1).argmax())]), self.shape)
 
     def _worst(self, window: tuple[slice, ...]) -> Shape:
         errors = self.part(window).error.abs().nan_to_num(-1)
