@@ -31,19 +31,18 @@ if TYPE_CHECKING:
 class BlockCost:
     """A block: its error, and how much of it its loudest cell makes the others have."""
 
-    #: Its place in the grid of blocks, and that of its first cell in the tensor.
+    #: In the grid of blocks, and of its first cell in the tensor.
     block: Shape
     index: Shape
-    #: Where its cell of largest magnitude is.
+    #: Its cell of largest magnitude.
     loudest: Shape
     #: Σe² of the block, in the units of x², and its share of the tensor's.
     suffered: float
     suffered_share: float
-    #: How much Σe² of its other cells falls when scales are found without the loudest, and as a share of the
-    #: tensor's.
+    #: The fall of the other cells' Σe² without the loudest, and as a share of the tensor's.
     caused: float
     caused_share: float
-    #: SQNR of its other cells, in dB: now, and without the loudest.
+    #: SQNR of the other cells, in dB: now, and without the loudest.
     others_before_db: float
     others_after_db: float
 
@@ -54,7 +53,7 @@ class BlockCosts:
 
     scheme: Scheme
     shape: Shape
-    #: Those whose loudest cell costs most first.
+    #: The costliest loudest cell first.
     rows: tuple[BlockCost, ...]
 
     def table(self) -> pandas.DataFrame:
