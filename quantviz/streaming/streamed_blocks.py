@@ -22,6 +22,9 @@ from quantviz.tensors.lazy import Stored
 
 Array = npt.NDArray[Any]
 
+#: Values whose lower halves are counted at once.
+_AT_ONCE = 2**18
+
 
 class StreamedBlocks:
     """The statistics of `Blocks`. Needs numba; where its kernels are not waited for, windows are computed."""
@@ -260,6 +263,7 @@ class StreamedBlocks:
         marked = np.zeros(1 << 16, np.bool_)
         marked[tops] = True
         kept = np.flatnonzero(marked)
+        index = np.cumsum(marked, dtype=np.int32) - 1
         tables: list[Array] = []
 
         def pick(runs: Iterator[tuple[int, int]]) -> None:
@@ -270,10 +274,11 @@ class StreamedBlocks:
                 run = run_of(self._x, start, stop)
                 values = np.empty(run.size, np.float32)
                 n = run_kernels.pick_tops(run, self._absolute, self._finite_only, marked, values)
-                raw = values[:n].view(np.int32)
-                keys = (raw ^ ((raw >> 31) & 0x7FFFFFFF)).astype(np.int64)
-                at = np.searchsorted(kept, (keys >> 16) + 0x8000) << 16 | keys & 0xFFFF
-                table += np.bincount(at, minlength=len(table))
+                for first in range(0, n, _AT_ONCE):
+                    raw = values[first : min(first + _AT_ONCE, n)].view(np.int32)
+                    keys = raw ^ ((raw >> 31) & 0x7FFFFFFF)
+                    at = index[(keys >> 16) + 0x8000] << 16 | keys & 0xFFFF
+                    table += np.bincount(at, minlength=len(table))
 
         shared_out(pick, runs_between(self._x.count, self._piece))
         # The first place of each upper half's values among the picked ones.

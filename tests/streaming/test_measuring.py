@@ -369,7 +369,7 @@ def test_the_first_of_two_extremes_keeps_its_sign():
 
 
 def test_a_percentile_of_one_number_takes_little_memory():
-    x = torch.zeros(2**12, 2**10)
+    x = torch.zeros(2**12, 2**12)
     scheme = qv.Scheme("int8", calibration=qv.Percentile(90.0))
     ranges.ranges(InMemory(x), scheme)
     tracemalloc.start()
