@@ -57,7 +57,7 @@ class TimeBudget:
         on_share: Callable[[float, float], None] = lambda done, whole: None,
     ) -> None:
         self.seconds = seconds
-        #: Gets how much of the work is done, and how much it is, whenever that is known.
+        #: Gets the done and the whole work, where that is known.
         self.on_share = on_share
         self._clock = clock
         self._begun = clock()
@@ -65,24 +65,21 @@ class TimeBudget:
 
     @property
     def now(self) -> float:
-        """Return the time, in seconds."""
         return self._clock()
 
     @property
     def is_dropped(self) -> bool:
-        """Return whether nobody waits for the result any more."""
         return self._dropped.is_set()
 
     def drop(self) -> None:
-        """Make the work end at its next check, because nobody waits for its result any more."""
+        """Make the work end at its next check, because nobody waits for its result."""
         self._dropped.set()
 
     def check(self, share: float = 0.0, since: float = 0.0) -> None:
         """Raise `Ended` if the budget is spent, if it will be at this speed, or if the work was dropped.
 
-        Args:
-            share: The share of a part of the work that is done, 0 to 1; 0 if it is unknown.
-            since: The time at which that part began, in seconds of this budget's clock.
+        `share` is the done share of a part of the work, 0 if unknown; `since` is when that part began, by
+        this budget's clock.
         """
         if self._dropped.is_set():
             raise Ended("work.dropped")
@@ -99,7 +96,6 @@ _SPENDING: ContextVar[TimeBudget | None] = ContextVar("spending", default=None)
 
 @contextlib.contextmanager
 def spending(budget: TimeBudget) -> Iterator[None]:
-    """Charge all work inside the `with` block to a budget."""
     before = _SPENDING.set(budget)
     try:
         yield
@@ -108,23 +104,22 @@ def spending(budget: TimeBudget) -> Iterator[None]:
 
 
 def is_dropped() -> bool:
-    """Return whether nobody waits any more for the work that this is a part of."""
     budget = _SPENDING.get()
     return budget is not None and budget.is_dropped
 
 
 def report(done: float, whole: float) -> None:
-    """Tell whoever waits for this work how much of it is done, and how much it is."""
+    """Tell whoever waits for this work the done and the whole of it."""
     budget = _SPENDING.get()
     if budget is not None:
         budget.on_share(done, whole)
 
 
 def too_long(end: Ended) -> QuantVizError:
-    """Return the error of one part of the work that takes too long, so that the other parts can go on.
+    """Return the error of a part of the work that takes too long, so that the other parts can go on.
 
     Raises:
-        Ended: The work ended for another reason, which ends the other parts as well.
+        Ended: The work ended for another reason, which ends the other parts too.
     """
     if end.problem.key != "work.too_long":
         raise end
@@ -132,11 +127,9 @@ def too_long(end: Ended) -> QuantVizError:
 
 
 class StepCounter:
-    """A counter of the finished steps of a part of the work, checked against the budget at each step.
+    """Counts the steps of a part of the work, and checks the budget at each.
 
-    Args:
-        count: The number of steps.
-        is_whole: Whether this part is nearly all of the work, so that its share may be shown for it.
+    With `is_whole` this part is nearly all of the work: its share is reported.
     """
 
     def __init__(self, count: int, *, is_whole: bool = False) -> None:
@@ -147,13 +140,11 @@ class StepCounter:
         self._since = self._budget.now if self._budget else 0.0
 
     def through(self, steps: Iterable[T]) -> Iterator[T]:
-        """Yield steps, each counted when it begins."""
         for each in steps:
             self.step()
             yield each
 
     def step(self) -> None:
-        """Count a step that begins; raise `Ended` if the budget is spent or will be."""
         if self._budget:
             share = self._done / self._count
             self._budget.check(share, self._since)

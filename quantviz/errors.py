@@ -17,17 +17,15 @@ from quantviz.text import DEFAULT_LANGUAGE, languages, text
 MOST_SHOWN = 120
 #: Characters of a list of allowed names in an error message.
 _MOST_LISTED = 2000
-#: Parameters of an error that list what can be given.
+#: Parameters that list what can be given; of names, one was meant.
 _LISTS = ("known", "allowed", "offered", "sizes", "recipes", "folders")
-#: Those of names, of which one was meant.
 _NAMES = ("known", "allowed")
-#: Names that stand for a longer list of known ones, and how many names are looked at for them.
+#: Names shown of a longer list, and names compared to find them.
 _NEAREST = 3
 _MOST_COMPARED = 2000
 
 
 def known_language(language: str) -> str:
-    """Return the name of a language; raise `QuantVizError` if there is no such language."""
     if not isinstance(language, str) or language not in languages():
         raise QuantVizError("report.language", got=language, known=", ".join(languages()))
     return language
@@ -70,7 +68,7 @@ class QuantVizError(ValueError):
         return f"{sentence} {text('errors.nearest', language, nearest=similar)}" if similar else sentence
 
     def _listed(self, language: str) -> dict[str, str]:
-        """Return replacements for long lists of names: those most like the unknown one, by parameter."""
+        """Return the nearest names in place of each long list, by parameter."""
         got = self._unknown()
         lists = ((name, self.params.get(name)) for name in _NAMES)
         return {
@@ -85,7 +83,6 @@ class QuantVizError(ValueError):
         }
 
     def _similar(self) -> str | None:
-        """Return the known name most like the unknown one; none if none is similar."""
         got = self._unknown()
         known = self.params.get("known")
         if got is None or not isinstance(known, str) or len(got) > MOST_SHOWN:
@@ -96,14 +93,12 @@ class QuantVizError(ValueError):
         )
 
     def _unknown(self) -> str | None:
-        """Return the name that is not known; None if the error is about something else."""
         got = self.params.get("field", self.params.get("got"))
         return got if isinstance(got, str) else None
 
     def again(self) -> QuantVizError:
-        """Return the same error without its traceback.
-
-        An error that is kept is raised as a new one each time.
+        """Return the same error without its traceback: an error that is kept is raised as a new one each
+        time.
         """
         return QuantVizError(self.key, **self.params)
 
@@ -176,17 +171,14 @@ class _FormattedValue:
 
 
 class _ShortRepr(reprlib.Repr):
-    """`repr` that never writes a long value out."""
-
     def __init__(self) -> None:
         super().__init__()
         self.maxtuple = self.maxlist = 10
         self.maxother = self.maxstring = _MOST_LISTED
 
     def repr_int(self, x: int, level: int) -> str:
-        """Return a whole number as text, or as its power of ten.
-
-        Python refuses to write more than 4,300 digits.
+        """Return a whole number as text, or as its power of ten: Python refuses to write more than 4,300
+        digits.
         """
         if abs(x) < 10**MOST_SHOWN:
             return repr(x)

@@ -50,11 +50,10 @@ EVENTS = logging.getLogger("quantviz.events")
 SHORT = 2.0**35
 #: Niceness of the processes: the server that answers the users comes first.
 _NICE = 10
-#: Seconds between two checks whether a caller still waits, and between two answers that say how much is done.
+#: Seconds between two checks whether a caller waits, and between two reports of progress.
 _LOOK = 0.1
 _BETWEEN_SHARES = 0.2
-#: Seconds until the process of dropped work is killed, and seconds of the processor beyond its own until that
-#: of other work is, where the work does not reach its next check.
+#: Seconds until work that reaches no check is killed: after it was dropped, or beyond its processor time.
 _GRACE = 3.0
 #: Seconds after which an idle process ends, and the bytes that it may have grown by.
 _PATIENCE = 900.0
@@ -68,17 +67,16 @@ _KNOWN = 1000
 #: Bytes from which an array goes by memory that both processes map, and its alignment there.
 _LARGE = 2**16
 _ALIGNED = 64
-#: The environment variable with the threads of a pass over a tensor.
 _THREADS = "QUANTVIZ_THREADS"
-#: The number of the signal by which a process ends whose processor time is spent.
+#: The signal that ends a process whose processor time is spent: SIGXCPU.
 _CPU_SPENT = 24
-#: The file in which Linux says how much memory a process takes; and a limit that is none.
+#: Linux' file of a process's memory; and a limit that is none.
 _STATM = Path("/proc/self/statm")
 _ENDLESS = 2.0**62
-#: Numbers of glibc's settings, and their values: what is freed at the end of the heap is given back from
-#: 1 GiB on, and what is smaller than 32 MiB, the most that can be named, comes from the heap.
+#: glibc's settings and values: free memory at the end of the heap is given back from 1 GiB on, and blocks
+#: below 32 MiB, the most that can be named, come from the heap.
 _KEPT = ((-1, 2**30), (-3, 2**25))
-#: Likewise: from 256 KiB on memory is the system's own, where glibc would move that bound up to 32 MiB.
+#: Blocks from 256 KiB on are mapped by themselves: glibc would move that bound up to 32 MiB.
 _RETURNED = ((-3, 2**18),)
 #: Kinds of answers.
 _BEGUN, _SHARE, _ASKED, _FOUND, _RAISED, _LOST = "begun", "share", "asked", "found", "raised", "lost"
@@ -93,13 +91,13 @@ class Cost:
 
     #: Multiplications, as far as they are known.
     products: float = SHORT
-    #: Seconds of the processor after which it is ended.
+    #: Seconds of processor time after which it is ended.
     seconds: float = float("inf")
-    #: Bytes beyond those of an idle process that it cannot exceed.
+    #: Most bytes beyond those of an idle process.
     bytes: float = float("inf")
     #: Threads of a pass over a tensor; None for the server's setting. One leaves the others to the server.
     threads: int | None = None
-    #: Seconds that it has longer than others, when it is dropped, to reach its next check.
+    #: Seconds beyond `_GRACE` to reach its next check when it is dropped.
     grace: float = 0.0
     #: The queue that it waits in; by default by its multiplications.
     queue: str = ""
@@ -112,28 +110,25 @@ class Cost:
 
     @property
     def line(self) -> str:
-        """Return the name of its queue."""
         return self.queue or ("short" if self.products < SHORT else "long")
 
 
 @dataclass(eq=False)
 class Job(Generic[T]):
-    """Work that was submitted."""
-
     runner: Jobs
     work: Callable[[], T]
     key: Hashable
     cost: Cost
-    #: Whether it goes on without anybody who waits for its result.
+    #: Whether it goes on when nobody waits for its result.
     stays: bool
-    #: Whether it is done ahead of others in its queue: it ends when one of those comes.
+    #: Whether it is done ahead of need: it ends when another job comes into its queue.
     ahead: bool
-    #: Answers what its process asks, where that is confined.
+    #: Answers the questions of a confined process.
     answers: Callable[[Any], Any]
     #: The sessions that submitted it.
     owners: set[Hashable]
     state: Literal["waits", "runs", "ended"] = "waits"
-    #: How much is done, of how much; 0 where that is not known.
+    #: Done and whole work; 0 where unknown.
     done: float = 0.0
     whole: float = 0.0
     #: Whether it was ended on purpose.
@@ -145,7 +140,6 @@ class Job(Generic[T]):
 
     @property
     def share(self) -> float:
-        """Return the share that is done, 0 to 1."""
         return self.done / self.whole if self.whole else 0.0
 
     @property
@@ -169,9 +163,8 @@ class Job(Generic[T]):
     ) -> T:
         """Wait for the result. A job that nobody waits for any more ends.
 
-        Args:
-            is_wanted: Whether the caller still waits.
-            on_share: Gets the share that is done now and then, where it is known.
+        `is_wanted` says whether the caller still waits; `on_share` gets the done share now and then, where it
+        is known.
 
         Raises:
             Ended: It takes too long or too much memory, nobody waits for it, or its process has ended.
@@ -197,7 +190,6 @@ class Job(Generic[T]):
         raise found
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it has ended; return whether it has."""
         return self._end.wait(seconds)
 
     def cancel(self) -> None:
@@ -211,7 +203,6 @@ class Job(Generic[T]):
 
 
 def no_answer(question: Any) -> Any:
-    """Refuse a question."""
     raise QuantVizError("work.lost")
 
 
@@ -222,12 +213,12 @@ class Jobs:
         self.lock = threading.RLock()
         #: Jobs that have not ended, in the order in which they came.
         self._jobs: dict[Hashable, Job[Any]] = {}
-        #: At most one of a kind, by whether it is confined: each takes memory.
+        #: By whether it is confined: at most one of each kind, for each takes memory.
         self._idle: dict[bool, _Process] = {}
         self._running: set[_Process] = set()
         self._served: OrderedDict[Hashable, int] = OrderedDict()
         self._turns = itertools.count(1)
-        self._refused: OrderedDict[Hashable, tuple[float, Ended]] = OrderedDict()
+        self._refused: OrderedDict[Hashable, tuple[float, QuantVizError]] = OrderedDict()
         atexit.register(self.close)
 
     def submit(
@@ -246,19 +237,19 @@ class Jobs:
         Args:
             work: A function that can be pickled, as its result.
             key: Names the work and all that it depends on.
-            cost: What it takes.
-            owner: Whose work it is: owners take turns.
-            stays: Whether it goes on without anybody who waits for its result.
-            ahead: Whether it likewise goes on, until another one comes into its queue.
-            answers: Answers a question of confined work: see `ask`. A stranger may have written it.
+            cost: Its bounds and its queue.
+            owner: Owners take turns.
+            stays: Whether it goes on when nobody waits for its result.
+            ahead: Whether it goes on likewise, until another job comes into its queue.
+            answers: Answers a question of confined work: see `ask`. A stranger may have written the question.
 
         Raises:
             Ended: It took too long or too much memory a short while ago.
         """
         with self.lock:
-            until, ended = self._refused.get(key, (0.0, None))
-            if ended is not None and time.monotonic() < until:
-                raise ended
+            until, problem = self._refused.get(key, (0.0, None))
+            if problem is not None and time.monotonic() < until:
+                raise Ended(problem.key, **problem.params)
             job = self._jobs.get(key)
             if job is None or job.dropped:
                 job = self._jobs[key] = Job(self, work, key, cost, stays or ahead, ahead, answers, set())
@@ -267,15 +258,12 @@ class Jobs:
             return cast("Job[T]", job)
 
     def before(self, job: Job[Any]) -> int:
-        """Return the number of jobs in its queue that came before it and have not ended."""
         with self.lock:
             jobs = [each for each in self._jobs.values() if each.cost.line == job.cost.line]
             return jobs.index(job) if job in jobs else 0
 
     def prepare(self, modules: Iterable[str] = (), *, confined: bool = False) -> None:
-        """Have a process ready, whose start takes seconds, with some modules imported, where none of its kind
-        runs.
-        """
+        """Start a process, which takes seconds, and import modules in it, where none of its kind runs."""
         with self.lock:
             idle = self._idle.get(confined)
             if not any(each.confined == confined for each in self._running) and not (idle and idle.is_alive):
@@ -283,20 +271,17 @@ class Jobs:
 
     @property
     def processes(self) -> list[int]:
-        """Return the ids of the processes that are there."""
         with self.lock:
             each = (*self._running, *self._idle.values())
             return [process.pid for process in each if process.is_alive]
 
     def rest(self) -> None:
-        """End the processes that wait for work."""
         with self.lock:
             for process in self._idle.values():
                 process.end()
             self._idle.clear()
 
     def close(self) -> None:
-        """End all jobs and processes."""
         with self.lock:
             for job in list(self._jobs.values()):
                 job.cancel()
@@ -305,7 +290,6 @@ class Jobs:
             self.rest()
 
     def _begin(self) -> None:
-        """Begin what waits, in each queue where there is room."""
         running = [job for job in self._jobs.values() if job.state == "runs"]
         waiting = [job for job in self._jobs.values() if job.state == "waits"]
         for job in sorted(waiting, key=lambda job: min(self._served.get(each, 0) for each in job.owners)):
@@ -334,7 +318,6 @@ class Jobs:
             self._begin()
 
     def finish(self, job: Job[Any], answer: tuple[str, Any]) -> None:
-        """Note the answer to a job."""
         if answer[0] == _LOST:
             answer = _RAISED, Ended("work.dropped" if job.dropped else "work.lost")
         job._answer = answer
@@ -344,30 +327,31 @@ class Jobs:
         if self._jobs.get(job.key) is job:
             del self._jobs[job.key]
         if isinstance(answer[1], Ended) and answer[1].problem.key != "work.dropped":
-            self._refused[job.key] = time.monotonic() + _REFUSED_SECONDS, answer[1]
+            self._refused[job.key] = time.monotonic() + _REFUSED_SECONDS, answer[1].problem
             while len(self._refused) > _KNOWN:
                 self._refused.popitem(last=False)
         job._end.set()
 
     def _answer(self, job: Job[Any]) -> tuple[str, Any]:
-        """Return the answer of a process to a job."""
         message = _Message((job.work, job.cost, _settings()))
-        process = self._take(job.cost.confined)
-        begun, kind, found, stays = process.do(job, message)
-        if not begun and not job.dropped:  # it had waited for long, and has just ended
+        process, stays = self._take(job.cost.confined), False
+        try:
+            begun, kind, found, stays = process.do(job, message)
+            if not begun and not job.dropped:  # it had waited for long, and has just ended
+                with self.lock:
+                    self._running.discard(process)
+                process.end()
+                process = self._take(job.cost.confined)
+                _, kind, found, stays = process.do(job, message)
+            stays |= job.ahead  # kernels that were loaded ahead are in this process
+        finally:
             with self.lock:
                 self._running.discard(process)
-            process.end()
-            process = self._take(job.cost.confined)
-            _, kind, found, stays = process.do(job, message)
-        with self.lock:
-            self._running.discard(process)
-            idle = self._idle.get(process.confined)
-            # Kernels that were loaded ahead are in this process.
-            if (stays or job.ahead) and (idle is None or not idle.is_alive):
-                self._idle[process.confined] = process
-            else:
-                process.end()
+                idle = self._idle.get(process.confined)
+                if stays and (idle is None or not idle.is_alive):
+                    self._idle[process.confined] = process
+                else:
+                    process.end()
         return kind, found
 
     def _take(self, confined: bool) -> _Process:
@@ -383,7 +367,6 @@ class Jobs:
 
 @cache
 def runner() -> Jobs:
-    """Return the jobs of this process."""
     return Jobs()
 
 
@@ -393,12 +376,11 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 def in_job() -> bool:
-    """Return whether this process is that of a job."""
     return Path(sys.argv[0]) == Path(__file__)
 
 
 def can_ask() -> bool:
-    """Return whether this process is that of a confined job, which has no connections of its own."""
+    """Return whether this process is that of a confined job, which has no connections."""
     return _ASK.get() is not None
 
 
@@ -459,7 +441,9 @@ def _tensor(content: Any, dtype: str, shape: tuple[int, ...], strides: tuple[int
 
 
 class _TypedData(pickle.Unpickler):
-    """Reads the answers of a confined process: arrays, and what only holds values. It calls nothing else."""
+    """Reads the answers of a confined process: arrays, and types that only hold values. It calls nothing
+    else.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         refusal = pickle.UnpicklingError(f"{module}.{name} is no data")
@@ -477,7 +461,7 @@ class _TypedData(pickle.Unpickler):
         raise refusal
 
 
-#: Functions that make arrays, mappings and errors of plain values.
+#: Functions that make arrays, mappings and errors from plain values.
 _PLAIN = frozenset(
     {
         *(
@@ -517,8 +501,7 @@ class _Message:
     def send(self, stream: IO[bytes], channel: socket.socket) -> None:
         """Write it to a stream, and its arrays into memory whose descriptor goes through a channel.
 
-        Nobody else knows that memory: it is free once no array of it is left, in whichever way the processes
-        end.
+        That memory has no name: it is free once no array of it is left, however the processes end.
         """
         sizes = [each.nbytes for each in self._arrays]
         if sizes:
@@ -555,13 +538,12 @@ def _received(
 
 
 def _places(sizes: Iterable[int]) -> tuple[list[int], int]:
-    """Return the places of arrays behind each other, and where they end."""
+    """Return the places of arrays behind each other, and their end."""
     *places, whole = itertools.accumulate((-(-n // _ALIGNED) * _ALIGNED for n in sizes), initial=0)
     return places, whole
 
 
 def _maps_memory() -> bool:
-    """Return whether this system has memory without a name that two processes can map."""
     return hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
 
 
@@ -578,8 +560,6 @@ def _answered(job: Job[Any], question: Any) -> tuple[QuantVizError | None, Any]:
 
 
 class _Process:
-    """A process, seen from the server."""
-
     def __init__(self, modules: Iterable[str] = (), *, confined: bool = False) -> None:
         self.confined = confined
         self._channel, its = socket.socketpair()
@@ -612,9 +592,8 @@ class _Process:
         return self._process.poll() is None
 
     def do(self, job: Job[Any], message: _Message) -> tuple[bool, str, Any, bool]:
-        """Have a job done that is in a message.
-
-        Return whether it began, the kind of its answer and that, and whether the process stays.
+        """Return whether the job in a message began, the kind and value of its answer, and whether the
+        process stays.
         """
         begun = False
         try:
@@ -642,7 +621,7 @@ class _Process:
             job._process = None
 
     def drop(self, job: Job[Any]) -> None:
-        """Make a job end at its next check; kill the process if it does not reach one."""
+        """Make a job end at its next check; kill the process if it reaches none."""
         with contextlib.suppress(ConnectionError, ValueError):
             self._send(_Message(None))
 
@@ -675,7 +654,7 @@ _Asked: TypeAlias = tuple[Callable[[], object], Cost, dict[str, str], TimeBudget
 
 
 def serve(channel: int, confined: str, *modules: str) -> None:
-    """Do the jobs that arrive on stdin, one after the other, until none has come for long."""
+    """Do the jobs that arrive on stdin, one after the other, until none has come for `_PATIENCE`."""
     if confined:
         _confine()
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
@@ -717,7 +696,6 @@ def serve(channel: int, confined: str, *modules: str) -> None:
         except queue.Empty:
             os._exit(0)
         tell(_BEGUN, 0.0, 0.0)
-        # A changed setting of the server's takes effect at once, as it does there.
         for name in _settings():
             del os.environ[name]
         os.environ.update(settings if cost.threads is None else {**settings, _THREADS: str(cost.threads)})
@@ -779,8 +757,8 @@ def _done(work: Callable[[], object], cost: Cost, budget: TimeBudget) -> tuple[s
 
 @contextlib.contextmanager
 def _limited(cost: Cost) -> Iterator[None]:
-    """Bound this process by what a job may take, where the system can: its memory, and its processor time for
-    work that reaches no check.
+    """Bound this process's memory, and its processor time for work that reaches no check, where the system
+    can.
     """
     try:
         import resource
@@ -805,12 +783,12 @@ def _limited(cost: Cost) -> Iterator[None]:
 
 #: Flags of Linux' `unshare`: a name space of users, and one of networks, which has no connection.
 _NEW_USERS, _NEW_NETWORK = 0x10000000, 0x40000000
-#: Events that a confined process refuses, by the beginnings of Python's names of them.
+#: Audit events that a confined process refuses, by the beginnings of their names.
 _REFUSED = (
     *("subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "pty.", "socket.bind"),
     *("socket.connect", "socket.get", "socket.sendto", "os.kill"),
 )
-#: Events that it allows in its own folder alone.
+#: Audit events that it allows in its own folder alone.
 _IN_SCRATCH = frozenset(
     {
         *("os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink"),
@@ -822,7 +800,7 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 
 def _confine() -> None:
     """Give up, for good, what the reader of a stranger's file does not need: connections, where the system
-    lets a process do so, and in Python also starting programs, and writing but into its own folder.
+    lets a process do so, and in Python also starting programs, and writing outside its own folder.
     """
     scratch = os.path.realpath(tempfile.gettempdir()) + os.sep
     unshare = getattr(ctypes.CDLL(None), "unshare", None) if sys.platform == "linux" else None
@@ -845,9 +823,7 @@ def _confine() -> None:
 
 
 def _own_bytes(*, data: bool = False) -> int:
-    """Return the bytes of memory that are this process's alone, or with `data` those that it has asked for; 0
-    where the system does not say.
-    """
+    """Return the bytes that are this process's alone, or with `data` those asked for; 0 where unknown."""
     if not _STATM.exists():
         return 0
     pages = list(map(int, _STATM.read_text().split()))
@@ -855,15 +831,15 @@ def _own_bytes(*, data: bool = False) -> int:
 
 
 def _give_back() -> None:
-    """Give memory that is free inside this process back to the system, where its C library can do so."""
+    """Give free memory back to the system, where the C library can."""
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def keep_memory() -> None:
-    """Have this process keep memory that it lets go of, for what it takes next: of large tensors that come
-    and go, having their pages made anew took a quarter of the time.
+    """Have this process keep freed memory: for large tensors that come and go, making their pages anew took a
+    quarter of the time.
 
     For a process that does one thing and ends. Where the C library has no such setting nothing is done.
     """
@@ -871,8 +847,8 @@ def keep_memory() -> None:
 
 
 def return_memory() -> None:
-    """Have this process return memory that it lets go of, for one that waits most of the time: heaps with
-    large blocks among small ones kept a fifth of the server's memory after a class.
+    """Have this process return freed memory, for one that waits most of the time: heaps with large blocks
+    among small ones kept a fifth of the server's memory after a class.
 
     Where the C library has no such setting nothing is done.
     """

@@ -1,5 +1,3 @@
-"""Pickle frozen values to a size in proportion to their own elements."""
-
 from __future__ import annotations
 
 import dataclasses
@@ -8,13 +6,13 @@ from typing import Any, ClassVar
 
 
 class Picklable:
-    """Pickling of a frozen dataclass with its read-only mappings, and of its tensor views without the rest of
-    their storage.
+    """Pickles a frozen dataclass with its read-only mappings, and its tensor views without the rest of their
+    storage.
 
     Python does not pickle a `MappingProxyType`, and torch pickles a view with all of the memory behind it.
     """
 
-    #: Names of cached properties that are pickled too, where they are computed.
+    #: Cached properties that are pickled too, where they are computed.
     _computed: ClassVar[tuple[str, ...]] = ()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -29,8 +27,6 @@ class Picklable:
 
 @dataclasses.dataclass(frozen=True)
 class _ReadOnly:
-    """A stand-in for a read-only mapping in a pickle."""
-
     items: dict[Any, Any]
 
 

@@ -39,12 +39,14 @@ _INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
 _SMALLEST = sys.float_info.min
 #: No argument is a larger whole number: numpy and torch have none.
 _LARGEST = 2**63
+#: The names of numpy's type of truth values since its version 2, and before.
+_BOOLS_OF_NUMPY = ("bool", "bool_")
 #: Marks a value that does not fit its type.
 _ANY = object()
 
 
 def public_but(*own: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Return the decorator of a function that users call; `own` are parameters the function checks itself."""
+    """Return the decorator of a function that users call; it checks the parameters `own` itself."""
 
     def public(function: Callable[_P, _T]) -> Callable[_P, _T]:
         @functools.wraps(function)
@@ -58,7 +60,7 @@ def public_but(*own: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
 
 
 def public_class(kind: type[_T]) -> type[_T]:
-    """Return a class whose public methods check their arguments; those that make tensors have `public`."""
+    """Check the arguments of a class's public methods; those that make tensors have `public`."""
     for name, member in list(vars(kind).items()):
         if name.startswith("_"):
             continue
@@ -71,7 +73,7 @@ def public_class(kind: type[_T]) -> type[_T]:
 
 @contextlib.contextmanager
 def inside() -> Iterator[None]:
-    """Run the `with` block as a public function runs: no argument is checked that its code passes on."""
+    """Run the `with` block as inside a public function: without checks of arguments."""
     before = _INSIDE.set(True)
     try:
         yield
@@ -82,13 +84,13 @@ def inside() -> Iterator[None]:
 def _checking(
     function: Callable[_P, _T], call: Callable[..., _T], own: tuple[str, ...] = ()
 ) -> Callable[_P, _T]:
-    """Return a function that converts its arguments to their parameters' types, but for those of `own`, and
-    then makes the `call`; inside of another public function it is the plain `function`.
+    """Return `call` with its arguments converted to the types of `function`'s parameters, but for those of
+    `own`; inside another public function it is the plain `function`.
 
     Surplus positional arguments are passed on unchecked: the call itself raises a `TypeError` for them.
     """
     parameters = inspect.signature(function).parameters
-    kinds = functools.cache(lambda: _kinds_of(function, own))
+    kinds = functools.cache(lambda: kinds_of(function, own))
 
     def fitted(name: str, value: Any) -> Any:
         kind = kinds().get(name, Any)
@@ -114,18 +116,12 @@ def _checking(
     return checked
 
 
-#: The decorator of a function that users call.
 public = public_but()
 
 
-def kinds_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the types of a function's parameters, by their names."""
-    return _kinds_of(inspect.unwrap(function))
-
-
 def check_fields(value: Any) -> None:
-    """Raise a `QuantVizError` if a field of a dataclass that a user filled does not fit its annotation; a
-    number of another library becomes Python's.
+    """Raise a `QuantVizError` if a field of a dataclass does not fit its annotation; turn another library's
+    numbers into Python's.
     """
     for name, got, allowed in unfit_fields(value):
         raise QuantVizError("argument", function=type(value).__name__, name=name, got=got, allowed=allowed)
@@ -136,8 +132,7 @@ def check_fields(value: Any) -> None:
 
 
 def unfit_fields(value: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield the name of each field of a dataclass whose value does not fit its annotation, and the value and
-    the annotation as texts for an error message.
+    """Yield name, value and annotation of each field that does not fit, the last two as texts for a message.
 
     A field of words takes any text: its class checks the words itself.
     """
@@ -155,7 +150,7 @@ def field_types(kind: Hashable) -> Mapping[str, Any]:
 
 @functools.cache
 def _wanted(kind: Hashable) -> dict[str, tuple[Any, str]]:
-    """Return the types of a dataclass's fields and these types as text, by the fields' names."""
+    """Return the type of each field, and that type as text."""
     types_and_words = {}
     for field in dataclasses.fields(cast("type[Any]", kind)):
         hint = field_types(kind)[field.name]
@@ -166,7 +161,7 @@ def _wanted(kind: Hashable) -> dict[str, tuple[Any, str]]:
 
 
 def plain_type(kind: Any) -> Any:
-    """Return a type with the types of words in place of the words themselves.
+    """Return a type with `str` in place of the words of a `Literal`.
 
     >>> plain_type(typing.Literal["even", "away"]), plain_type(typing.Literal["even"] | None)
     (<class 'str'>, str | None)
@@ -180,7 +175,6 @@ def plain_type(kind: Any) -> Any:
 
 
 def checked_fields(kind: type[_T]) -> type[_T]:
-    """Return a dataclass whose constructor checks the arguments that users pass."""
     init: Callable[..., None] = kind.__init__
 
     @functools.wraps(init)
@@ -196,8 +190,8 @@ def checked_fields(kind: type[_T]) -> type[_T]:
 # ---- arguments -------------------------------------------------------------------------------------
 
 
-def _kinds_of(function: Callable[..., Any], skipped: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the types of a function's parameters; `Any` of those without an annotation, and of `skipped`.
+def kinds_of(function: Callable[..., Any], skipped: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the types of the parameters; `Any` of those without an annotation, and of `skipped`.
 
     The return type is left out: it may be imported for type checkers alone.
     """
@@ -208,13 +202,12 @@ def _kinds_of(function: Callable[..., Any], skipped: tuple[str, ...] = ()) -> di
         if name not in skipped and parameter.annotation is not inspect.Parameter.empty
     }
     annotated: Any = types.SimpleNamespace(__annotations__=annotations)
-    hints = typing.get_type_hints(annotated, function.__globals__)
+    hints = typing.get_type_hints(annotated, inspect.unwrap(function).__globals__)
     return {name: hints.get(name, Any) for name in parameters}
 
 
 @functools.cache
 def _parts_of(kind: Hashable) -> tuple[Any, tuple[Any, ...]]:
-    """Return the origin and the arguments of a generic type: `dict` and `(str, int)` of `dict[str, int]`."""
     return typing.get_origin(kind), typing.get_args(kind)
 
 
@@ -244,7 +237,7 @@ def _fitted(value: Any, kind: Any) -> Any:
     if kind in (int, float):
         return _fitted_number(value, kind)
     if kind is bool:
-        return value if isinstance(value, bool) or type(value).__name__ == "bool_" else _ANY
+        return bool(value) if isinstance(value, bool) or type(value).__name__ in _BOOLS_OF_NUMPY else _ANY
     if getattr(kind, "_is_protocol", False):
         names = {name for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
         return _ANY if isinstance(value, type) or any(not hasattr(value, name) for name in names) else value
@@ -265,8 +258,8 @@ def _fitted_number(value: Any, kind: type) -> Any:
 
 
 def whole(value: Any) -> int | None:
-    """Return a whole number of Python, NumPy or torch as Python's; None for any other value, and for one of
-    more than 64 bits.
+    """Return a whole number of Python, NumPy or torch as Python's; None for any other value, or beyond 64
+    bits.
 
     >>> whole(3), whole(3.0), whole(2**64 - 1)
     (3, None, None)
@@ -299,7 +292,7 @@ def _fitted_mapping(value: Any, key: Any, item: Any) -> Any:
 
 
 def _fitted_items(value: Any, kind: Any) -> Any:
-    """Return items as a tuple; a text is not taken for a list of letters, nor a tensor for one of rows."""
+    """Return items as a tuple; a text is no list of letters, nor a tensor one of rows."""
     if isinstance(value, str | bytes) or hasattr(value, "__array__"):
         return _ANY
     if not isinstance(value, collections.abc.Iterable):
@@ -308,7 +301,7 @@ def _fitted_items(value: Any, kind: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Return an argument as an error message shows it: its type, and the value itself of a plain one."""
+    """Return an argument's type for an error message, with the value itself of a plain one."""
     plain = isinstance(value, str | bytes | bool | float | complex) or (
         isinstance(value, int) and abs(value) < _LARGEST
     )
@@ -319,7 +312,6 @@ def _shown(value: Any) -> str:
 
 
 def flushes_subnormals() -> bool:
-    """Return whether this thread's processor flushes subnormal numbers to 0."""
     return _SMALLEST * 0.5 == 0.0
 
 
@@ -352,7 +344,6 @@ class _DefaultDtype:
 
     @contextlib.contextmanager
     def float32(self, torch: Any) -> Iterator[None]:
-        """Make float32 the default inside the `with` block; the last thread to leave restores the old one."""
         with self._lock:
             if not self._inside:
                 self._before = torch.get_default_dtype()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AssertSqnr:
-    """The check that the fixture `assert_sqnr` returns; it writes into new folders of pytest's."""
+    """The check of the fixture `assert_sqnr`; it writes into new folders of pytest's."""
 
     def __init__(self, folders: pytest.TempPathFactory) -> None:
         self._folders = folders
@@ -72,7 +72,6 @@ def assert_sqnr(tmp_path_factory: pytest.TempPathFactory) -> AssertSqnr:
 
 
 def _saved(model: nn.Module | str | os.PathLike[str], folder: Path) -> Path:
-    """Return the path of a checkpoint: that of a file, or one that a module's weights are written to."""
     if isinstance(model, str | os.PathLike):
         return Path(model)
     import torch

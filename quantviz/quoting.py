@@ -1,7 +1,7 @@
-"""Names as data in other languages: one function for each language that a name is written into.
+"""Names as data in other languages: a tensor's name and a file's are any text.
 
-A tensor's name and a file's are any text. HTML has the templates of `quantviz.export`, Python its own
-`repr`, an address `quantviz.lab.share_links.write_address`.
+HTML has the templates of `quantviz.export`, Python its own `repr`, an address
+`quantviz.lab.share_links.write_address`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def option_parts(text: str, mark: str, most: int = 0) -> list[str]:
 
 
 def yaml_text(words: str) -> str:
-    r"""Return a text in double quotes, as JSON and YAML both read it.
+    r"""Return a text in double quotes for JSON and YAML.
 
     >>> print(yaml_text("a: \x85\u2028 权重"))
     "a: \u0085\u2028 权重"
@@ -103,8 +103,6 @@ def wildcard(name: str) -> str:
 
 def csv_text(words: str) -> str:
     """Return a text for a cell of a CSV file, with an apostrophe before one that looks like a formula.
-
-    `from_csv_text` removes the apostrophe.
 
     >>> csv_text("=1+1"), csv_text("'-0"), csv_text("model.weight")
     ("'=1+1", "''-0", 'model.weight')

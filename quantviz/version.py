@@ -1,5 +1,3 @@
-"""The version of QuantViz."""
-
 from __future__ import annotations
 
 import tomllib

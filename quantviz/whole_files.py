@@ -1,5 +1,5 @@
-"""Write files in one step: another process or session that reads one meanwhile gets the old content or the
-new, never a part of either. And the folder in which this user's processes cache files.
+"""Write files in one step: a process that reads one meanwhile gets the old content or the new, never a
+mixture. And the folder in which this user's processes cache files.
 """
 
 from __future__ import annotations
@@ -64,7 +64,6 @@ def write_file(path: str | os.PathLike[str], content: str | bytes | Iterable[byt
 
 
 def cannot_write(path: str | os.PathLike[str], error: Exception) -> QuantVizError:
-    """Return the sentence for a file that cannot be written."""
     system = (error.strerror if isinstance(error, OSError) else str(error)) or ""
     key = "disk_full" if is_full(error) else _REASONS.get(type(error), "system")
     reason = QuantVizError(f"cli.{key}", system=system)
@@ -72,7 +71,6 @@ def cannot_write(path: str | os.PathLike[str], error: Exception) -> QuantVizErro
 
 
 def is_full(error: Exception) -> bool:
-    """Return whether a file cannot be written because its disk, or the user's share of it, is full."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -84,7 +82,7 @@ _REASONS: dict[type[Exception], str] = {
 
 
 def own_folder(name: str) -> Path | None:
-    """Return this user's cache folder called `name`; none if it is not writable or others can write to it.
+    """Return this user's cache folder `name`; None if it is not writable or others can write to it.
 
     It lies in `QUANTVIZ_CACHE_DIR`, else in `XDG_CACHE_HOME/quantviz`, else in `~/.cache/quantviz`.
     """
@@ -108,7 +106,7 @@ def own_folder(name: str) -> Path | None:
 
 
 def _own(folder: Path) -> bool:
-    """Return whether no other user can put files here, because files from here are run or shown to others."""
+    """Return whether no other user can put files here: files from here are run or shown to others."""
     if sys.platform == "win32":
         return True
     found = folder.lstat()

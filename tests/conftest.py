@@ -90,6 +90,8 @@ NOT_QUICK = (
     "test_jobs.py",
     "ui/test_cell.py",
     "ui/test_connections.py",
+    "ui/test_lesson_steps.py",
+    "ui/test_stage_tabs.py",
     "ui/test_streamlit_private.py",
 )
 
@@ -115,6 +117,7 @@ OF_LARGE_TENSORS = (
     "quantization/test_range_search.py",
     "quantization/test_scale_search.py",
     "streaming",
+    "ui/test_stage_tabs.py",
 )
 
 

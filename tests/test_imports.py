@@ -271,7 +271,7 @@ ALLOWED = {
     " sources tensors text ui/components ui/lab ui/shell",
     "ui/checkpoints": "checkpoints errors export figures jobs lab layers models quoting schemes sources text"
     " ui/components ui/lab ui/layers ui/shell whole_files",
-    "ui/golf": "analysis errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
+    "ui/golf": "errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
     "ui/gallery": "browser figures lab live sources teaching ui/components ui/shell",
     "ui/teacher": "analysis errors figures lab rooms teaching text ui/components ui/layers ui/lessons"
     " ui/shell",

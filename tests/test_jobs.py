@@ -1,5 +1,6 @@
 """Jobs: their answers, their turns, their bounds, and what happens where they do not look."""
 
+import gc
 import io
 import itertools
 import os
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -291,6 +293,36 @@ def test_what_took_too_long_is_not_tried_again_for_a_while(key, tried):
     for _ in range(3):
         assert ended(lambda: jobs.submit(len, "it", PAGE).result()) == key
     assert len(tries) == tried
+
+
+def test_a_refusal_that_is_kept_holds_nothing_of_its_callers():
+    jobs = Jobs()
+    jobs._answer = lambda job: ("raised", Ended("work.too_long", seconds="20"))
+
+    def call():
+        operand = torch.ones(1)
+        assert ended(lambda: jobs.submit(partial(len, operand), "it", PAGE).result()) == "work.too_long"
+        return weakref.ref(operand)
+
+    operands = [call() for _ in range(3)]
+    gc.collect()
+    assert not any(operand() is not None for operand in operands)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems send arrays in a stream")
+def test_a_process_to_which_work_could_not_be_sent_is_not_left_behind(jobs, monkeypatch):
+    pid = ask(jobs, os.getpid)
+
+    def refuse(name):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    with pytest.raises(OSError, match="Too many open files"):
+        ask(jobs, partial(doubled, torch.ones(2**20)))
+    monkeypatch.undo()
+    assert pid not in jobs.processes
+    assert not is_there(pid)
+    assert ask(jobs, partial(len, "abc")) == 3
 
 
 def test_settings_of_the_environment_count_from_now_on(jobs, monkeypatch):

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 
+import numpy as np
 import pytest
 import torch
 
@@ -99,6 +100,10 @@ def test_a_refusal_names_the_argument_and_the_way_out():
         qv.quantize(X)
     with pytest.raises(TypeError, match="unexpected"):
         qv.quantize(X, "int4", sheme=3)
+
+
+def test_a_truth_value_of_numpy_is_one():
+    assert qv.quantize([1.0], "int8_per_tensor", strict=np.True_).q.tolist() == [127]
 
 
 def test_the_largest_whole_numbers_are_quantized():

@@ -85,7 +85,8 @@ class _Verbs(click.Group):
             formatter.write_dl([(name, VERBS[name]) for name in self.list_commands(ctx)])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a verb. An error that the user can fix is one sentence; an interrupt has its own exit status.
+        """Run a verb. An error that the user can fix is one sentence; an interrupt has its own exit
+        status.
 
         A bug has a traceback and the exit status of a wrong use: 1 would mean that the verb finished.
         """
@@ -122,7 +123,6 @@ def quantviz() -> None:
 
 
 def _tell_version(context: click.Context) -> None:
-    """Print the version, and end."""
     from quantviz.version import version
 
     click.echo(f"quantviz {version()}")

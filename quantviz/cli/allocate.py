@@ -119,8 +119,6 @@ def allocate(**arguments: Any) -> None:
 
 @dataclass(frozen=True)
 class _AllocateArguments:
-    """Arguments of the command."""
-
     table: str
     bits: float | None
     gb: float | None
@@ -156,7 +154,7 @@ def _suited(request: _AllocateArguments) -> tuple[Any, Suited]:
 
 
 def _write_choice(request: _AllocateArguments, allocation: Allocation) -> None:
-    """Write the allocation as a tool reads it, its frontier, or the recipe of each tensor."""
+    """Write the allocation for a tool, its frontier, or the recipe of each tensor."""
     from quantviz.checkpoints.allocation.frontier import frontier_of
     from quantviz.export.allocations import export_allocation
 

@@ -21,7 +21,7 @@ _NONE = "none"
 
 
 def _takes_schemes(command: Any) -> Any:
-    """Add an option of a scheme for each part of attention, all of them as they are unless they are named."""
+    """Add an option of a scheme for each part of attention, by default none."""
     for name in reversed(_SCHEMES):
         words = f"The scheme of the {name}, such as int4_per_channel or int8_per_token."
         command = click.option(f"--{name}", default=_NONE, metavar="SCHEME", help=words)(command)
@@ -92,8 +92,6 @@ def attention(**arguments: Any) -> None:
 
 @dataclass(frozen=True)
 class _Request:
-    """Arguments of the command."""
-
     file: str
     name: str | None
     keys: str
@@ -114,7 +112,7 @@ class _Request:
 
 
 def _answered(request: _Request) -> AttentionResult:
-    """Return the result.
+    """Compute the result.
 
     Raises:
         QuantVizError: The file has no queries with their keys, or a scheme or option does not fit.
@@ -145,7 +143,7 @@ def _answered(request: _Request) -> AttentionResult:
 
 
 def _parts(catalog: Catalog, request: _Request) -> dict[str, str]:
-    """Return the names of queries, keys and values: those before which NAME stands, or the only ones."""
+    """Return the names of queries, keys and values: those after NAME, or the only ones."""
     from quantviz.models.heads import names_of_heads
 
     whole = names_of_heads(tuple(catalog.names))
@@ -160,7 +158,6 @@ def _parts(catalog: Catalog, request: _Request) -> dict[str, str]:
 
 
 def _put_result(request: _Request, result: AttentionResult) -> None:
-    """Write the errors, of each head where that is wanted, and print the sentences on KL and sizes."""
     output = request.output
     if request.heads:
         write(output, result.table())

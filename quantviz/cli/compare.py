@@ -17,7 +17,7 @@ from quantviz.text import text, visible
 if TYPE_CHECKING:
     from quantviz.checkpoints.audit.auditing import Audit
 
-#: The columns that a person is shown.
+#: Columns of the table for people.
 _SHOWN = (
     *("tensor", "coverage", "status", "layout", "type", "format", "granularity", "symmetric", "bits"),
     *("sqnr_db", "fused_sqnr_db", "cosine"),
@@ -73,8 +73,6 @@ def compare(**arguments: Any) -> None:
 
 @dataclass(frozen=True)
 class _CompareArguments:
-    """Arguments of the command."""
-
     quantized: str
     original: str
     fail_under: float | None

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from quantviz.live.hand_words import Looks
     from quantviz.schemes.scheme import Scheme
 
-#: Pixels of a .png for each of the figure's, so that its numbers can be read in print; and where its width on
-#: paper is known, which has 300 of them an inch.
+#: Pixels of a .png for each of the figure's: so many that numbers can be read in print; and where the width
+#: on paper is known, 300 an inch.
 _FINER = 2
 _PRINTED = 300 / 96
 #: The least and the greatest width in pixels.
@@ -34,8 +34,6 @@ _IN_MM = 96 / 25.4
 
 
 class _Width(NamedTuple):
-    """The width of a picture."""
-
     pixels: float
     #: Pixels of a .png for each of these.
     finer: float = _FINER
@@ -47,7 +45,6 @@ class _TakesWidth(click.ParamType[_Width]):
     name = "width"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> _Width:
-        """Return the width, or end with a wrong use."""
         found = re.fullmatch(r"(\d{1,4}(?:\.\d{1,4})?)(mm)?", str(value), re.ASCII)
         width = _Width(0) if found is None else _Width(float(found[1]))
         if found and found[2]:
@@ -145,7 +142,6 @@ def _live(study: Study, title: str, looks: Looks, *, follows: bool) -> str | Non
 
 
 def _compared(chosen: Chosen, named: Mapping[str, Scheme], looks: Looks) -> str:
-    """Return the page of a tensor under several schemes, side by side."""
     from quantviz.analysis.study import Study
     from quantviz.live.standalone import LivePage, LivePages
 
@@ -193,7 +189,6 @@ def picture_of(drawn: Any, form: str, finer: float = _FINER) -> bytes:
 
 
 def _facts(study: Study, scheme: str) -> str:
-    """Return the shape, the scheme as it was given and the SQNR."""
     from quantviz.figures.numbers import number
     from quantviz.text import text
 

@@ -28,7 +28,7 @@ class OfferedFolder(NamedTuple):
 def offered(path: Path) -> OfferedFolder:
     """Return the folder that an app must offer to open a file, or all files of a folder.
 
-    It is that of the file, unless the file lies below the one that the environment names. Of a model in a
+    It is that of the file, unless the file lies below the folder that the environment names. Of a model in a
     cache of links, whose files lie elsewhere under meaningless names, it is the model's, which holds the
     links and the files; of any other link it is the folder of its target.
     """
@@ -51,7 +51,7 @@ def offered(path: Path) -> OfferedFolder:
 
 
 def _model_of_cache(path: Path) -> Path | None:
-    """Return the folder of a model in Hugging Face's cache that a path lies in; none where it lies in none.
+    """Return the folder of the model in Hugging Face's cache that a path lies in, or None.
 
     Its `snapshots/<commit>` holds links to its `blobs`.
     """
@@ -64,12 +64,14 @@ def _model_of_cache(path: Path) -> Path | None:
 def lab_source(
     file: str, tensor: str | None, outputs_axis: Orientation | None = None, *, first: bool = False
 ) -> tuple[Source, str | None]:
-    """Return a tensor's source as in a link of the Lab, and the folder that the app must offer, if any.
+    """Return a tensor's source for a link of the Lab, and the folder that the app must offer, if any.
 
-    It is seen as outputs × inputs: by the file's own order, unless the axis of the outputs is given.
+    It is seen as outputs × inputs, by the file's own order unless the axis of the outputs is given. Where no
+    tensor is named, it is the only one in the file, or with `first` the first that can be read. Only
+    addresses on a hub in `QUANTVIZ_HUBS` are opened.
 
-    Where no tensor is named, it is the only one in the file, or with `first` the first that can be read. Of
-    addresses those are opened that lead to a hub in `QUANTVIZ_HUBS`. `QuantVizError` as from `open_tensors`.
+    Raises:
+        QuantVizError: As from `open_tensors`.
     """
     from quantviz.sources import LocalTensor
     from quantviz.sources.files import open_tensors

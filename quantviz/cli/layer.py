@@ -79,8 +79,6 @@ def layer(**arguments: Any) -> None:
 
 @dataclass(frozen=True)
 class _LayerArguments:
-    """Arguments of the command."""
-
     capture: str | None
     name: str | None
     weight_scheme: str
@@ -145,8 +143,8 @@ def _source_of(request: _LayerArguments, name: str) -> Found:
 
 
 def _put_layer(output: Output, record: dict[str, Any], result: LayerResult) -> tuple[int, int]:
-    """Write a layer's record, or for people its error and the parts of it, with the sentences below; return
-    the output cell that these are on: the worst one.
+    """Write a layer's record, or for people its error and its parts with sentences; return the worst output
+    cell.
     """
     parts = {name: part for name, part in result.parts.items() if any(part.share)}
     shares = {f"{name}_share": part.share.held_back for name, part in result.parts.items()}
@@ -176,7 +174,6 @@ def _put_layer(output: Output, record: dict[str, Any], result: LayerResult) -> t
 
 
 def _page(name: str, result: LayerResult) -> str:
-    """Return the layer as a page that works without a server."""
     from quantviz.live.hand_words import Looks
     from quantviz.live.layer_page import LayerPage
 
@@ -198,7 +195,6 @@ def _say_facts(record: dict[str, Any]) -> None:
 
 
 def _by_moments(name: str, weight: Any, imatrix: str, scheme: Any) -> dict[str, Any]:
-    """Return the record of a weight whose inputs are known by their second moments."""
     from quantviz.layers.layer_numbers import errors_by_moments
 
     if scheme is None:

@@ -1,5 +1,3 @@
-"""The layer and the schemes that `layer` and `layers` are given."""
-
 from __future__ import annotations
 
 import os
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from quantviz.schemes.scheme import Scheme
     from quantviz.tensors.lazy import Stored
 
-#: A layer as links name it, and the folders that an app must offer besides its own to open it.
+#: A layer as links name it, and the folders that the app must offer to open it.
 Found: TypeAlias = "tuple[LayerSource, list[str]]"
 _F = TypeVar("_F", bound=Callable[..., Any])
 #: The word for values that are not quantized.
@@ -74,8 +72,11 @@ def scheme_named(form: str, operand: str) -> Scheme | None:
 
 
 def open_layers(file: str) -> Layers:
-    """Return the layers of a file that `collect` wrote, or the one that a link's form writes,
-    `builtin(name=…)` or `layer(W,X)`; `QuantVizError` if there are none.
+    """Return the layers of a file that `collect` wrote, or of a link's form, `builtin(name=…)` or
+    `layer(W,X)`.
+
+    Raises:
+        QuantVizError: There are none.
     """
     from quantviz.layers.captures import Layers
 
@@ -100,12 +101,11 @@ def open_layer(file: str, name: str | None) -> Captured:
 
 
 def is_layer_form(form: str) -> bool:
-    """Return whether a text is a layer as links write it."""
     return form.startswith(("builtin(", "layer(", "model("))
 
 
 def captured_source(file: str, name: str) -> Found:
-    """Return a layer of a file of layers as links name it, and the folders that the app must offer."""
+    """Return a layer of a file as links name it, and the folders that the app must offer."""
     from quantviz.lab.layer_sources import OwnLayer
     from quantviz.sources.files import open_tensors
 
@@ -135,7 +135,6 @@ def say_address(app: str, found: Found, result: LayerResult, cell: tuple[int, in
 
 
 def own_layer(weights: str, inputs: str, outputs_axis: Orientation | None) -> Captured:
-    """Return the layer of a weight and inputs in two files, each written as FILE or FILE:NAME."""
     from quantviz.layers.captures import Captured
 
     name, weight = weight_of(weights, outputs_axis)
@@ -145,7 +144,6 @@ def own_layer(weights: str, inputs: str, outputs_axis: Orientation | None) -> Ca
 
 
 def weight_of(form: str, outputs_axis: Orientation | None) -> tuple[str, Stored]:
-    """Return the name of a weight written as FILE or FILE:NAME, and its values as outputs × inputs."""
     file, tensor = file_and_name(form)
     chosen = open_tensor(file, tensor, outputs_axis)
     return chosen.name, chosen.stored
@@ -183,8 +181,8 @@ def moments_of(imatrix: str, name: str) -> torch.Tensor:
 
 
 def say_bound(name: str, rel_out: float, most: float | None, silent: Note | None = None) -> str:
-    """Print the sentence for a layer whose error is above the bound, and the note on one whose tokens held
-    back cannot show an error. Return why a bound is not kept, by the latter neither; "" where it is.
+    """Print the sentence for a layer above the bound, and the note on one whose held-back tokens cannot show
+    an error. Return the reason why the bound is not kept, which the note is too; "" where it is kept.
     """
     if silent is not None:
         complain(silent)

@@ -74,8 +74,6 @@ def layers(**arguments: Any) -> None:
 
 @dataclass(frozen=True)
 class _LayersArguments:
-    """Arguments of the command."""
-
     capture: str
     weight_scheme: str
     input_scheme: str
@@ -115,7 +113,7 @@ def _measured(request: _LayersArguments) -> tuple[list[dict[str, Any]], tuple[No
 
 
 def _case(row: dict[str, Any], schemes: str, most: float | None) -> GateCase:
-    """Print the sentence on a layer that the bound does not pass, and return its outcome under the gate."""
+    """Print the sentence on a layer above the bound, and return its outcome under the gate."""
     if row["status"] != "ok":
         return GateCase(schemes, row["layer"], row["reason"].message(language()))
     rel_out = row["rel_out_held_back"]

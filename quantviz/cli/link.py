@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from quantviz.lab.state import LabState
     from quantviz.sources import Source
 
-#: Default address of the app: Streamlit's own.
+#: Streamlit's own address.
 APP = "http://localhost:8501/"
 
 #: The printed names of each part of an address.
@@ -149,7 +149,7 @@ def _read(address: str, output: Output) -> None:
 
 
 def _facts(state: LabState, parameters: dict[str, str]) -> dict[str, Any]:
-    """Return the parts of an address by name, with the list of parts hidden from those who open it."""
+    """Return the parts of an address by name, with the parts hidden from those who open it."""
     from quantviz.schemes.recipes import current_recipe
     from quantviz.sources import write_source
 

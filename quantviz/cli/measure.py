@@ -81,7 +81,6 @@ def measure(
 
 
 def _with_codebooks(chosen: Chosen, named: Mapping[str, Scheme]) -> dict[str, Scheme]:
-    """Return the schemes, each followed by the codebook of as many values that fits the tensor best."""
     from quantviz.analysis.fitted_codebook import fit_codebook
     from quantviz.streaming.regions import read_whole
 

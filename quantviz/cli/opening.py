@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 import webbrowser
 
-#: Seconds until the server answers, at most, which compiles first, and between two questions.
+#: Most seconds until the server answers, which compiles first; and seconds between two questions.
 _LONGEST = 300.0
 _BETWEEN = 0.2
 

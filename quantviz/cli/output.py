@@ -33,7 +33,7 @@ from quantviz.whole_files import cannot_write, write_file
 
 #: The forms of a table, each with the suffix of its files.
 FORMATS = {"table": ".txt", "json": ".json", "jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet"}
-#: Those of them that a terminal can show.
+#: Forms that a terminal can show.
 _FOR_TERMINALS = ("table", "json", "jsonl", "csv", "markdown", "latex")
 #: Exit statuses besides 0: finished with findings; a wrong use, or a file that cannot be opened; interrupted;
 #: the reader of a pipe has gone, as the shell gives it.
@@ -51,7 +51,6 @@ class Bound(click.types.FloatParamType):
     """A number that others are held to. NaN is none: nothing is below it, and every gate would pass."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number, or end with a wrong use."""
         number = super().convert(value, param, ctx)
         if number != number:
             self.fail(f"{value!r} is not a number.", param, ctx)
@@ -60,8 +59,6 @@ class Bound(click.types.FloatParamType):
 
 @dataclass(frozen=True)
 class Output:
-    """Target of data, a file or stdout, and their form."""
-
     format: str
     path: Path | None = None
 
@@ -124,7 +121,7 @@ def write(output: Output, data: Any, *, for_people: Sequence[str] = ()) -> None:
 
     Each form has the columns in the order of the data, those of the first record first. NaN is no value: null
     in JSON and Parquet, an empty cell in CSV; JSON has null for ±Inf too. JSON is one document: a list of
-    objects, or one object for one record; of that the table has a line for each field. Of a DataFrame only
+    objects, or one object for one record, of which the table has a line for each field. Of a DataFrame only
     the columns are written. The table has only the columns `for_people`, where some are named.
     """
     if output.format == "parquet":
@@ -169,7 +166,7 @@ def room(output: Output) -> int | None:
 
 
 def put(output: Output, content: str | bytes) -> None:
-    """Write text as UTF-8, or bytes: to stdout, or into the file all at once."""
+    """Write text as UTF-8, or bytes, to stdout or in one step into the file."""
     raw = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     if output.path is None:
         _to_stdout(raw)
@@ -178,21 +175,18 @@ def put(output: Output, content: str | bytes) -> None:
 
 
 def language() -> str:
-    """Return the language of sentences that the command was given, English where it was given none."""
     context = click.get_current_context(silent=True)
     chosen: str = context.meta.get(LANGUAGE, DEFAULT_LANGUAGE) if context else DEFAULT_LANGUAGE
     return chosen
 
 
 def say(key: str, /, **params: object) -> None:
-    """Print a sentence on stderr: the one of `key` in the chosen language."""
-
+    """Print the sentence of `key` on stderr."""
     click.echo(visible(text(key, language(), **params)), err=True)
 
 
 def complain(remark: QuantVizError | Note) -> None:
-    """Print a warning or note on stderr, where the command goes on all the same."""
-
+    """Print a warning or note on stderr; the command goes on."""
     click.echo(visible(remark.message(language())), err=True)
 
 
@@ -220,7 +214,7 @@ def _finite(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as Python's own types, None for NaN; values that are no numbers or lists as text."""
+    """Return a value as Python's own types: None for NaN, text for other types."""
     if hasattr(value, "tolist"):  # numpy's and torch's
         value = value.tolist()
     if value is None or isinstance(value, bool | int | str):
@@ -244,7 +238,6 @@ def _columns_and_rows(data: Any) -> tuple[list[str], list[list[Any]]]:
 
 def _csv_cell(value: Any) -> str:
     """Return a value as a cell of a CSV, with the fewest digits that read back as the same number.
-
 
     >>> [_csv_cell(each) for each in (None, 0.1, -2, [64, 128], "a,b", "-0")]
     ['', '0.1', '-2', '"[64, 128]"', '"a,b"', "'-0"]
@@ -283,7 +276,8 @@ def _heading(lines: str) -> str:
 def _to_stdout(raw: bytes) -> None:
     """Write to stdout; where its reader has gone, end without a word.
 
-    `QuantVizError` where it cannot be written, as on a full disk.
+    Raises:
+        QuantVizError: It cannot be written, as on a full disk.
     """
     stream = sys.stdout.buffer
     try:
@@ -298,5 +292,5 @@ def _to_stdout(raw: bytes) -> None:
 
 
 def _is_device(path: Path) -> bool:
-    """Return whether it is there and no plain file: /dev/stdout, a named pipe."""
+    """Return whether a path is there and no plain file: /dev/stdout, a named pipe."""
     return path.exists() and not path.is_file() and not path.is_dir()

@@ -44,7 +44,6 @@ def ranges(
     its spread instead; the last two need the extra images and a Chrome or Chromium. The batches after which
     the scale is settled go to stderr.
     """
-
     from quantviz.checkpoints.model.opening import open_near
     from quantviz.cli.figure import refuse_undrawn
     from quantviz.quantization.batch_ranges import ranges_over_batches
@@ -76,7 +75,6 @@ def ranges(
 
 
 def _draw(found: BatchRanges, title: str, output: Output) -> None:
-    """Write the scale against the number of batches as a page or a picture."""
     from quantviz.cli.figure import page_of, picture_of
     from quantviz.figures.arrangement import PanelsStyle
     from quantviz.figures.line_plots import range_curve

@@ -1,7 +1,7 @@
-"""Progress and links of a report, which `scan` and `compare` have alike.
+"""Progress and links of the reports of `scan` and `compare`.
 
-Progress is one line on a terminal, else a line now and then, such as in the log of a build. Links lead from
-the worst tensors to the Lab.
+Progress is one line on a terminal, else a line now and then, as in the log of a build. Links lead from the
+worst tensors to the Lab.
 """
 
 from __future__ import annotations
@@ -80,22 +80,19 @@ def interrupted() -> click.exceptions.Exit:
 
 
 class LabTensor(NamedTuple):
-    """A tensor as the Lab is to show it."""
-
     #: Its name in the report.
     name: str
     #: Its file, and its name there.
     file: str
     tensor: str
-    #: Its scheme, or that one's text form.
     scheme: Scheme | str
     #: The cell that is explained, such as "3,7"; None for the first.
     cell: str | None = None
 
 
 def lab_links(app: str, tensors: Iterable[LabTensor]) -> dict[str, str]:
-    """Return the Lab's addresses of tensors by their names in a report; of those that the app opens, because
-    their files lie in its folder of data.
+    """Return the Lab's addresses of tensors by their names in a report, where their files lie in the app's
+    folder of data.
 
     A sentence names that folder where the app would have to offer another one.
     """
@@ -120,6 +117,5 @@ def lab_links(app: str, tensors: Iterable[LabTensor]) -> dict[str, str]:
 
 
 def say_links(links: Mapping[str, str]) -> None:
-    """Print the addresses of the worst tensors on stderr."""
     for address in [*links.values()][:_PRINTED]:
         click.echo(address, err=True)

@@ -75,8 +75,6 @@ def runs(**arguments: Any) -> None:
 
 @dataclass(frozen=True)
 class _RunsArguments:
-    """Arguments of the command."""
-
     reference: str
     runs: tuple[str, ...]
     fail_under: float | None

@@ -119,8 +119,6 @@ def scan(**arguments: Any) -> None:
 
 @dataclass(frozen=True)
 class _ScanArguments:
-    """Arguments of the command."""
-
     path: str
     recipes: tuple[str, ...]
     results: str | None
@@ -196,8 +194,8 @@ def _write_report(request: _ScanArguments, scanned: Scan, rows: list[ResultRow])
 
 
 def _live(request: _ScanArguments, summary: ScanSummary) -> Mapping[str, Any]:
-    """Return the worst tensors that a browser can quantize by itself, for a page of the report; of none and
-    without plotly nothing.
+    """Return the values of a report's page for the worst tensors that a browser can quantize by itself; {}
+    where there are none or plotly is missing.
     """
     from quantviz.analysis.study import Study
     from quantviz.export.report import WORST
@@ -296,9 +294,8 @@ def _worst(summary: ScanSummary) -> Iterator[LabTensor]:
 
 
 class _Cancelling:
-    """Handler of the signals to end a process: measurements are kept first.
-
-    A second one ends it at once.
+    """Handler of the signals to end a process: measurements are kept first. A second signal ends it at
+    once.
     """
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ def app_file() -> Path:
     """Return the path of the app: inside an installed package, else at the top of the clone.
 
     Raises:
-        QuantVizError: If neither is there.
+        QuantVizError: Neither is there.
     """
     package = Path(__file__).parents[1]
     for path in (package / "_app" / "app.py", package.parent / "app.py"):
@@ -129,7 +129,8 @@ def _opening(
 
 
 def _setting(name: str, options: Sequence[str], environment: Mapping[str, str] | None = None) -> str | None:
-    """Return the value of a Streamlit setting from the options, else from the environment; None without one.
+    """Return the value of a Streamlit setting from the options, else from the environment; None without
+    one.
 
     >>> _setting("server.port", ["--server.port=8600"], {}), _setting("server.port", [], {})
     ('8600', None)
@@ -143,7 +144,6 @@ def _setting(name: str, options: Sequence[str], environment: Mapping[str, str] |
 
 
 def _without(name: str, options: Sequence[str], kept: bool) -> list[str]:
-    """Return the options without that of a setting, unless it is kept."""
     found: list[str] = []
     rest = iter(options)
     for each in rest:

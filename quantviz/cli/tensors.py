@@ -49,7 +49,8 @@ class Chosen:
 
 
 def place_of(form: str, seen: Shape, shape_given: Shape, orientation: Orientation = _USUAL) -> Shape:
-    """Return the cell written as `form`, of a tensor of shape `own` that is `seen` as a matrix, or as it is.
+    """Return the cell written as `form`, of a tensor of shape `shape_given` that is `seen` as a matrix, or as
+    it is.
 
     The numbers count in either; negative ones count from the end. `QuantVizError` where there is no such
     cell.
@@ -73,7 +74,6 @@ def takes_tensor(command: _F) -> _F:
     return file(click.argument("tensor", required=False)(command))
 
 
-#: Decorator that adds `-s SCHEME`, any number of times but at least once, as `schemes`.
 takes_schemes = click.option(
     "-s",
     "--scheme",
@@ -82,7 +82,6 @@ takes_schemes = click.option(
     required=True,
     help="A recipe such as int4_g128, or a scheme's text form. Give it again for more.",
 )
-#: Decorator that adds `-s SCHEME`, once, as `scheme`.
 takes_scheme = click.option(
     "-s", "--scheme", required=True, help="A recipe such as int4_g128, or a scheme's text form."
 )
@@ -106,7 +105,6 @@ def _axes(context: click.Context, _: click.Parameter, forms: tuple[str, ...]) ->
     return axes
 
 
-#: Decorator that adds `--outputs-axis AXIS`, as `outputs_axis`: an orientation, or none.
 takes_outputs_axis = click.option(
     "--outputs-axis",
     callback=_orientation,
@@ -114,7 +112,7 @@ takes_outputs_axis = click.option(
     help="The axis of the output channels, where the file does not tell: 1 for a weight of "
     "inputs × outputs, 0.2 for stacked experts of inputs × outputs.",
 )
-#: Decorator that adds `--outputs-axis [NAME=]AXIS`, any number of times, as `outputs_axis`: axes by name.
+#: As `outputs_axis`: axes by name.
 takes_outputs_axes = click.option(
     "--outputs-axis",
     callback=_axes,
@@ -128,9 +126,11 @@ takes_outputs_axes = click.option(
 def open_tensor(file: str, tensor: str | None, outputs_axis: Orientation | None = None) -> Chosen:
     """Return the tensor of that name in a checkpoint, or the only one there, as outputs × inputs.
 
-    `file` is an argument of `open_near`, or a source as in the Lab's links, `builtin(name=picture)`.
-    Which axis has the outputs is found by the file unless it is given. `QuantVizError` for a file that cannot
-    be opened, and for a name that is not there or is missing.
+    `file` is an argument of `open_near`, or a source as in the Lab's links, `builtin(name=picture)`. The axis
+    of the outputs is found by the file unless it is given.
+
+    Raises:
+        QuantVizError: The file cannot be opened, or the name is missing or not there.
     """
     from quantviz.checkpoints.model.opening import open_near
     from quantviz.sources.stores.addresses import shown
@@ -188,7 +188,6 @@ def name_in(catalog: Catalog, file: str, tensor: str | None) -> str:
 
 
 def schemes_named(forms: tuple[str, ...]) -> dict[str, Scheme]:
-    """Return each scheme by the form that it was given in; `QuantVizError` for an unknown one."""
     from quantviz.schemes.recipes import as_scheme
 
     return {form: as_scheme(form) for form in forms}

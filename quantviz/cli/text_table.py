@@ -46,10 +46,10 @@ def as_words(value: Any) -> str:
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int | None) -> tuple[str, int]:
-    """Return the lines of a table, the first the names of the columns, and how many columns are left out.
+    """Return the lines of a table, the first the names of the columns, and the number of columns left out.
 
     Of columns that do not fit into `width`, those at the end are left out; None takes all. The first one is
-    always there, so that no line is cut.
+    always there: no line is cut.
 
     >>> print(text_table(["tensor", "sqnr_db"], [["head", 52.5], ["嵌入", None]], 80)[0])
     tensor  sqnr_db

@@ -1,7 +1,3 @@
-"""The Gaussian reference: the SQNR of normally distributed values under a scheme, on a tensor of the same
-shape.
-"""
-
 from __future__ import annotations
 
 import math
@@ -14,15 +10,15 @@ from quantviz.evaluation.moments import Moments, joined
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.scheme import Scheme
 
-#: Values of the Gaussian reference: of all draws of a small shape, at most 8, which is enough for two digits;
-#: and of the part that is drawn of a large shape.
+#: Values of all draws of a small shape, at most 8, which is enough for two digits; and of the part that is
+#: drawn of a large shape.
 _GAUSSIAN_VALUES = 2**14
 _LARGE_GAUSSIAN = 2**18
 
 
 def gaussian_sqnr_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
-    """Return the SQNR of normal tensors of `shape` under `scheme` on average, in dB; nan where the range is
-    set by hand, or where they cannot be quantized so.
+    """Return the mean SQNR in dB of normally distributed tensors of `shape` under `scheme`; nan where the
+    range is set by hand, or where they cannot be quantized so.
 
     >>> round(gaussian_sqnr_db(Scheme("int4"), (128, 128)), 1)
     15.0

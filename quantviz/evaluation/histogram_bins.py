@@ -1,6 +1,6 @@
-"""The bins of the two histograms: where the values of x lie, and how large the errors are in steps.
+"""The bins of the two histograms: of the values of x, and of the errors in steps.
 
-Bins are bounded by numbers of x alone, so that cells can be counted a part at a time.
+Bins are bounded by numbers of x alone: cells can be counted a part at a time.
 """
 
 from __future__ import annotations
@@ -41,31 +41,25 @@ class SplitHistogram:
 
     #: n + 1 ascending ends of the n bins.
     edges: Array
-    #: How many cells of each part lie in each bin, n int64 a part.
+    #: Cells of each part in each bin, n int64 a part.
     counts: Mapping[str, Array]
-    #: The first code of each bin, where the bins are those of codes; codes the format does not have included.
+    #: The first code of each bin of codes; codes the format does not have included.
     codes: Array | None = None
-    #: How many codes a bin holds.
     codes_per_bin: int = 1
 
     @property
     def totals(self) -> Array:
-        """Return the number of cells in each bin."""
         return np.asarray(sum(self.counts.values(), np.zeros(len(self.edges) - 1, dtype=np.int64)))
 
 
 @dataclass(frozen=True, eq=False)
 class HistogramData:
-    """Both histograms of a result."""
-
     #: Of x, in its units. With one block of integer codes the bins are those of its codes, aligned to where
     #: rounding changes its mind.
     values: SplitHistogram
     #: Of the error in steps. The first and the last bin hold all clipped cells, whatever their error.
     errors: SplitHistogram
-    #: How many cells were counted.
     cells: int
-    #: How many blocks the tensor has.
     block_count: int
     #: The values that codes reach in every block, and in some block; none without cells.
     reached_by_all: tuple[float, float] | None
@@ -88,8 +82,8 @@ class ValueBins:
     def of(cls, scheme: Scheme, qparams: QParams, count: int, low: float, high: float) -> ValueBins:
         """Return bins for `count` cells from `low` to `high`; for no cells, no bins.
 
-        With one block of integer codes one bin a code, or a power of two of them; beyond the codes there are,
-        bins of the same size go on. Else bins of equal width.
+        With one block of integer codes a bin holds one code, or a power of two of them, and bins of the same
+        size go on beyond the codes. Else bins have equal width.
         """
         if not count:
             return cls(np.zeros(1), np.zeros(0, dtype=np.float32))
@@ -98,11 +92,10 @@ class ValueBins:
         ) or _equal_bins(count, low, high)
 
     def places(self, x: Array) -> Array:
-        """Return the bin of each value."""
         return np.searchsorted(self.cuts, x, side="right")
 
     def bars(self, counts: Array) -> SplitHistogram:
-        """Return the bars of these bins; `counts` are cells, int64 (3, n), one row for each of the parts."""
+        """Return the bars of these bins; `counts` are cells, int64 (3, n), a row for each of `PARTS`."""
         return SplitHistogram(
             self.edges, dict(zip(PARTS, counts, strict=True)), self.codes, self.codes_per_bin
         )
@@ -120,7 +113,7 @@ def error_places(steps: Array, parts: Array) -> Array:
 
 
 def counted(places: Array, parts: Array, bins: int) -> Array:
-    """Return how many cells of each part lie in each bin: int64 (3, bins)."""
+    """Return the cells of each part in each bin: int64 (3, bins)."""
     table = np.bincount(places + bins * parts, minlength=bins * len(PARTS))
     return np.stack([table[part * bins : (part + 1) * bins] for part in range(len(PARTS))])
 
@@ -189,9 +182,7 @@ def _code_bins(scheme: Scheme, qparams: QParams, low: float, high: float) -> Val
     ends = codes_of(np.array([low, high], dtype=np.float32))
     first = float(ends.min())
     last = float(ends.max())
-    if (
-        not last - first <= _WIDEST_CODES
-    ):  # a scale far too small: the codes there are would not be a pixel wide
+    if not last - first <= _WIDEST_CODES:  # a scale far too small: codes would not be a pixel wide
         return None
     size = 2 ** max(0, math.ceil(math.log2((last - first + 1) / MOST_BINS)))
     # Counted from the format's first code, so that its ends are ends of bins.
@@ -222,10 +213,10 @@ def _equal_bins(count: int, low: float, high: float) -> ValueBins:
 
 
 def _cuts(place: Callable[[Array], Array], bins: int, low: float, high: float) -> Array:
-    """Return the smallest float32 of each bin but the first. `place` gives the bin of a value, and never a
-    smaller one for a larger value.
+    """Return the smallest float32 of each bin but the first, by halving over the float32 numbers in their
+    order.
 
-    By halving, over the float32 numbers from `low` to `high` in their order.
+    `place` gives the bin of a value, and never a smaller one for a larger value.
     """
     wanted = np.arange(1, bins)
     below, above = (np.full(bins - 1, _order(end), dtype=np.int64) for end in (low, high))
@@ -239,7 +230,7 @@ def _cuts(place: Callable[[Array], Array], bins: int, low: float, high: float) -
 
 
 def _order(value: float) -> int:
-    """Return the place of a float32 among all of them; those of -0 and 0 are one."""
+    """Return the place of a float32 among all float32 numbers; -0 and 0 have one place."""
     bits: int = struct.unpack("<i", struct.pack("<f", value))[0]
     return bits if bits >= 0 else -(bits + 2**31)
 

@@ -1,8 +1,7 @@
 """Metrics: the cost of a quantization, as numbers.
 
 A metric is added here: one entry in `METRICS`, a formula over `Moments`, and its words in each language. It
-is then on the page, in tables and in exports, for tensors of any size: the moments that it reads decide which
-passes find it.
+is then on the page, in tables and in exports, for tensors of any size.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.blocks import layout_of_runs
 
-#: From moments and the bits that an element costs at stored size to the metric, a number for each line or
-#: block of the moments.
+#: From moments and the stored bits per element to the metric, a number for each line or block of the moments.
 Formula = Callable[[Any, Any], Any]
 
 
@@ -55,7 +53,6 @@ class Metric:
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """Return the fields of `Moments` that the formula reads."""
         noting = _Noting()
         self.formula(noting, torch.tensor(1.0))
         return frozenset(noting.names)
@@ -75,7 +72,7 @@ class Metric:
 
 
 class _Noting:
-    """Moments that note the names of those that a formula reads; some may be missing in `given` ones."""
+    """Moments that note the names that a formula reads; some may be missing in `given` ones."""
 
     def __init__(self, given: Moments | None = None) -> None:
         self.names: set[str] = set()
@@ -89,8 +86,7 @@ class _Noting:
 
 
 def _mse(m: Any, bits: Any) -> Any:
-    """Return the sum of its two parts."""
-    # Of lines and blocks the parts are not known.
+    # Of lines and blocks the two parts of the error are not known.
     return m.e2 / m.cells if m.kept_e2 is None else m.kept_e2 / m.cells + m.clipped_e2 / m.cells
 
 
@@ -175,9 +171,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 
 
 def metrics_of(moments: Moments, bits: float, wanted: Collection[str]) -> dict[str, float]:
-    """Return the metrics `wanted` of a whole tensor's moments, by id; `bits` are the stored bits per
-    element.
-    """
     return {name: float(METRICS[name].of(moments, bits)) for name in wanted}
 
 
@@ -188,7 +181,7 @@ def sqnr_db_of_lines(lines: Moments) -> torch.Tensor:
 
 
 def bits_per_element(scheme: Scheme, shape: tuple[int, ...]) -> float:
-    """Return `effective_bits` of a tensor of `shape`, without having one.
+    """Return `effective_bits` of a tensor of `shape`.
 
     >>> from quantviz import PerGroup
     >>> bits_per_element(Scheme("int3", granularity=PerGroup(16)), (256, 256))
@@ -233,7 +226,7 @@ class StoredBits:
 
     #: Of each element.
     code: float
-    #: Of each block, with its part of the bits that a run of blocks shares.
+    #: Of each block, with its share of the bits of a run of blocks.
     scale: float
     zero_point: float
     #: Of the whole tensor: its second-level scale.

@@ -1,7 +1,7 @@
 """Moments: the sums and counts that every metric is made of.
 
-They merge: those of two parts of a tensor add up to those of both. So a cell, a row, a block, a piece, a
-tensor or several have moments, and a metric is the same formula of each.
+Those of two parts of a tensor add up to those of both: a metric is the same formula of a cell, a row, a
+block, a piece, or several tensors.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import torch
 from quantviz.pickling import Picklable
 from quantviz.quantization.result import QuantResult, bands_of, steps_of_error
 
-#: Cells of a large result whose sums are made together: the numbers on the way stay in the cache, and torch
-#: gives no work to other threads, whose waiting would take longer than the work.
+#: Cells whose sums are made together: intermediate numbers stay in the cache, and torch gives no work to
+#: other threads, whose waiting would take longer than the work.
 _BAND = 2**15
 
-#: How two values of a field become one, where they are not added.
+#: Fields that are not added.
 _JOINED: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = MappingProxyType(
     {"max_error": torch.maximum, "codes_seen": torch.maximum}
 )
@@ -29,8 +29,8 @@ _JOINED: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = Ma
 
 @dataclass(frozen=True, eq=False)
 class Moments(Picklable):
-    """Sums over cells, float64, all of one shape: a number for the whole, or one number for each of several
-    lines or blocks.
+    """Sums over cells, float64, of one shape: a number for the whole, or one for each of several lines or
+    blocks.
 
     Cells that are left out (`QuantResult.counted`) are in none of them. A field that is not wanted is None.
 
@@ -41,8 +41,7 @@ class Moments(Picklable):
     (5.0, 54.25, 1.0)
     """
 
-    #: How many cells count; of them those that saturation changed, those with x = 0, and others of which x̂
-    #: is 0.
+    #: Cells that count; those that saturation changed, those with x = 0, and others with x̂ = 0.
     cells: torch.Tensor | None = None
     clipped: torch.Tensor | None = None
     zeros: torch.Tensor | None = None
@@ -65,14 +64,13 @@ class Moments(Picklable):
     clipped_steps2: torch.Tensor | None = None
     #: The largest |e|; -inf where there is no cell.
     max_error: torch.Tensor | None = None
-    #: Which codes occur, as 1 and 0, and how often each does; of the whole only, one entry a code from the
-    #: smallest on.
+    #: Whether each code occurs, 1 or 0, and how often; of the whole only, from the smallest code on.
     codes_seen: torch.Tensor | None = None
     code_counts: torch.Tensor | None = None
 
     @classmethod
     def of(cls, r: QuantResult) -> Moments:
-        """Return the moments of a result: of a large one band by band, while each is in the cache."""
+        """Return the moments of a result, computed band by band."""
         return joined(map(cls._of_band, bands_of(r, _BAND)))
 
     @classmethod
@@ -122,7 +120,7 @@ class Moments(Picklable):
 
     @classmethod
     def along(cls, r: QuantResult, axis: int) -> Moments:
-        """Return Σx² and Σe² of each index of an axis of a result, over all other axes."""
+        """Return Σx² and Σe² of each index of an axis."""
         squares = [values.to(torch.float64).square() for values in (r.x, r.error)]
         if r.counted is not None:
             squares = [values.masked_fill(~r.counted, 0) for values in squares]
@@ -141,7 +139,6 @@ class Moments(Picklable):
         return Moments(**fields)
 
     def at(self, places: torch.Tensor) -> Moments:
-        """Return the moments of the lines or blocks at `places`."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return Moments(
             **{name: None if values is None else values[places] for name, values in fields.items()}
@@ -149,12 +146,11 @@ class Moments(Picklable):
 
 
 def joined(parts: Iterable[Moments]) -> Moments:
-    """Return the moments of all parts, added in their order. No two of them need be there at once."""
+    """Return the moments of all parts, added in their order, of which no two need be there at once."""
     return functools.reduce(Moments.join, parts)
 
 
 def side_by_side(parts: Iterable[Moments]) -> Moments:
-    """Return the moments of the lines or blocks of all parts, one after the other."""
     listed = list(parts)
     names = [
         field.name
@@ -165,5 +161,4 @@ def side_by_side(parts: Iterable[Moments]) -> Moments:
 
 
 def number_of(value: float) -> torch.Tensor:
-    """Return a moment of one part."""
     return torch.tensor(value, dtype=torch.float64)

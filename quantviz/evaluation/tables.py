@@ -1,7 +1,3 @@
-"""Results as arrays and tables: the .npz, the lines of cells, the scales of the blocks. They need nothing but
-the result.
-"""
-
 from __future__ import annotations
 
 import io
@@ -22,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartPosition:
-    """Where a part lies in a tensor of `shape`: at `index`, one number or slice for each axis."""
+    """The place of a part in a tensor of `shape`: `index` has a number or slice for each axis."""
 
     index: Window
     shape: Shape
@@ -35,10 +31,12 @@ def as_npz(result: QuantResult, *, within: PartPosition | None = None) -> bytes:
     format of its own in units of a second-level scale, `scale_codes` are its values a block and
     `global_scale` is that scale. Other numbers by which an engine quantizes or dequantizes have their own
     names: `inverse`, `absmax`, `code_scale` (the scale before it was stored), `code_zero_point`, `short` (1
-    where a block does not fill up). Of a part `within` a larger tensor, scale and zero point are one value a
-    cell, `first` is where it begins, one number an axis, and `block` the number of each cell's block in the
-    tensor, counted row by row. `scheme` is its text form, empty where it has none. Nothing in it is pickled:
-    `numpy.load` reads it with `allow_pickle=False`. The same result gives the same bytes.
+    where a block does not fill up).
+
+    Of a part `within` a larger tensor, scale and zero point are one value a cell, `first` is where it begins,
+    one number an axis, and `block` the number of each cell's block in the tensor, counted row by row.
+    `scheme` is its text form, empty where it has none. Nothing in it is pickled: `numpy.load` reads it with
+    `allow_pickle=False`. The same result gives the same bytes.
     """
     import numpy as np
 
@@ -60,7 +58,6 @@ def as_npz(result: QuantResult, *, within: PartPosition | None = None) -> bytes:
 
 
 def _part_arrays(result: QuantResult, within: PartPosition) -> dict[str, Any]:
-    """Return where a part begins, and the block of each of its cells."""
     import numpy as np
 
     first = np.array([part.start if isinstance(part, slice) else part for part in within.index])
@@ -79,7 +76,6 @@ def _places(result: QuantResult, within: PartPosition) -> tuple[Any, Any]:
 
 
 def _levels(qparams: QParams) -> dict[str, Any]:
-    """Return the two levels of a scale, where it has two."""
     levels = {
         name: getattr(qparams, name)
         for name in ("scale_codes", "global_scale", "zero_point_codes", "global_zero_point")
@@ -197,8 +193,7 @@ def block_columns(
 
 
 def metrics_csv(metrics: Mapping[str, float]) -> str:
-    """Return one line for each metric: its id, its value in the fewest digits that read back as the same
-    number, its unit.
+    """Return one line for each metric: its id, its value in the fewest digits that read back as it, its unit.
 
     >>> metrics_csv({"mse": 0.25, "sqnr_db": 20.5}).splitlines()
     ['metric,value,unit', 'mse,0.25,x²', 'sqnr_db,20.5,dB']

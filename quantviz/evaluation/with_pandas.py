@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def load_pandas() -> Any:
-    """Return pandas, which nothing but tables needs.
+    """Return pandas.
 
     Raises:
         QuantVizError: It is not installed.
@@ -26,24 +26,12 @@ def load_pandas() -> Any:
 
 
 def data_frame(columns: Mapping[str, Sequence[Any]]) -> pandas.DataFrame:
-    """Return columns of one length as a table.
-
-    Raises:
-        QuantVizError: pandas is not installed.
-    """
+    """Return columns of one length as a table."""
     table: pandas.DataFrame = load_pandas().DataFrame(dict(columns))
     return table
 
 
 def frame_of(rows: Sequence[Any], kind: Any, **columns: Sequence[Any]) -> pandas.DataFrame:
-    """Return dataclasses of one `kind` as a table: first `columns`, then a column for each of their fields.
-
-    Raises:
-        QuantVizError: pandas is not installed.
-
-    >>> from quantviz.errors import Note
-    >>> list(frame_of([Note.of("own_scales")], Note).columns)[0]
-    'key'
-    """
+    """Return dataclasses of one `kind` as a table: first `columns`, then a column for each field."""
     names = [each.name for each in fields(kind)]
     return data_frame({**columns, **{name: [getattr(row, name) for row in rows] for name in names}})

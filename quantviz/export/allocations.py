@@ -29,14 +29,14 @@ from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup, P
 from quantviz.schemes.recipes import ALL_RECIPES, RECIPE_GROUPS, as_scheme
 from quantviz.schemes.scheme import Scheme
 
-#: Recipes whose name is not that of their type in llama.cpp.
+#: Recipes with another name in llama.cpp.
 _GGML_TYPES = {"gguf_mxfp4": "mxfp4"}
 #: Dtypes that llama.cpp can keep a tensor in.
 _GGML_DTYPES = {
     **{name: name for name in ("f32", "f16", "bf16")},
     **{"float32": "f32", "float16": "f16", "bfloat16": "bf16"},
 }
-#: Formats that compressed-tensors has, each with its kinds of scales.
+#: Formats of compressed-tensors, each with its kinds of scales.
 _COMPRESSED = {"integer": ("plain",), "float8_e4m3fn": ("plain", "mx"), "float4_e2m1fn": ("mx", "nvfp4")}
 
 
@@ -69,15 +69,14 @@ def export_allocation(allocation: Allocation, form: str, *, other_arithmetic: bo
 class Suited:
     """The recipes and tensors of a table that an engine's tool supports."""
 
-    #: The recipes that it has, at its own arithmetic.
     recipes: tuple[str, ...]
-    #: Those of the table that it has not.
+    #: Recipes of the table that the tool does not have.
     dropped: tuple[str, ...]
-    #: The tensors that its engine keeps as they are.
+    #: Tensors that the engine keeps as they are.
     kept: tuple[str, ...]
-    #: Whether it needs one recipe for tensors that are joined.
+    #: Whether joined tensors need one recipe.
     joins: bool
-    #: The engine whose files it writes; none where the export is for no tool.
+    #: The engine whose files the tool writes; None where the export is for no tool.
     engine: str | None = None
 
 
@@ -85,7 +84,7 @@ def suited(table: Any, form: str, *, other_arithmetic: bool = False) -> Suited:
     """Return the recipes of a table that the tool of an export supports; all if the export is for no tool.
 
     Raises:
-        QuantVizError: It has none of the recipes.
+        QuantVizError: The tool has none of the recipes.
     """
     read = Offers.of(table)
     recipes = read.table.recipes
@@ -105,7 +104,7 @@ def suited(table: Any, form: str, *, other_arithmetic: bool = False) -> Suited:
 
 
 def counted_as(table: Any, engine: str) -> Suited:
-    """Return the recipes and tensors of a table whose size in the files of an engine's tool is known.
+    """Return the recipes and tensors of a table whose size in an engine's files is known.
 
     Raises:
         QuantVizError: There is no such engine, or it has none of the recipes.
@@ -128,12 +127,10 @@ def _suited(read: Offers, profile: Profile, recipes_of_tool: tuple[str, ...]) ->
 
 
 def recipes_of_tool(profile: Profile) -> tuple[str, ...]:
-    """Return the recipes that an engine's tool accepts, in the profile's order."""
     return tuple(name for name in profile.recipes if _FORMATS[profile.export](name) is not None)
 
 
 def _is_own(recipe: str, profile: Profile) -> bool:
-    """Return whether a recipe's decibels are of an engine's arithmetic."""
     return scheme_named(recipe).arithmetic.id.startswith(profile.arithmetic)
 
 
@@ -157,7 +154,6 @@ def _as_json(allocation: Allocation) -> str:
 
 
 def _header(allocation: Allocation) -> str:
-    """Return a comment that names the arithmetic behind the decibels of a choice."""
     arithmetic = dict.fromkeys(as_scheme(recipe).arithmetic.id for recipe in allocation.choice.values())
     return f"# Chosen by decibels of this arithmetic: {', '.join(arithmetic)}.\n"
 
@@ -166,7 +162,7 @@ def _header(allocation: Allocation) -> str:
 
 
 def _for_llama(allocation: Allocation) -> str:
-    """Return a line a tensor. llama.cpp searches its names for the pattern, a regular expression."""
+    """Return a line a tensor: llama.cpp searches its names for the pattern, a regular expression."""
     types = _types(allocation, "llama", "llama.cpp")
     chosen = {tensor: types[recipe] for tensor, recipe in allocation.choice.items()}
     kept = {
@@ -185,7 +181,6 @@ def _for_llama(allocation: Allocation) -> str:
 
 
 def _ggml_type(recipe: str) -> str | None:
-    """Return llama.cpp's name of a recipe's type; none where it has none."""
     if recipe in PRESETS:  # a mixture is no type
         return None
     scheme = as_scheme(recipe)
@@ -228,7 +223,8 @@ def _target(tensor: str) -> str:
 
 
 def weight_arguments(scheme: Scheme) -> dict[str, Any] | None:
-    """Return a scheme as arguments of compressed-tensors' QuantizationArgs; none where it has no such format.
+    """Return a scheme as arguments of compressed-tensors' QuantizationArgs; None where it has no such
+    format.
 
     >>> weight_arguments(as_scheme("int4_g128"))
     {'num_bits': 4, 'type': 'int', 'symmetric': True, 'strategy': 'group', 'group_size': 128}
@@ -274,7 +270,7 @@ def _for_modelopt(allocation: Allocation) -> str:
 
 
 def quantizer_attributes(scheme: Scheme) -> dict[str, Any] | None:
-    """Return a scheme as ModelOpt's QuantizerAttributeConfig; none where it has no such format.
+    """Return a scheme as ModelOpt's QuantizerAttributeConfig; None where it has no such format.
 
     >>> quantizer_attributes(as_scheme("nvfp4"))
     {'num_bits': (2, 1), 'block_sizes': {-1: 16, 'type': 'dynamic', 'scale_bits': (4, 3)}}
@@ -306,7 +302,7 @@ def quantizer_attributes(scheme: Scheme) -> dict[str, Any] | None:
 
 # ---- common parts --------------------------------------------------------------------------------
 
-#: Functions from a recipe to the tool's own type or arguments for it, by export; None if it has none.
+#: From a recipe to the tool's type or arguments, by export; None if the tool has none.
 _FORMATS: Mapping[str, Callable[[str], object | None]] = {
     "llama": _ggml_type,
     "llmcompressor": lambda recipe: None if recipe in PRESETS else weight_arguments(as_scheme(recipe)),
@@ -324,7 +320,7 @@ EXPORTS: Mapping[str, Callable[[Allocation], str]] = MappingProxyType(
 
 
 def _scales(scheme: Scheme) -> str | None:
-    """Return the kind of scales: "plain" numbers, "mx", powers of two, or "nvfp4"; none for others."""
+    """Return the kind of scales: "plain" numbers, "mx" powers of two, or "nvfp4"; None for others."""
     spec = scheme.arithmetic.scale
     form = scheme.number_format
     # llama.cpp's blocks are its own, whatever their format; ternary and binary codes are no grid of 2 bits.
@@ -341,7 +337,7 @@ def _types(allocation: Allocation, form: str, tool: str) -> dict[str, object]:
     """Return the tool's types of all chosen recipes.
 
     Raises:
-        QuantVizError: It has none for some of them, which are named with a tensor.
+        QuantVizError: The tool lacks some of them, which are named with a tensor.
     """
     types = {recipe: _FORMATS[form](recipe) for recipe in set(allocation.choice.values())}
     missing = sorted(recipe for recipe, type_name in types.items() if type_name is None)
@@ -352,14 +348,13 @@ def _types(allocation: Allocation, form: str, tool: str) -> dict[str, object]:
 
 
 def _module(tensor: str) -> str:
-    """Return the module that has a tensor as its weight."""
     if not tensor.endswith(".weight"):
         raise QuantVizError("allocate.no_module", tensor=tensor)
     return tensor.removesuffix(".weight")
 
 
 def _yaml(value: Any, indent: str = "") -> str:
-    """Return YAML: a line for each entry, texts in quotes as JSON has them."""
+    """Return YAML: a line for each entry, texts in quotes as in JSON."""
     if isinstance(value, dict) and value:
         return "".join(f"{indent}{name}:{_under(item, indent)}" for name, item in value.items())
     assert isinstance(value, list)

@@ -1,5 +1,3 @@
-"""An audit as a page of HTML or Markdown: the verdict, the coverage, and the largest errors."""
-
 from __future__ import annotations
 
 import math
@@ -27,13 +25,11 @@ _SIDES: tuple[Side, ...] = ("quantized", "original")
 
 @dataclass(frozen=True)
 class _ReportTable:
-    """A table under its heading, and how many rows it leaves out."""
-
     id: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left_out: int = 0
-    #: Addresses to which rows lead, each from its first cell; "" where to none.
+    #: An address for each row's first cell; "" for none.
     links: tuple[str, ...] = ()
 
     def headings(self, language: str) -> list[tuple[str, str]]:
@@ -56,7 +52,7 @@ def audit_html(
 ) -> str:
     """Return an audit as one page of HTML that needs no other file; names are text, whatever is in them.
 
-    `links` are addresses by tensor, to which the largest errors lead.
+    `links` are addresses by tensor, for the table of the largest errors.
     """
     verdict, *others = audit.messages(language)
     tables = [
@@ -82,7 +78,7 @@ def audit_html(
 
 
 def audit_markdown(audit: Audit, *, title: str | None = None, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return an audit as Markdown: sentences, then tables. It has no links."""
+    """Return an audit as Markdown, without links."""
     verdict, *others = audit.messages(language)
     parts = [f"# {plain(title or text('audit_report.title', language))}", f"**{plain(verdict)}**"]
     if others:
@@ -96,10 +92,9 @@ def audit_markdown(audit: Audit, *, title: str | None = None, language: str = DE
 
 
 def worst_tensors(audit: Audit) -> list[TensorAudit]:
-    """Return the tensors of the largest errors, as a report lists them."""
+    """Return the tensors of the largest errors, those without a number first."""
     compared = [tensor for tensor in audit.tensors if tensor.status in _COMPARED]
     decibels = ((tensor.metrics["sqnr_db"], tensor) for tensor in compared)
-    # Those without a number come first.
     order = sorted(decibels, key=lambda pair: (not math.isnan(pair[0]), pair[0]))
     return [tensor for _, tensor in order[:_WORST]]
 
@@ -142,7 +137,6 @@ def _tables(audit: Audit, language: str, links: Mapping[str, str]) -> Iterator[_
 
 
 def _coverage(audit: Audit, language: str) -> _ReportTable:
-    """Return the table of the tensors of both sides by outcome, with shares of values and bytes."""
     rows = []
     for side in _SIDES:
         coverage = audit.account.coverage(side)

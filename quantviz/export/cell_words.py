@@ -1,7 +1,4 @@
-"""The words for one cell: a sentence with its numbers, and every step of its arithmetic as a line.
-
-`say` returns a sentence of the catalogue by its key, in the reader's language.
-"""
+"""The words for one cell: a sentence with its numbers, and every step of its arithmetic as a line."""
 
 from __future__ import annotations
 
@@ -24,13 +21,12 @@ Say = Callable[..., str]
 class DerivationLine:
     """One line of a derivation: a step, or between the steps a fact of the block, the grid or the code."""
 
-    #: The step's or the fact's name.
     words: str
-    #: The step; None for a fact.
+    #: None for a fact.
     step: Step | None
     #: The numbers that the step reads, or the fact in words.
     numbers: str
-    #: The step's result, written out; "" for a fact.
+    #: The step's result; "" for a fact.
     gives: str
 
 
@@ -58,10 +54,7 @@ def _fact(name: str, words: str, say: Say) -> DerivationLine:
 
 
 def sentence(why: Explanation, say: Say) -> str:
-    """Return the cell in one line: the arithmetic of its value, and the result.
-
-    Numbers are rounded for reading; the steps below show them in full.
-    """
+    """Return the cell in one line: the arithmetic of its value, and the result, rounded for reading."""
     fmt = why.scheme.number_format
     rounding = why.rounding
     if why.cause == "left_out":
@@ -105,7 +98,7 @@ def sentence(why: Explanation, say: Say) -> str:
 
 
 def _exact(value: float) -> str:
-    """Return a number as the derivation writes it: NaN is one of its values."""
+    """Return a number in full; NaN is one of its values."""
     return "NaN" if math.isnan(value) else number(value, 8)
 
 
@@ -114,7 +107,6 @@ _SCALING = ("subtract_lo", "divide", "multiply_inverse", "fused")
 
 
 def _scaled(step: Step, why: Explanation, say: Say) -> str:
-    """Return a step of `_SCALING` with its numbers."""
     source = step.inputs["y"] if "y" in step.inputs else step.inputs["x"]
     others = {name: value for name, value in step.inputs.items() if name not in ("x", "y")}
     # Of a short block that is divided all the same: see `Convention.tail_divides`.
@@ -158,12 +150,11 @@ def _shifted(step: Step, why: Explanation, rounded: bool, say: Say) -> str:
 
 
 def _operand(value: float, digits: int = 4) -> str:
-    """Return a number to the right of a sign."""
     return f"({number(value, digits)})" if value < 0 else number(value, digits)
 
 
 def _landed(why: Explanation, say: Say) -> str:
-    """Return the grid value it was rounded to, with the rule where it is not simply the nearest."""
+    """Return the rounded value, with the rule where it is not simply the nearest."""
     rounding = why.rounding
     fmt = why.scheme.number_format
     value = number(rounding.output, 8 if fmt.kind == "integer" else 6)
@@ -217,7 +208,7 @@ def _side(below: float, above: float) -> str:
     return "above"
 
 
-#: The steps that speak of codes and have other words where codes are no numbers.
+#: Steps with other words where codes are no numbers.
 _OF_VALUES = (
     "scale_symmetric",
     "scale_by_itself",
@@ -338,7 +329,7 @@ def _bits_words(why: Explanation, say: Say) -> str:
 _BIT_NAMES = ("sign", "exponent", "mantissa")
 
 
-#: The fact after the last step whose key begins so: its name, and the function of its words.
+#: The fact after the last step whose key begins so: its name and its words.
 _FACTS: Mapping[str, tuple[str, Callable[[Explanation, Say], str]]] = {
     "scale_format": ("scale", _scale_words),
     "round_": ("neighbours", _neighbour_words),

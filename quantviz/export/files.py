@@ -1,5 +1,3 @@
-"""Exports of the page: lines of Python that print its numbers, arrays, tables, file names."""
-
 from __future__ import annotations
 
 import dataclasses
@@ -38,12 +36,7 @@ def python_lines(
 ) -> str:
     """Return a script that makes the tensor, quantizes it, and prints the tiles and the cell's derivation.
 
-    Args:
-        state: The state of the Lab.
-        language: The language of the comments.
-        numbers: Which numbers are printed, of `PRINTED`.
-        cell: Whether the cell's derivation is printed.
-        brief: Whether the scheme is written as `brief_code` writes it.
+    `numbers` are the printed ones, of `PRINTED`; with `brief` the scheme is written by `brief_code`.
 
     >>> from quantviz.lab.state import opening
     >>> print(python_lines(opening()))  # doctest: +ELLIPSIS
@@ -104,9 +97,8 @@ def notebook_text(state: LabState, title: str, *, language: str = DEFAULT_LANGUA
 
 
 def scope_of(state: LabState) -> str:
-    """Return the scope of the tiles' metrics: "tensor" for the whole tensor, or "slice" for the one in view.
-
-    It is "slice" if `state.scope` is and the slice is small enough to compute at once.
+    """Return the scope of the tiles' metrics: "tensor", or "slice" where `state.scope` is and the slice in
+    view is small enough to compute at once.
     """
     rows, cols = state.view.size(state.source.shape)
     return state.scope if state.sliced and rows * cols <= MOST_PART else "tensor"
@@ -179,7 +171,7 @@ def _tensor_lines(state: LabState, language: str) -> list[str]:
 
 
 def _tile_lines(state: LabState, numbers: Collection[str]) -> list[str]:
-    """Return those of the tiles that `numbers` names, rounded as the page rounds them.
+    """Return the lines for the tiles that `numbers` names, rounded as on the page.
 
     An RMSE is given in steps only where all steps of a block are equal.
     """
@@ -232,9 +224,8 @@ def file_name(source: Source, scheme: Scheme, ending: str) -> str:
 
 
 def picture_name(source: Source, scheme: Scheme | None, sqnr_db: float | None) -> str:
-    """Return a file name without an ending for a picture of this tensor.
-
-    It names the scheme and the SQNR unless they are hidden.
+    """Return a file name without an ending for a picture; scheme and SQNR are named unless they are
+    hidden.
 
     >>> from quantviz.sources import Builtin
     >>> picture_name(Builtin("loud_column"), Scheme("int4"), 15.34)

@@ -14,8 +14,6 @@ from quantviz.text import DEFAULT_LANGUAGE, text, visible
 
 
 class MapCell(NamedTuple):
-    """A cell of a map of layers by kinds."""
-
     shown: str = ""
     title: str = ""
     kind: str = ""
@@ -29,7 +27,7 @@ def html_page(
 ) -> str:
     """Return a whole page from a template; inserted text is escaped unless it is `Markup`.
 
-    It is light or dark as the reader's system is, unless `theme` is "light" or "dark".
+    Its theme is that of the reader's system, unless `theme` is "light" or "dark".
 
     >>> values = {"facts": "", "panels": "<p>…</p>", "width": 400, "surface": "#fff"}
     >>> "<title>&lt;b&gt;</title>" in html_page("figure", title="<b>", **values)

@@ -14,7 +14,7 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: Columns of words, which stand at the left.
 _OF_WORDS = ("layer", "method", "reason")
-#: Share of the colour that the largest error of a map has, in percent.
+#: Percent of the colour for a map's largest error.
 _FULL = 60
 _COLUMNS = (
     *("layer", "method", "rel_out_used", "rel_out_held_back", "weight_sqnr_db"),
@@ -29,9 +29,8 @@ class _Quantity:
     """A number that a map shows."""
 
     name: str
-    #: The logarithm of the error, to any base: the larger, the stronger the colour; −inf without an error.
+    #: The logarithm of the error, to any base, for the colour; −inf without an error.
     badness: Callable[[float], float]
-    #: Returns the number as it is printed.
     printed: Callable[[float], str]
 
 

@@ -99,7 +99,7 @@ def scan_html(
     table: Any, live: Mapping[str, Any], *, title: str, language: str, links: Mapping[str, str]
 ) -> str:
     """Return the page of `report` for a scan's table, with tensors that can be quantized anew in it: `live`
-    has the values of `live_scripts.html`, none where there are no such tensors.
+    has the values of `live_scripts.html`, {} where there are no such tensors.
     """
     summary = summary_of(table, language)
     return _ReportPage(summary, summary.recipes[0].recipe, language, links).written(title, live)
@@ -121,8 +121,8 @@ def scan_markdown(table: Any, *, title: str | None = None, language: str = DEFAU
 
 
 def scan_latex(table: Any, *, title: str | None = None, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return a scan's table as LaTeX for a paper, by the package booktabs: a line for each recipe, with its
-    SQNR as mean ± standard deviation over the measured tensors, where no error is 0.
+    """Return a scan's table as LaTeX by the package booktabs: a line for each recipe, with its SQNR as mean ±
+    standard deviation over the measured tensors, where no error is 0.
     """
     summary = summary_of(table, language)
     page = _ReportPage(summary, summary.recipes[0].recipe, language, {})
@@ -161,8 +161,6 @@ def _put(page: str, path: str | PurePath | None) -> str:
 
 
 class _ReportPage:
-    """The parts of one report, as text."""
-
     def __init__(self, summary: ScanSummary, recipe: str, language: str, links: Mapping[str, str]) -> None:
         self.summary = summary
         self.recipe = recipe
@@ -197,11 +195,10 @@ class _ReportPage:
     # ---- the verdict ----
 
     def verdict(self) -> str:
-        """Return the sentences of the verdict: the worst tensors, the reason for the first, and a remedy."""
         return self.say("report.sentence_gap").join([*self.coverage(), self.measured()])
 
     def coverage(self) -> Iterator[str]:
-        """Yield the sentences before the verdict: how much was read, and the weights that are constant."""
+        """Yield the sentences before the verdict: unread tensors, and constant weights."""
         unread, constant = self.summary.unread, self.summary.constant
         between = self.say("report.between")
         if words := self.summary.coverage.get(self.language):
@@ -215,7 +212,7 @@ class _ReportPage:
             yield self.say("report.constant", count=len(constant), names=between.join(constant[:_NAMED]))
 
     def measured(self) -> str:
-        """Return which of the measured tensors are worst, and why."""
+        """Return the worst of the measured tensors, the reason for the first, and a remedy."""
         worst = self.summary.worst(self.recipe, _NAMED)
         spread = next(summary for summary in self.summary.recipes if summary.recipe == self.recipe)
         if not worst:
@@ -241,7 +238,7 @@ class _ReportPage:
         return self.say("report.named", tensor=row.tensor, sqnr_db=fixed(row.sqnr_db))
 
     def why(self, row: ResultRow) -> str:
-        """Return a sentence with the reason for a tensor's low SQNR, or "" if its numbers give none."""
+        """Return the reason for a tensor's low SQNR; "" if its numbers give none."""
         if (clipped := row.number("clipped_share") or 0.0) >= _CLIPPED:
             return self.say("report.why_clipped", tensor=row.tensor, percent=number(100 * clipped, 3))
         if (kurtosis := row.number("kurtosis") or 0.0) >= _HEAVY:
@@ -299,7 +296,6 @@ class _ReportPage:
     # ---- the tables ----
 
     def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> tuple[Any, ...]:
-        """Return a table's name, its headings with their kinds, and its rows."""
         headings = [(self.say(f"report.column.{column}"), _KINDS.get(column, "number")) for column in columns]
         return name, headings, list(rows)
 
@@ -318,7 +314,6 @@ class _ReportPage:
         return linked(self.links.get(tensor, ""), breakable(tensor, "."))
 
     def worst(self, shown: Callable[[str], str]) -> Iterator[Sequence[object]]:
-        """Yield the worst tensors of the chosen recipe, each with a better recipe."""
         for row in self.summary.worst(self.recipe, WORST):
             better = self.summary.better(row)
             yield (
@@ -335,7 +330,7 @@ class _ReportPage:
             )
 
     def unmeasured(self) -> Iterator[Sequence[object]]:
-        """Yield why tensors were not measured, each reason once with how many there are."""
+        """Yield why tensors were not measured: each reason once, with its count."""
         counts = Counter(
             (row.status, row.reason or self.say(f"report.{row.status}"), row.recipe)
             for row in self.summary.rows

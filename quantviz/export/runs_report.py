@@ -25,7 +25,7 @@ _PIXELS = 240
 #: Rows of the table of tensors, and of the table of those that are not compared.
 _ROWS = 2000
 _NOT_COMPARED = 200
-#: Decibels at which a cell has its full colour, and none any more; the most colour, in percent.
+#: Decibels of full colour and of none; percent of full colour.
 _WORST_DB = 0.0
 _FINE_DB = 40.0
 _FULL = 60
@@ -36,7 +36,6 @@ _OF_WORDS = ("tensor", "op", "run", "shape", "reason")
 
 
 def report_of_runs(files: list[str], language: str) -> str:
-    """Return the report of runs in files beside the first of them, see `runs_html`."""
     reference, *others = files
     return runs_html(compare_runs(reference, others), language=language)
 
@@ -119,7 +118,7 @@ def _logits(comparison: RunComparison) -> tuple[list[str], list[tuple[str, ...]]
 
 
 def _chart(comparison: RunComparison, jumps: Mapping[str, TensorDifference]) -> dict[str, Any]:
-    """Return SQNR by tensor, a line for each run; nothing where no number is finite."""
+    """Return SQNR by tensor, a line for each run; {} where no number is finite."""
     names = [diff.name for diff in comparison.of(comparison.labels[0]) if diff.status != "extra"]
     by_run = {label: {diff.name: diff for diff in comparison.compared(label)} for label in comparison.labels}
     numbers = [diff.sqnr_db for by_name in by_run.values() for diff in by_name.values()]
@@ -176,7 +175,6 @@ def _worst(
 def _tensors(
     comparison: RunComparison, language: str
 ) -> Iterator[tuple[str, str, str, list[dict[str, Any]]]]:
-    """Yield all tensors of the reference, in the order of execution, the runs side by side."""
     by_name: dict[str, dict[str, TensorDifference]] = {}
     for diff in comparison.differences:
         if diff.status != "extra":

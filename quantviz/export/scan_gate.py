@@ -1,4 +1,4 @@
-"""A scan as a gate: how many tensors were measured and how many failed; and any gate as JUnit."""
+"""Scans as gates: measured and failed tensors; and any gate as JUnit."""
 
 from __future__ import annotations
 
@@ -16,18 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Gate:
-    """The requirements on every tensor that is not left aside.
+    """Requirements on every tensor that is not left aside; without `least` only unread tensors fail."""
 
-    Without `least` only tensors that could not be read fail.
-    """
-
-    #: Decibels below which the SQNR of a tensor fails; None for no bound.
+    #: The bound on SQNR in dB.
     least: float | None = None
-    #: Whether a recipe may not fit a tensor.
+    #: Whether tensors pass that a recipe does not fit.
     allow_refused: bool = False
 
     def failure(self, row: ResultRow, language: str = DEFAULT_LANGUAGE) -> str:
-        """Return why a row fails; "" where it does not."""
+        """Return the reason why a row fails; "" where it does not."""
         has_bound = self.least is not None
         if row.is_unread or (row.status == "refused" and has_bound and not self.allow_refused):
             return str(row.reason)
@@ -42,7 +39,7 @@ class Counts:
 
     recipe: str
     measured: int
-    #: Of these, how many under the type that the engine uses where the recipe does not fit.
+    #: Measured under the type that the engine uses where the recipe does not fit.
     fallen_back: int
     left_aside: int
     #: Those that the recipe does not fit, where that does not fail.
@@ -76,21 +73,20 @@ def counts_of(rows: Iterable[ResultRow], gate: Gate) -> tuple[Counts, ...]:
 
 @dataclass(frozen=True)
 class GateCase:
-    """Outcome of one tensor, or of one layer, in a gate."""
+    """Outcome of one tensor or layer in a gate."""
 
-    #: The recipe, the run or the layers' schemes that its bound is for.
+    #: The recipe, the run or the layers' schemes of its bound.
     suite: str
     name: str
-    #: Why it fails; "" where it does not.
+    #: The reason why it fails, or "".
     failure: str
     #: Its number in words.
     measured: str = ""
-    #: Why it was not measured, where that need not fail; "" where it was.
+    #: The reason why it was not measured, where that need not fail, or "".
     skipped: str = ""
 
 
 def cases_of(rows: Iterable[ResultRow], gate: Gate, language: str = DEFAULT_LANGUAGE) -> list[GateCase]:
-    """Return the outcome of each row of a scan that is not left aside."""
     cases = []
     for row in rows:
         if row.status == "left_aside":
@@ -103,7 +99,6 @@ def cases_of(rows: Iterable[ResultRow], gate: Gate, language: str = DEFAULT_LANG
 
 
 def _decibels(row: ResultRow) -> float:
-    """Return the SQNR of a row in dB; NaN where it has none."""
     return math.nan if row.sqnr_db is None else row.sqnr_db
 
 

@@ -21,14 +21,12 @@ NEEDED = ("tensor", "recipe", "status", "sqnr_db")
 
 @dataclass(frozen=True)
 class RecipeSummary:
-    """A recipe over all tensors that it fits."""
-
     recipe: str
     measured: int
     left_aside: int
     refused: int
     problems: int
-    #: Bytes of the measured tensors, those of the same content once; and bits a weight.
+    #: Bytes of the measured tensors, equal contents once; and bits a weight.
     size: float | None
     bits_per_weight: float | None
     #: dB; None where nothing was measured.
@@ -38,20 +36,17 @@ class RecipeSummary:
 
 @dataclass(frozen=True)
 class ScanSummary:
-    """A scan's table, summed up."""
-
     rows: tuple[ResultRow, ...]
     recipes: tuple[RecipeSummary, ...]
     #: Names of all tensors in the table's order.
     tensors: tuple[str, ...]
     #: The scan's sentence on how much it read, by language; empty if the table has none.
     coverage: Mapping[str, str] = field(default_factory=dict)
-    #: The scan's notes on the checkpoint's files and on the measurements, in the table's language.
+    #: Notes on the checkpoint's files and on the measurements, in the table's language.
     notes: tuple[str, ...] = ()
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Return the tensors whose values were not read."""
         return tuple(dict.fromkeys(row.tensor for row in self.rows if row.is_unread))
 
     @property
@@ -65,7 +60,6 @@ class ScanSummary:
         return tuple(dict.fromkeys(row.tensor for row in self.rows if is_constant(row)))
 
     def under(self, recipe: str) -> dict[str, ResultRow]:
-        """Return the rows of a recipe by tensor."""
         return {row.tensor: row for row in self.rows if row.recipe == recipe}
 
     def worst(self, recipe: str, most: int) -> list[ResultRow]:

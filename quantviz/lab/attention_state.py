@@ -30,10 +30,11 @@ SHOWN = ("x", "error")
 TABS = ("ways", "cell", "heads")
 #: The fields that say which heads are meant.
 _ORIGIN = ("heads", "name", "file", "width")
-_NUMBER = whole_number(999_999)
-_MOST_BASE = 1e9
+#: The most tokens, channels or heads that a link can name, and the largest base of rotary positions.
+MOST_NUMBER, MOST_BASE = 999_999, 1e9
+_NUMBER = whole_number(MOST_NUMBER)
 _HEADS = one_of(lambda: (*BUILT_IN, *import_module("quantviz.models.character_model").MODELS, DROPPED))
-_BASE = codec(lambda form: min(max(read_number(form), 1.0), _MOST_BASE), lambda base: f"{base:g}")
+_BASE = codec(lambda form: min(max(read_number(form), 1.0), MOST_BASE), lambda base: f"{base:g}")
 
 
 def _among(choices: tuple[str, ...]) -> Codec:

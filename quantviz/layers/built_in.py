@@ -1,7 +1,7 @@
 """Built-in layers: the notebook's, two that a student can check by hand, and slices of a real model.
 
-A built-in layer is added here: one entry in `BUILT_IN_LAYERS` and its words under `[layers.built_in.<name>]`
-in each language. `data/README.md` has the origin of the slices, and the subject of each.
+A new one is an entry in `BUILT_IN_LAYERS`, and words under `[layers.built_in.<name>]` in each language.
+`data/README.md` has the origin of the slices.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ _STORED = Path(__file__).parent / "data" / "minilm.safetensors"
 
 @dataclass(frozen=True)
 class BuiltIn:
-    """A built-in layer: its size now, its values on demand."""
-
     #: Numbers of tokens, of input channels and of outputs.
     shape: Shape
     #: The schemes of its demonstration, as `layer` takes them.
@@ -137,12 +135,10 @@ class BuiltInLayer:
 
     @property
     def weights(self) -> str | None:
-        """Return the scheme of the weight in the layer's demonstration."""
         return self._entry.weights
 
     @property
     def inputs(self) -> str | None:
-        """Return the scheme of the inputs in the layer's demonstration."""
         return self._entry.inputs
 
     @property
@@ -159,11 +155,6 @@ class BuiltInLayer:
             yield QuantVizError("layer.unknown_built_in", got=self.name, known=known)
 
     def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Captured:  # noqa: B008 (it holds nothing)
-        """Return the layer with its values.
-
-        Raises:
-            QuantVizError: There is no such layer.
-        """
         import torch
 
         from quantviz.layers.captures import Captured
@@ -178,7 +169,6 @@ class BuiltInLayer:
         return text(f"layers.built_in.{self.name}.name", language)
 
     def look(self, language: str) -> str:
-        """Return the sentence on the layer's subject."""
         return text(f"layers.built_in.{self.name}.look", language)
 
     @property
@@ -190,7 +180,6 @@ class BuiltInLayer:
 
 @cache
 def _stored() -> Mapping[str, Captured]:
-    """Return the stored layers by name; their values stay in the file."""
     from quantviz.layers.captures import captured_in
     from quantviz.sources.files import open_tensors
 

@@ -5,15 +5,17 @@ The file is a .safetensors. A layer called NAME has the tensors
     NAME.weight   (outputs, inputs)
     NAME.inputs   (tokens, inputs)
     NAME.bias     (outputs,), where it has one
+and texts in the header's `__metadata__`:
 
-and the header's `__metadata__` has three texts. `format` is "quantviz layers 1". `layers` is a JSON list with
-an object for each layer, in the order in which they ran: its `name`, its `kind` (one of `KINDS`) and the
-number of tokens that it saw, `seen`. A group of a convolution is a layer called `NAME.group3of8`. `axes` is a
-JSON object with the names of the axes of each tensor. Where layers of the model were left aside there is a
-fourth, `left_aside`: a JSON list with an object for each reason, its `key`, and the `count` and the `names`
-of the layers.
+    format      "quantviz layers 1"
+    layers      a JSON list with an object for each layer, in the order in which they ran: its `name`, its
+                `kind` (one of `KINDS`) and `seen`, the number of tokens that it saw
+    axes        a JSON object with the names of the axes of each tensor
+    left_aside  where layers of the model were left aside: a JSON list with an object for each reason, its
+                `key`, and the `count` and the `names` of the layers
 
-A file of any format without these texts is read by the names of its tensors (`named_layers`).
+A group of a convolution is a layer called `NAME.group3of8`. A file of any format without these texts is read
+by the names of its tensors (`named_layers`).
 """
 
 from __future__ import annotations
@@ -46,21 +48,17 @@ from quantviz.whole_files import write_file
 
 Values: TypeAlias = torch.Tensor | Stored
 
-#: The text that marks a file of layers, with the version of its form.
 FORMAT = "quantviz layers 1"
-#: The kinds of layers: a linear one; a convolution of two axes, of one or three, and a transposed one, each
-#: as a matrix; and a linear one stored inputs × outputs, as transformers' Conv1D is.
+#: A linear layer; a convolution of two axes, of one or three, and a transposed one, each as a matrix; and a
+#: linear layer stored inputs × outputs, as transformers' Conv1D.
 KINDS = ("linear", "conv2d", "conv", "conv_transposed", "conv1d")
-#: The fields of a layer in the list of a file.
 _OF_LAYER = ("name", "kind", "seen")
-#: The axes of each tensor of a layer, by the end of its name.
 _AXES = {"weight": ("output", "input"), "inputs": ("token", "input"), "bias": ("output",)}
-#: The reasons why layers of a model are not in its capture: keys of notes.
+#: Reasons to leave layers out of a capture: keys of notes.
 LEFT_ASIDE = (
     *("collect_grouped", "collect_groups", "collect_idle", "collect_no_inputs", "collect_other"),
     "collect_vectors",
 )
-#: The dtypes that are written, by torch's name.
 _DTYPES = ("float16", "bfloat16", "float32")
 
 
@@ -88,12 +86,10 @@ class Captured(Picklable):
     weight: Values
     #: X, (tokens, inputs).
     inputs: Values
-    #: (outputs,), if the layer has one.
     bias: torch.Tensor | None = None
     #: Number of tokens that the layer saw, of which `inputs` has some.
     seen: int = 0
-    #: The convolution of which this layer is one group, where all of its values are at hand: as one layer, or
-    #: as all of its groups.
+    #: The convolution of which this layer is a group, if the file has all of it: as one layer, or as groups.
     convolution: tuple[Captured, ...] = ()
 
     def __repr__(self) -> str:
@@ -142,8 +138,8 @@ class Captured(Picklable):
     def shared(
         self, weights: Scheme | None, inputs: Scheme | None, *, static: bool = True, seed: int = 0
     ) -> tuple[Scheme | None, Scheme | None]:
-        """Return schemes with the one scale of the whole convolution, where this is a group of one that is
-        at hand, and engines have one scale over all groups.
+        """Return schemes with one scale over all groups of a convolution, as engines have it; unchanged where
+        the convolution is not at hand.
         """
         if not self.convolution:
             return weights, inputs
@@ -159,9 +155,7 @@ class Captured(Picklable):
         return None if scheme and self.convolution and _has_one_scale(scheme) else scheme
 
     def notes_under(self, weights: Scheme | None, inputs: Scheme | None) -> tuple[Note, ...]:
-        """Return the note on scales that groups of a convolution share, where this is one of its groups: they
-        are chosen on this group alone.
-        """
+        """Return the note that a group of a convolution has scales of its own where engines share them."""
         found = _GROUP.search(self.name)
         if found is None:
             return ()
@@ -197,10 +191,7 @@ def _with_scale(scheme: Scheme | None, whole: Callable[[Scheme], Operand]) -> Sc
 
 @dataclass(frozen=True, eq=False)
 class UnreadLayer(Picklable):
-    """A layer that a file lists but does not have: its name and kind there, and the reason."""
-
     name: str
-    #: One of `KINDS`.
     kind: str
     reason: QuantVizError
 
@@ -329,19 +320,13 @@ class NamedLayer:
 
 
 def name_of_group(layer: str, group: int, groups: int) -> str:
-    """Return the name of the layer that is one group of a convolution.
-
-    >>> name_of_group("conv", 3, 8)
-    'conv.group3of8'
-    """
     return f"{layer}.group{group}of{groups}"
 
 
 def write_capture(
     path: str | os.PathLike[str], layers: Iterable[Captured], notes: Iterable[Note] = ()
 ) -> None:
-    """Write layers into one file, in their order, and the notes on those left aside; an old file is replaced
-    as a whole.
+    """Write layers in their order, with the notes on those left aside; an old file is replaced as a whole.
 
     Raises:
         QuantVizError: The file cannot be written.
@@ -358,7 +343,6 @@ def write_capture(
 
 
 def is_capture(catalog: Catalog) -> bool:
-    """Return whether an open file is one of captured layers."""
     return bool(catalog.names) and catalog.header_texts(catalog.names[0]).get("format") == FORMAT
 
 
@@ -368,14 +352,11 @@ def has_layers(catalog: Catalog) -> bool:
 
 
 def is_inputs(catalog: Catalog, name: str) -> bool:
-    """Return whether a tensor of an open file has the inputs that a captured layer took."""
     return name.endswith(".inputs") and catalog.header_texts(name).get("format") == FORMAT
 
 
 def captured_in(catalog: Catalog) -> Layers:
-    """Return the layers of an open file of layers, in the order in which they ran.
-
-    Their weights and inputs stay in the file, also once it is closed.
+    """Return the layers of an open file in the order in which they ran; their values stay in the file.
 
     Raises:
         QuantVizError: The file has no weight with its inputs, its lists are damaged, or none of its layers
@@ -404,7 +385,7 @@ def captured_in(catalog: Catalog) -> Layers:
 
 
 def _with_convolutions(layers: tuple[Captured, ...]) -> tuple[Captured, ...]:
-    """Return layers, those that are groups of a convolution with all of its groups, where all are there."""
+    """Return layers; each group of a convolution has all of its groups, if the file has them."""
     groups: dict[tuple[str, int], dict[int, Captured]] = {}
     for captured in layers:
         if found := _GROUP.search(captured.name):
@@ -493,13 +474,13 @@ def _tensors(layers: list[Captured]) -> Iterator[tuple[str, Values]]:
 
 
 def _dtype_of(values: Values) -> str:
-    """Return the dtype in which a tensor is written: its own where that has a name in the format's header."""
+    """Return the tensor's dtype if the format's header has a name for it."""
     dtype = str(values.dtype).removeprefix("torch.")
     return dtype if dtype in _DTYPES else "float32"
 
 
 def _parts(header: bytes, tensors: Mapping[str, Values]) -> Iterator[bytes]:
-    """Yield the bytes of the header, then those of each tensor: one at a time is in memory."""
+    """Yield the header, then one tensor at a time, so that memory holds only one."""
     yield header
     for values in tensors.values():
         whole = read_whole(values) if isinstance(values, Stored) else values.detach()
@@ -508,7 +489,6 @@ def _parts(header: bytes, tensors: Mapping[str, Values]) -> Iterator[bytes]:
 
 
 def _entries(listed: str) -> list[dict[str, Any]]:
-    """Return the entries of the list of layers; raise `QuantVizError` if one is not as it must be."""
     try:
         entries = json.loads(listed)
     except (ValueError, RecursionError):
@@ -531,7 +511,6 @@ def _entries(listed: str) -> list[dict[str, Any]]:
 
 
 def names_of_layer(catalog: Catalog, name: str) -> NamedLayer:
-    """Return the names of the tensors of a layer that `captured_in` finds."""
     return _captured(catalog, name) if is_capture(catalog) else _by_name(catalog)[name]
 
 
@@ -565,11 +544,6 @@ def _layer_in(
 
 
 def shape_problems(weight: Shape, inputs: Shape, bias: Shape | None) -> Iterator[QuantVizError]:
-    """Yield an error for each reason why shapes are not those of one layer.
-
-    >>> [problem.key for problem in shape_problems((8, 4), (32, 4), (4,))]
-    ['layer.bias']
-    """
     if len(weight) != 2:
         yield QuantVizError("layer.weight_axes", shape=weight)
     elif len(inputs) != 2:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 LOUD = 6.0
 #: Per cent of an output's error below which no channel alone is its cause.
 CULPRIT = 10.0
-#: Lines of an operand that are read at a time.
 _LINES_PER_READ = 256
 
 
@@ -32,9 +31,7 @@ class Products:
 
     token: int
     output: int
-    #: The input channel of each product, int64.
     channels: torch.Tensor
-    #: The input and the weight of each product, before and after quantization.
     x: torch.Tensor
     x_hat: torch.Tensor
     w: torch.Tensor
@@ -42,22 +39,18 @@ class Products:
 
     @property
     def weights(self) -> torch.Tensor:
-        """Return the weight's part, x·(ŵ − w)."""
         return self.x * (self.w_hat - self.w)
 
     @property
     def inputs(self) -> torch.Tensor:
-        """Return the input's part, (x̂ − x)·w."""
         return (self.x_hat - self.x) * self.w
 
     @property
     def cross(self) -> torch.Tensor:
-        """Return the part of both changes at once, (x̂ − x)·(ŵ − w)."""
         return (self.x_hat - self.x) * (self.w_hat - self.w)
 
     @property
     def contributions(self) -> torch.Tensor:
-        """Return each product's contribution to the error: the sum of its parts."""
         return self.weights + self.inputs + self.cross
 
     @property
@@ -71,11 +64,6 @@ class Products:
         return torch.where(error == 0, 0.0, contributions / error)
 
     def table(self) -> pandas.DataFrame:
-        """Return a row for each product.
-
-        Raises:
-            QuantVizError: pandas is not installed.
-        """
         names = ("channels", "x", "x_hat", "w", "w_hat", "weights", "inputs", "cross")
         columns = {name: getattr(self, name).tolist() for name in (*names, "contributions", "shares")}
         return data_frame({"channel": columns.pop("channels"), **columns})
@@ -106,27 +94,20 @@ class Channels:
 
     @property
     def cost(self) -> torch.Tensor:
-        """Return H_jj · Σ(ŵ − w)²: the weight's squared output error of a token, as far as channels are
+        """Return H_jj · Σ(ŵ − w)², the weight's squared output error of a token if channels are
         uncorrelated.
         """
         return self.second_moment * self.weight_error
 
     @property
     def loud_inputs(self) -> tuple[int, ...]:
-        """Return the channels whose largest input is at least `LOUD` times the median, loudest first."""
         return _loud(self.x_max)
 
     @property
     def loud_weights(self) -> tuple[int, ...]:
-        """Return the channels whose largest weight is at least `LOUD` times the median, loudest first."""
         return _loud(self.w_max)
 
     def table(self) -> pandas.DataFrame:
-        """Return a row for each channel.
-
-        Raises:
-            QuantVizError: pandas is not installed.
-        """
         names = ("x_max", "w_max", "second_moment", "weight_error", "cost")
         columns = {name: getattr(self, name).tolist() for name in names}
         return data_frame({"channel": range(len(self.x_max)), **columns})
@@ -150,7 +131,6 @@ def products_of(layer: Layer, token: int, output: int) -> Products:
 
 
 def channels_of(layer: Layer, held_back: torch.Tensor) -> Channels:
-    """Return the numbers of each input channel."""
     count = layer.weights.shape[1]
     x_max = torch.zeros(count, dtype=torch.float64)
     moments = torch.zeros(count, dtype=torch.float64)
@@ -175,9 +155,9 @@ def channels_of(layer: Layer, held_back: torch.Tensor) -> Channels:
 
 
 def note_on_culprit(products: Products, channels: Channels) -> Note:
-    """Return the sentence on the channel that contributes most to the error of an output cell.
+    """Return the sentence on the channel that contributes most to a cell's error.
 
-    Where all errors of products are 0 there is none, and the note has no `channel`.
+    Its note has no `channel` if no product has an error.
     """
     if not bool(products.contributions.any()):
         return Note.of("layer_no_error")
@@ -198,7 +178,6 @@ def note_on_culprit(products: Products, channels: Channels) -> Note:
 
 
 def _loud(sizes: torch.Tensor) -> tuple[int, ...]:
-    """Return the places of the loud ones; none where the median is 0."""
     median = sizes.median()
     count = int((sizes >= LOUD * median).sum()) if median > 0 else 0
     return tuple(sizes.argsort(descending=True, stable=True)[:count].tolist())

@@ -40,27 +40,19 @@ class Changes:
     channels: tuple[tuple[int, float], ...] = ()
 
     def with_weight(self, output: int, channel: int, value: float) -> Changes:
-        """Return the changes with another value of a weight."""
         others = (each for each in self.weights if each[:2] != (output, channel))
         return replace(self, weights=tuple(sorted((*others, (output, channel, nearest_float32(value))))))
 
     def with_channel(self, channel: int, size: float) -> Changes:
-        """Return the changes with another largest magnitude of an input channel."""
         others = (each for each in self.channels if each[0] != channel)
         return replace(self, channels=tuple(sorted((*others, (channel, nearest_float32(size))))))
 
     def written(self) -> list[str]:
-        """Return the text form of each change."""
         weights = (f"w{output}.{channel}={shortest(value)}" for output, channel, value in self.weights)
         return [*weights, *(f"x{channel}={shortest(size)}" for channel, size in self.channels)]
 
     @classmethod
     def read(cls, forms: Iterable[str]) -> Changes:
-        """Return the changes of these text forms.
-
-        Raises:
-            QuantVizError: One is not of that form.
-        """
         changes = cls()
         for form in forms:
             found = _CHANGE.fullmatch(form)
@@ -75,7 +67,6 @@ class Changes:
         return changes
 
     def problems(self, shape: Shape) -> Iterator[QuantVizError]:
-        """Yield an error for each reason why a layer, (tokens, inputs, outputs), has no such changes."""
         _, inputs, outputs = shape
         if max(shape) > SMALL:
             yield QuantVizError("layer.changed_large", shape=shape, most=SMALL)

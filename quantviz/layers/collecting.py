@@ -47,7 +47,6 @@ class _Tokens:
         self.count = len(self._rows)
 
     def read(self, places: torch.Tensor) -> torch.Tensor:
-        """Return some rows, (places, inputs)."""
         return self._rows[places.to(self._rows.device)]
 
 
@@ -70,7 +69,6 @@ def _places(inputs: torch.Tensor, layer: _Convolution) -> KernelPlaces:
 
 
 def rows_of(layer: nn.Module, inputs: torch.Tensor) -> InputRows:
-    """Return the inputs of one call of a layer as tokens."""
     return _places(inputs, layer) if isinstance(layer, _CONVOLUTIONS) else _Tokens(inputs)
 
 
@@ -117,8 +115,6 @@ class _Reservoir:
 
 
 class _CollectedLayer:
-    """A layer that is being collected."""
-
     def __init__(self, name: str, module: nn.Module, kind: str, most: int, seed: int) -> None:
         self.name = name
         self.module = module
@@ -146,9 +142,7 @@ class _CollectedLayer:
 
 
 def _groups_of(layer: Captured) -> list[Captured]:
-    """Return a layer; of a convolution with groups a layer for each, of many those with the largest
-    outputs.
-    """
+    """Return a layer, or one for each group of a convolution: of many those with the largest outputs."""
     groups, weight, inputs = layer.groups, layer.weight, layer.inputs
     if groups == 1:
         return [layer]
@@ -242,7 +236,6 @@ def modules_by_name(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def kind_of(module: nn.Module) -> str | None:
-    """Return the kind of a layer, of `KINDS`; None of any other module."""
     weight = getattr(module, "weight", None)
     if not isinstance(weight, torch.Tensor) or not weight.is_floating_point() or weight.is_meta:
         return None
@@ -258,8 +251,8 @@ def kind_of(module: nn.Module) -> str | None:
 def _wanted(
     model: nn.Module, names: Sequence[str] | None
 ) -> tuple[list[tuple[str, nn.Module, str]], dict[str, list[str]]]:
-    """Return the layers to collect, each with its name and kind, and by the key of a note the names of other
-    modules with parameters, each with its class.
+    """Return the layers to collect, (name, module, kind), and the names of other modules with parameters,
+    each with its class, by the key of their note.
 
     Raises:
         QuantVizError: A name is that of no layer, or there are no layers.
@@ -311,9 +304,7 @@ def iterated(batches: Any) -> Iterator[Any]:
 
 
 def run_batch(model: Callable[..., Any], batch: Any, number: int) -> Any:
-    """Return the model's output of a batch; its own failure becomes a sentence, with its traceback as the
-    cause.
-    """
+    """Return the model's output of a batch; a failure becomes a sentence, with its traceback as the cause."""
     try:
         if isinstance(batch, Mapping):
             return model(**batch)
@@ -328,7 +319,6 @@ def run_batch(model: Callable[..., Any], batch: Any, number: int) -> Any:
 
 
 def _pads_of(layer: _Convolution) -> list[tuple[int, int]]:
-    """Return the cells that a convolution adds before and after each axis."""
     if layer.padding == "same":
         added = [reach(*each) - 1 for each in zip(layer.kernel_size, layer.dilation, strict=True)]
         return [(each // 2, each - each // 2) for each in added]
@@ -338,7 +328,6 @@ def _pads_of(layer: _Convolution) -> list[tuple[int, int]]:
 
 
 def note_on_layers(key: str, names: list[str], count: int | None = None) -> list[Note]:
-    """Return the note on some layers, if there are any; it counts them, unless a count is given."""
     if not names:
         return []
     some = ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])

@@ -170,7 +170,6 @@ def _places(
     *,
     transposed: bool,
 ) -> KernelPlaces:
-    """Return the places of a kernel in pictures of codes, with its steps between places and between cells."""
     stride, dilation = steps
     reaches = [reach(*sizes) for sizes in zip(kernel, dilation, strict=True)]
     sides = _pads(padding, tuple(pictures.shape[2:]), reaches, stride, transposed=transposed)
@@ -187,7 +186,6 @@ def _places(
 
 
 def _check_cells(cells: int) -> None:
-    """Raise a `QuantVizError` for more cells than are made at once."""
     if cells > _MOST_CELLS:
         raise QuantVizError("integer.too_many_patches", got=cells, most=_MOST_CELLS)
 
@@ -200,13 +198,6 @@ def _pads(
     *,
     transposed: bool,
 ) -> Sequence[tuple[int, int]]:
-    """Return the cells to add before and after each axis.
-
-    >>> _pads("same_upper", (8, 8), (3, 3), (2, 2), transposed=False)
-    [(0, 1), (0, 1)]
-    >>> _pads("same_lower", (8, 7), (3, 3), (2, 2), transposed=False)
-    [(1, 0), (1, 1)]
-    """
     if padding == "valid":
         padding = 0
     if isinstance(padding, str):

@@ -24,8 +24,6 @@ PAIRED = ("uint8", "int8")
 
 @dataclass(frozen=True)
 class IntegerEngine:
-    """One engine's integer layer."""
-
     id: str
     #: How an accumulator becomes a whole number of the output's steps.
     requantization: Requantization
@@ -136,5 +134,4 @@ _ALL = (
         pairs="saturated",
     ),
 )
-#: Every engine's integer layer, by its id.
 INTEGER_ENGINES: Mapping[str, IntegerEngine] = MappingProxyType({each.id: each for each in _ALL})

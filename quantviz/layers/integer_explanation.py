@@ -46,10 +46,8 @@ SYMBOLS: Mapping[str, str] = MappingProxyType(
 class ExplanationRow:
     """One line of a cell's derivation, as a table shows it."""
 
-    #: The symbol of the value that the line computes.
     symbol: str
     words: str
-    #: The values that it reads, each with its symbol.
     inputs: tuple[tuple[str, float | int], ...]
     output: float | int
     dtype: str
@@ -88,11 +86,6 @@ class IntegerExplanation(Picklable):
         return table((step.name, step.code_line, f"{step.output:.9g}", step.dtype) for step in self.steps)
 
     def rows(self, language: str = DEFAULT_LANGUAGE) -> tuple[ExplanationRow, ...]:
-        """Return the lines with their symbols and words, as a table shows them.
-
-        Raises:
-            QuantVizError: There is no such language.
-        """
         known_language(language)
         return rows_of_steps(self.steps, language)
 
@@ -102,7 +95,6 @@ class IntegerExplanation(Picklable):
 
 
 def rows_of_steps(steps: Sequence[Step], language: str) -> tuple[ExplanationRow, ...]:
-    """Return lines with their symbols and words, as a table shows them."""
     return tuple(
         ExplanationRow(
             symbol=SYMBOLS.get(step.name, step.name),
@@ -119,7 +111,7 @@ def rows_of_steps(steps: Sequence[Step], language: str) -> tuple[ExplanationRow,
 def steps_of_cell(
     operations: Operations, values: NamedTensors, result: str = "q"
 ) -> tuple[tuple[Step, ...], NamedTensors]:
-    """Return the lines that the operations run on one cell and that its result needs, and their values."""
+    """Return the lines that one cell's result needs, and the values of all lines."""
     steps: list[Step] = []
 
     def record(operation: Operation, before: NamedTensors, result: torch.Tensor) -> None:
@@ -185,7 +177,6 @@ def explain_operator(
 
 
 def _needed(steps: Sequence[Step], values: NamedTensors, result: str) -> Sequence[Step]:
-    """Return the steps that the result depends on."""
     wanted = {result}
     kept: list[Step] = []
     for step in reversed(steps):

@@ -36,16 +36,7 @@ _OF_CELL: Mapping[str, torch.dtype] = MappingProxyType(dict.fromkeys(("acc", "su
 
 
 def write_integers(result: IntegerResult) -> JavaScriptProgram:
-    """Return the arithmetic of an integer layer as JavaScript: from sums of codes to an output's code, and to
-    the results of all steps of one cell.
-
-    >>> from quantviz.layers.integer_codes import Codes
-    >>> from quantviz.layers.integer_result import integer_layer
-    >>> from quantviz.quantization.result import QParams
-    >>> program = write_integers(integer_layer(Codes([[6]], 0.25), Codes([[3]], 0.5), QParams(0.75)))
-    >>> [step["line"] for step in program.facts["steps"]][-2:]
-    ['q = q + z_y', 'q = clamp(q, low, high)']
-    """
+    """Return the lines from sums of codes to an output's code, for all cells, or step by step for one."""
     by_output = result.weights.scale.dim() == 1
     return _written_integers(result.engine, by_output, result.bias is not None, result.activation)
 
@@ -53,15 +44,10 @@ def write_integers(result: IntegerResult) -> JavaScriptProgram:
 def write_steps(
     layer: LayerResult, result: IntegerResult
 ) -> tuple[dict[str, Any], dict[str, JavaScriptProgram]]:
-    """Return the facts and programs for a browser to compute an output's steps while a hand moves something.
+    """Return the facts and programs by which a browser follows a hand on a small layer under two schemes.
 
-    Args:
-        layer: A small layer under two schemes.
-        result: The same in integers, by `integers_of`.
-
-    Returns:
-        The facts as plain values, and the programs: "program" from sums to codes, and "of_outputs", which
-        chooses scale and zero point of the outputs.
+    `result` is the layer by `integers_of`. "program" goes from sums to codes; "of_outputs" chooses the scale
+    and zero point of the outputs.
     """
     scheme = outputs_scheme(result.number_format)
     used = (int((~layer.held_back).sum()), layer.shape[2])

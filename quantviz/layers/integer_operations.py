@@ -1,7 +1,7 @@
 """An integer layer as a list of operations, each one line that is shown and run.
 
-The reference runs them on all outputs at once, `explain` on one cell. They read the values that `inputs_of`
-lists: codes `q_x` (tokens, inputs) and `q_w` (outputs, inputs), and numbers that broadcast over both.
+The reference runs them on all outputs at once, `explain` on one cell. They read the values of
+`integer_result.values_of`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from quantviz.quantization.requantizing import (
 from quantviz.quantization.value_to_code import fma
 from quantviz.streaming.threads import runs_between
 
-#: Outputs whose pairs of products are computed at a time.
 _OUTPUTS_PER_CHUNK = 16
 _INT16 = (-(2**15), 2**15 - 1)
 
@@ -31,13 +30,9 @@ _INT16 = (-(2**15), 2**15 - 1)
 def layer_operations(
     engine: IntegerEngine, *, by_output: bool, has_bias: bool, activation: str
 ) -> Operations:
-    """Return the operations from codes to the output's codes, `q`.
+    """Return the operations from codes to the output's codes, `q`; they read a bias as `bias`.
 
     Args:
-        engine: The engine's choices.
-        by_output: Whether each output has a scale of its own.
-        has_bias: Whether there is a bias, `bias`.
-        activation: One of `ACTIVATIONS`.
     """
     bias: Operations = ()
     multiplication = multiply_operations(engine.requantization)
@@ -72,11 +67,7 @@ def accumulated_in_pairs(q_x: torch.Tensor, q_w: torch.Tensor) -> torch.Tensor:
 
 
 def lost_in_pairs(q_x: torch.Tensor, q_w: torch.Tensor) -> torch.Tensor:
-    """Return how far pairs that saturate change each sum of products, int64 (tokens, outputs).
-
-    >>> lost_in_pairs(torch.tensor([[255, 255, 1]]), torch.tensor([[127, 127, 1]])).tolist()
-    [[-32003]]
-    """
+    """Return how far pairs that saturate change each sum of products, int64 (tokens, outputs)."""
     x, w = (torch.nn.functional.pad(each.to(torch.int32), (0, each.shape[1] % 2)) for each in (q_x, q_w))
     # Most pairs fit, whatever the token and the output.
     reach = x.abs().amax(0) * w.abs().amax(0)
@@ -201,7 +192,6 @@ def _to_codes(engine: IntegerEngine) -> Operations:
     return (*_LIMITS[engine.limits_before], *rounding, to_int32("q", "y"), added, clamp)
 
 
-#: The operations that limit a value before the zero point is added.
 _LIMITS: Mapping[str, Operations] = MappingProxyType(
     {
         "both": (Operation("integer_limit", "y = clamp(y, low - z_y, high - z_y)"),),

@@ -255,7 +255,6 @@ def integer_layer(
 
 
 def values_of(result: IntegerResult, tokens: slice, outputs: slice) -> NamedTensors:
-    """Return the values that the operations of a layer read, for some outputs of some tokens."""
     scale, zero = single_params(result.outputs)
     fmt = find_format(result.number_format)
     whole = {
@@ -296,7 +295,6 @@ def _of_numbers(bias: Any, weights: Codes, inputs: Codes, engine: IntegerEngine)
 
 
 def _of_codes(bias: Any, weights: Codes, inputs: Codes, engine: IntegerEngine) -> torch.Tensor:
-    """Return int32 codes of a bias as the engine adds it."""
     codes = _of_each_output(as_accumulators(bias), weights, inputs)
     if engine.bias == "real":
         return (codes * _sum_scale(weights, inputs)).to(torch.float32)
@@ -346,9 +344,8 @@ def _check_layer(result: IntegerResult) -> None:
 
 
 def _check_formats(result: IntegerResult, *, moved: bool) -> None:
-    """Raise a `QuantVizError` for formats that an engine does not multiply.
-
-    `moved` is whether the zero point of inputs or outputs is another than 0.
+    """Raise a `QuantVizError` for formats that an engine does not multiply; `moved`: some zero point is not
+    0.
     """
     engine = INTEGER_ENGINES[result.engine]
     formats = (result.inputs.number_format, result.weights.number_format, result.number_format)
@@ -364,12 +361,10 @@ def _check_formats(result: IntegerResult, *, moved: bool) -> None:
 
 
 def _of_tokens(values: torch.Tensor, tokens: slice) -> torch.Tensor:
-    """Return the numbers of some tokens as a column, where each has its own."""
     return values[tokens].unsqueeze(1) if values.dim() else values
 
 
 def _of_outputs(values: torch.Tensor, outputs: slice) -> torch.Tensor:
-    """Return the numbers of some outputs, where each has its own."""
     return values[outputs] if values.dim() else values
 
 

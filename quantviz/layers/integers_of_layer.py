@@ -24,7 +24,6 @@ from quantviz.schemes.formats import find_format
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import MOST_WHOLE
 
-#: Formats of an output's codes.
 OUTPUT_FORMATS = ("int8", "uint8")
 #: The arithmetic of the outputs' scale: 0 is in its range, so that the zero point is a code.
 _ARITHMETIC = "onnxruntime"
@@ -47,15 +46,9 @@ def integers_of(
     tokens that are not held back. Engines whose pairs of products saturate multiply uint8 inputs: int8 codes
     and their zero point are moved up by 128.
 
-    Args:
-        layer: The layer, its weight with one scale or one for each output, its inputs with one or one for
-            each token.
-        engine: Id of the engine, one of `INTEGER_ENGINES`.
-        number_format: Id of the outputs' format, one of `OUTPUT_FORMATS`.
-        activation: One of `ACTIVATIONS`.
-
     Raises:
-        QuantVizError: The layer's schemes have other scales or no integer codes, or an argument is unknown.
+        QuantVizError: The weight's scales are not one or one for each output, or those of the inputs one or
+            one for each token; codes are no integers; or an argument is unknown.
 
     >>> from quantviz.layers.layer_result import layer
     >>> sides = ([[1.0, -0.5], [0.2, 0.4]], [[1.0, 2.0], [0.5, -1.0]])
@@ -80,21 +73,17 @@ def integers_of(
 
 
 class OperatedOutput(NamedTuple):
-    """An output's code after an operator that follows the layer."""
-
     #: Scale and zero point of the result, and the lines that lead to its code.
     params: QParams
     steps: tuple[Step, ...]
 
     @property
     def q(self) -> int:
-        """Return the code of the result."""
         return int(self.steps[-1].output)
 
 
 def arithmetic_of(operator: str, engine: str) -> str | None:
-    """Return the arithmetic of an operator in an engine: its own, else its package's; None where that is not
-    known. Arithmetics are named after them.
+    """Return the name of an operator's arithmetic in an engine: the engine's, else its package's, else None.
 
     >>> arithmetic_of("add", "litert_ruy"), arithmetic_of("mul", "litert_ruy"), arithmetic_of("add", "fbgemm")
     ('litert_ruy', 'litert', None)
@@ -110,8 +99,9 @@ def arithmetic_of(operator: str, engine: str) -> str | None:
 
 
 def operators_after(integers: IntegerResult) -> tuple[str, ...]:
-    """Return the operators that can follow a layer in its engine: those of which the arithmetic is known, of
-    codes of one format; and a second term is an input, of which there is one for each output.
+    """Return the operators that can follow a layer in its engine.
+
+    Their arithmetic must be known, and all codes of one format. A second term is an input for each output.
     """
     inputs = integers.inputs
     if inputs.number_format != integers.number_format:
@@ -127,8 +117,10 @@ def operators_after(integers: IntegerResult) -> tuple[str, ...]:
 def operated_output(
     layer: LayerResult, integers: IntegerResult, operator: str, token: int, output: int
 ) -> OperatedOutput:
-    """Return an output's code after one of the `operators_after` the layer: with the code of the input
-    channel of the same number, as at the end of a residual block, or with the token's other outputs.
+    """Return an output's code after one of the `operators_after` the layer.
+
+    A second term is the code of the input channel of the same number, as at the end of a residual block.
+    Others take the token's outputs.
 
     Scale and zero point of the result are chosen on the tokens that are not held back, but for those that
     engines fix: of an average the outputs' own, of sigmoid and softmax 1 / 2^b from the lowest code on, of
@@ -168,23 +160,16 @@ def operated_output(
 
 
 def outputs_scheme(number_format: str) -> Scheme:
-    """Return the scheme that chooses scale and zero point of the outputs."""
     return Scheme(number_format, mode="asymmetric", convention=_ARITHMETIC)
 
 
 def activated(y: torch.Tensor, activation: str) -> torch.Tensor:
-    """Return outputs after an activation, one of `ACTIVATIONS`.
-
-    >>> activated(torch.tensor([-1.0, 2.0, 7.0]), "relu6").tolist()
-    [0.0, 2.0, 6.0]
-    """
     if activation == "none":
         return y
     return y.clamp(0, 6) if activation == "relu6" else y.clamp(min=0)
 
 
 def _codes(operand: Operand) -> Codes:
-    """Return an operand's codes; raise where there are none with a scale for each line at most."""
     if operand.study is None:
         raise QuantVizError("integer.schemes")
     if operand.study.result is None:
@@ -196,7 +181,6 @@ def _codes(operand: Operand) -> Codes:
 
 
 def _unsigned(codes: Codes) -> Codes:
-    """Return the uint8 codes of the same values."""
     if codes.number_format != "int8":
         return codes
     zero_point = (codes.zero_point + TO_UNSIGNED).flatten()

@@ -37,7 +37,6 @@ class KernelPlaces:
 
     @cached_property
     def grid(self) -> tuple[int, ...]:
-        """Return the number of places along each axis."""
         axes = zip(self.images.shape[2:], self.kernel, self.stride, self.dilation, strict=True)
         return tuple(
             max(0, (length - reach(kernel, dilation)) // stride + 1)
@@ -46,7 +45,6 @@ class KernelPlaces:
 
     @property
     def count(self) -> int:
-        """Return the number of places in all images."""
         return len(self.images) * math.prod(self.grid)
 
     def read(self, places: torch.Tensor) -> torch.Tensor:
@@ -75,11 +73,6 @@ def reach(kernel: int, dilation: int) -> int:
 
 
 def padded(images: torch.Tensor, pads: Pads, fill: float = 0.0, mode: str = "constant") -> torch.Tensor:
-    """Return pictures (images, channels, …) with more cells on their sides.
-
-    >>> padded(torch.ones(1, 1, 2), [(1, -1)], 7.0).tolist()
-    [[[7.0, 1.0]]]
-    """
     sides = [side for pair in reversed(pads) for side in pair]
     if mode == "constant":
         return functional.pad(images, sides, value=fill)

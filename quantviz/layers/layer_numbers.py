@@ -25,17 +25,13 @@ from quantviz.sources.random import Normal
 from quantviz.streaming.threads import runs_between
 from quantviz.tensors.lazy import Stored, as_stored
 
-#: Outputs of a weight that are read at a time.
 _OUTPUTS_PER_READ = 256
 #: Batches into which the tokens of a layer are split, to see how its scale grows with them.
 _BATCHES = 16
 
 
 def numbers_of(layer: Captured, result: LayerResult) -> dict[str, Any]:
-    """Return the record of a layer: its sizes, schemes, errors, weight SQNR and loudest channels.
-
-    Its reason is None, or a note where the tokens held back cannot show an error.
-    """
+    """Return the record of a layer; its reason is a note if the tokens held back cannot show an error."""
     used, held_back = result.rel_out
     return {
         **_sizes(layer, result.weights.scheme, result.inputs.scheme),
@@ -63,11 +59,7 @@ def ranges_over_tokens(result: LayerResult) -> BatchRanges | None:
 
 
 def output_sqnr_db(rel_out: float) -> float:
-    """Return an output error as SQNR in dB; inf where there is none.
-
-    >>> output_sqnr_db(0.01), output_sqnr_db(0.0)
-    (20.0, inf)
-    """
+    """Return an output error as SQNR in dB; inf where there is none."""
     one = torch.ones((), dtype=torch.float64)
     return float(METRICS["sqnr_db"].of(Moments(cells=one, x2=one, e2=one * rel_out)))
 
@@ -75,7 +67,6 @@ def output_sqnr_db(rel_out: float) -> float:
 def numbers_of_all(
     layers: Iterable[Captured], weights: Scheme | None, inputs: Scheme | None, *, static: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """Yield the record of each layer; where a scheme does not fit, its status is "refused", with a reason."""
     for layer in layers:
         yield numbers_or_reason(layer, weights, inputs, static=static)
 
@@ -88,9 +79,7 @@ def numbers_or_reason(
     method: Chain | None = None,
     static: bool = True,
 ) -> dict[str, Any]:
-    """Return the record of a layer; where a scheme or a method does not fit, its status is "refused", with a
-    reason.
-    """
+    """Return the record of a layer: "refused", with a reason, where a scheme or a method does not fit."""
     try:
         return numbers_of(layer, layer.result(weights, inputs, method=method, static=static))
     except QuantVizError as problem:
@@ -98,7 +87,6 @@ def numbers_or_reason(
 
 
 def record_unread(layer: UnreadLayer) -> dict[str, Any]:
-    """Return the record of a layer without numbers: its status is "not_read", with the reason."""
     return {"layer": layer.name, "kind": layer.kind, "status": "not_read", "reason": layer.reason}
 
 
@@ -110,7 +98,6 @@ def best_of_all(
     *,
     static: bool = True,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the record of each layer under the method with the least error on used tokens, see `best_of`."""
     for layer in layers:
         nearest = numbers_or_reason(layer, weights, inputs, static=static)
         tried = methods if nearest["status"] == "ok" else ()
@@ -121,12 +108,11 @@ def best_of_all(
 
 
 def best_of(nearest: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the record of a layer with the least error on used tokens: of rounding to nearest, and of
-    methods. The tokens held back have no part in the choice.
+    """Return the record of a layer with the least error on used tokens: of rounding to nearest or of methods.
 
-    It also has the error held back of rounding to nearest, `rel_out_nearest`, and how many times less the
-    method leaves, `times_less`. Methods that cannot work on the layer are left out; where the schemes do not
-    fit it, the record is that of rounding to nearest.
+    The tokens held back have no part in the choice. `rel_out_nearest` is the error held back of rounding to
+    nearest, and `times_less` how many times less the method leaves. Methods that cannot work on the layer are
+    left out.
     """
     if nearest["status"] != "ok":
         return nearest
@@ -153,9 +139,10 @@ class ColumnScaling(Picklable):
 def column_scaling(
     weight: Stored, *, inputs: torch.Tensor, scheme: Scheme, most: int = 2**18
 ) -> ColumnScaling | None:
-    """Return the effect of AWQ's scaling of a weight's columns by its inputs, which the layer before can do
-    for nothing: s_j = mean|x_j|^r, r from a grid. None where it does not fit, or leaves no less error, or
-    where a block of the scheme is too large for a sample of outputs.
+    """Return the effect of AWQ's scaling of a weight's columns, which the layer before can do for nothing.
+
+    s_j = mean|x_j|^r, r from a grid. None if it does not fit or leaves no less error, or if a block of the
+    scheme is too large for a sample of outputs.
 
     Args:
         weight: W, (outputs, inputs).
@@ -185,8 +172,8 @@ def column_scaling(
 
 
 def some_outputs(weight: Stored | torch.Tensor, scheme: Scheme, most: int) -> Stored | torch.Tensor | None:
-    """Return a weight, or of a large one evenly spaced outputs in whole blocks of the scheme, with at most
-    so many elements; None where a block is larger.
+    """Return a weight, or evenly spaced outputs in whole blocks of the scheme with at most `most` elements;
+    None if a block is larger.
     """
     stored = as_stored(weight)[0]
     if stored.count <= most:
@@ -232,10 +219,6 @@ def errors_by_moments(weight: Any, moments: torch.Tensor, weights: Scheme | str)
     Raises:
         QuantVizError: The weight is no matrix of finite numbers, or has another number of inputs; a moment is
             negative, NaN or Inf, or all are 0.
-
-    >>> found = errors_by_moments([[1.0, 0.25], [0.5, -1.0]], torch.tensor([1.0, 9.0]), "int4_per_tensor")
-    >>> found.weight_error.shape, 0 < found.rel_out < 1
-    (torch.Size([2]), True)
     """
     operand = weight_operand(weight, scheme_of(weights, "weights"))
     outputs, width = operand.shape
@@ -255,11 +238,6 @@ def errors_by_moments(weight: Any, moments: torch.Tensor, weights: Scheme | str)
 def inputs_of_moments(moments: torch.Tensor, tokens: int, seed: int = 0) -> torch.Tensor:
     """Return drawn inputs, (tokens, inputs), with these mean squares: normal, and no two channels correlated.
 
-    Args:
-        moments: The mean square of each input channel, (inputs,), as an importance matrix has them.
-        tokens: The number of tokens.
-        seed: Draws them.
-
     Raises:
         QuantVizError: A moment is negative, NaN or Inf, or all are 0; or the size is out of bounds.
 
@@ -273,7 +251,6 @@ def inputs_of_moments(moments: torch.Tensor, tokens: int, seed: int = 0) -> torc
 
 
 def _mean_squares(moments: torch.Tensor) -> torch.Tensor:
-    """Return mean squares as float64; raise `QuantVizError` if they are none, or all 0."""
     squares = moments.to(torch.float64)
     if not bool((squares >= 0).all()) or not 0 < float(squares.sum()) < float("inf"):
         raise QuantVizError("layer.moments")
@@ -295,7 +272,6 @@ def _sizes(layer: Captured, weights: Scheme | None, inputs: Scheme | None) -> di
 
 
 def _loudest(channels: Channels) -> dict[str, Any]:
-    """Return the loudest channel of the inputs and of the weight, each as many times as the median."""
     record: dict[str, Any] = {}
     for side, sizes in (("input", channels.x_max), ("weight", channels.w_max)):
         median = float(sizes.median())

@@ -22,7 +22,6 @@ Array = npt.NDArray[Any]
 _OF_CELLS = {"x": "y", "codes": "y_hat", "error": "error"}
 #: Multiplications of a part whose outputs are all computed; of more, a pixel shows the first of its cells.
 _MOST_WORK = 2**29
-#: Cells of an operand that are read at a time.
 _CELLS_PER_READ = 2**22
 #: Values are printed where no axis has more pixels.
 _PRINTED = 6
@@ -34,8 +33,6 @@ NOISE = 2.0**-22
 
 @dataclass(frozen=True, eq=False)
 class MatrixPixels:
-    """A matrix in so many pixels."""
-
     #: float32 (rows, columns).
     values: Array
     #: The first row of each pixel and the end of the last, int64; likewise columns.
@@ -51,13 +48,11 @@ class MatrixPixels:
 
     @property
     def exact(self) -> bool:
-        """Return whether each pixel is one cell."""
         cells = (len(edges) - 1 == edges[-1] - edges[0] for edges in (self.row_edges, self.col_edges))
         return all(cells)
 
     @property
     def largest(self) -> float:
-        """Return the largest magnitude that is shown."""
         return float(np.abs(self.values).max(initial=0.0))
 
 
@@ -74,12 +69,10 @@ class LayerPicture:
     sampled: bool = False
     #: Where its words are: the names of the matrices and of their axes.
     words: str = "layer_picture"
-    #: Whether it marks tokens that are held back.
     holds_back: bool = True
 
     @property
     def prints(self) -> bool:
-        """Return whether its pixels are few enough for their values to be printed."""
         return all(size <= _PRINTED for size in self.x.values.shape + self.y.values.shape)
 
 
@@ -94,14 +87,8 @@ def layer_picture(
 ) -> LayerPicture:
     """Return a part of a layer in at most `most` pixels along each of its three axes.
 
-    Args:
-        result: The layer.
-        tokens: The first token and the end.
-        inputs: Likewise input channels.
-        outputs: Likewise outputs.
-        shown: The values ("x"), the errors ("error"), or the codes of X and W beside Ŷ ("codes").
-        most: Pixels along an axis.
-        cells: All outputs of the layer, where they are known.
+    `shown` is "x" for values, "error", or "codes" for the codes of X and W beside Ŷ. `cells` are all outputs
+    of the layer, where they are known.
     """
     token_edges = pixel_edges(*tokens, most)
     input_edges = pixel_edges(*inputs, most)
@@ -157,7 +144,6 @@ def pooled_values(values: Array, row_edges: Array, col_edges: Array) -> Array:
 
 
 def _of_operand(operand: Operand, line_edges: Array, input_edges: Array, shown: str) -> Array:
-    """Return a part of an operand in pixels, some lines at a time."""
     width = slice(int(input_edges[0]), int(input_edges[-1]))
     bands = []
     for start, stop in _bands(line_edges, operand.shape[1]):
@@ -188,7 +174,6 @@ def _of_outputs(result: LayerResult, token_edges: Array, output_edges: Array, sh
 
 
 def _bands(edges: Array, width: int) -> list[tuple[int, int]]:
-    """Return runs of pixels, each of few enough cells to be read at once."""
     pixels = len(edges) - 1
     tall = max(1, int(edges[-1] - edges[0]) // pixels)
     step = max(1, _CELLS_PER_READ // (tall * width))
@@ -196,8 +181,6 @@ def _bands(edges: Array, width: int) -> list[tuple[int, int]]:
 
 
 def _sampled(result: LayerResult, tokens: Array, outputs: Array, shown: str) -> Array:
-    """Return the outputs at some tokens and outputs alone."""
-
     def lines(operand: Operand, which: Array, *, quantized: bool) -> torch.Tensor:
         read = operand.quantized if quantized else operand.values
         return torch.cat([read(slice(int(i), int(i) + 1)) for i in which]).to(torch.float64)

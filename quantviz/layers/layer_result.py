@@ -358,7 +358,6 @@ def layer(
 def _sides(
     W: Any, X: Any, schemes: tuple[Scheme | None, Scheme | None], chain: Chain, *, static: bool, seed: int
 ) -> tuple[Operand, Operand, Applied]:
-    """Return both operands as a chain rounds them, and its other effects."""
     first, second = (None, None) if chain else schemes
     weight = weight_operand(W, first)
     inputs = input_operand(X, second, weight.shape[1], seed, static=static)
@@ -369,7 +368,6 @@ def _sides(
 
 
 def _bias(given: Any, outputs: int) -> torch.Tensor:
-    """Return the bias in float64, 0 if none is given."""
     if given is None:
         return torch.zeros(outputs, dtype=torch.float64)
     bias = as_real(given).values.to(torch.float64)

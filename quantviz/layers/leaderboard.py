@@ -69,7 +69,6 @@ def rows_of(
     *,
     seed: int = 0,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the numbers of each chain under each scheme; a chain that cannot work has its reason."""
     progress = StepCounter(len(schemes) * len(chains))
     for scheme in schemes:
         for chain in chains:

@@ -21,7 +21,6 @@ from quantviz.tensors.conversion import as_input
 
 #: Products that an instruction adds up at once.
 _TOGETHER = 32
-#: Products that are computed at a time.
 _PRODUCTS_PER_CHUNK = 2**23
 
 
@@ -79,7 +78,6 @@ def explain_products(x: Any, w: Any, *, bits: int = 14, promoted: int = 128) -> 
 
 
 def _sides(x: Any, w: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return both matrices, float64."""
     inputs, weights = (as_input(side, "refuse")[0].to(torch.float64) for side in (x, w))
     fits = inputs.dim() == weights.dim() == 2 and inputs.shape[1] == weights.shape[1]
     if not fits or not inputs.numel() * weights.numel():
@@ -88,13 +86,11 @@ def _sides(x: Any, w: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _started(products: torch.Tensor) -> NamedTensors:
-    """Return the values that the operations read: products, (…, inputs), and empty registers."""
     empty = torch.zeros(products.shape[:-1], dtype=torch.float64)
     return {"p": products, "acc": empty, "y": empty.to(torch.float32)}
 
 
 def narrow_operations(inputs: int, bits: int, promoted: int) -> Operations:
-    """Return the operations from products `p` to their sum `y`."""
     if not 2 <= bits <= 24 or promoted < 0 or promoted % _TOGETHER:
         raise QuantVizError("narrow.numbers", bits=bits, promoted=promoted, together=_TOGETHER)
     operations: list[Operation] = []
@@ -112,7 +108,7 @@ _PROMOTED = (
 
 
 def _of_run(start: int, stop: int, below: int) -> Operations:
-    """Return the operations that add a run of products to the register; `below` are bits below the first."""
+    """`below` are bits of a product below its first."""
     run = f"p[{start}:{stop}]"
     return (
         Operation(

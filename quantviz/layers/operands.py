@@ -1,7 +1,7 @@
 """The two factors of a layer's product, each with its own scheme, and the tokens that are held back.
 
-The weight is a matrix (outputs, inputs), the inputs are one (tokens, inputs). Both are read by lines: some
-outputs, or some tokens, with all their inputs.
+The weight is (outputs, inputs), the inputs are (tokens, inputs). Both are read by lines: some outputs, or
+some tokens, with all their inputs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ from quantviz.tensors.lazy import InMemory, Stored, as_stored
 
 #: The share of the tokens that are held back: scales are never chosen on them.
 HELD_BACK = 1 / 4
-#: The letter of each operand.
 _LETTERS = MappingProxyType({"weights": "W", "inputs": "X", "outputs": "Y"})
 #: The words for a recipe's lines, by those for the axes of each operand: a recipe's row is an output of the
 #: weight and a token of the inputs.
@@ -63,11 +62,6 @@ def scheme_of(named: Scheme | str | None, operand: str) -> Scheme | None:
 
     Raises:
         QuantVizError: There is no such scheme, or it is called by an axis that the operand does not have.
-
-    >>> str(scheme_of("int8_per_token", "inputs")) == str(as_scheme("int8_per_row"))
-    True
-    >>> scheme_of("int8 per channel", "inputs") == as_scheme("int8_per_column")
-    True
     """
     if not isinstance(named, str) or "," in named:
         return None if named is None else as_scheme(named)
@@ -84,11 +78,7 @@ def scheme_of(named: Scheme | str | None, operand: str) -> Scheme | None:
 
 
 def held_back_tokens(tokens: int, seed: int) -> torch.Tensor:
-    """Return whether each token is held back, bool (tokens,): a quarter of them, drawn by the seed.
-
-    >>> int(held_back_tokens(8, 0).sum()), int(held_back_tokens(2, 7).sum())
-    (2, 1)
-    """
+    """Return whether each token is held back, bool (tokens,): a quarter of them, drawn by the seed."""
     order = torch.randperm(tokens, generator=torch.Generator().manual_seed(seed))
     held = torch.zeros(tokens, dtype=torch.bool)
     held[order[: max(1, int(tokens * HELD_BACK))]] = True
@@ -113,7 +103,6 @@ class Operand(Picklable):
 
     @property
     def shape(self) -> Shape:
-        """Return the number of lines, and of values in each."""
         return self.stored.shape
 
     @property
@@ -122,18 +111,16 @@ class Operand(Picklable):
 
     @property
     def unrounded(self) -> bool:
-        """Return whether the layer multiplies by the values as they are."""
         return self.study is None and self.effective is None
 
     def values(self, lines: slice) -> torch.Tensor:
-        """Return some lines as they are, float32 (lines, inputs)."""
         return self.stored.read((lines, slice(None)))
 
     def quantized(self, lines: slice, out: torch.Tensor | None = None) -> torch.Tensor:
         """Return some lines as they are once quantized, float32 (lines, inputs).
 
-        A large operand is decoded, into `out` where that is given: a contiguous tensor of this shape, so that
-        a loop over lines needs no new memory.
+        A large operand is decoded into `out`, a contiguous tensor of this shape, so that a loop over lines
+        needs no new memory.
         """
         if self.effective is not None:
             return self.effective[lines]
@@ -144,8 +131,8 @@ class Operand(Picklable):
         return self._decoded(self.study, lines, out)
 
     def codes(self, lines: slice) -> torch.Tensor:
-        """Return the codes of some lines, float32 (lines, inputs); the values that the layer multiplies by
-        where they are no codes of its own scheme.
+        """Return the codes of some lines, float32; their values where codes are not of the operand's
+        scheme.
         """
         if self.effective is not None or self.study is None:
             return self.quantized(lines)
@@ -173,9 +160,8 @@ class Operand(Picklable):
         return float(METRICS["sqnr_db"].of(Moments(cells=cells, x2=signal, e2=noise)))
 
     def explain(self, index: Shape) -> Explanation:
-        """Return the derivation of one quantized value, as `quantviz.explain` does.
-
-        Under a method that rounds in another basis, it is that of the value there.
+        """Return the derivation of one value, as `quantviz.explain` does; in the basis in which it is
+        rounded.
 
         Raises:
             QuantVizError: The operand is not quantized, or there is no such value.
@@ -235,15 +221,11 @@ def weight_operand(weight: Any, scheme: Scheme | None) -> Operand:
 def input_operand(inputs: Any, scheme: Scheme | None, width: int, seed: int, *, static: bool) -> Operand:
     """Return the inputs of a layer, quantized by their scheme.
 
-    Args:
-        inputs: The values, (tokens, inputs).
-        scheme: The scheme, or None.
-        width: The number of inputs of the weight.
-        seed: Draws the tokens that are held back.
-        static: Whether a scale that all tokens share is chosen without those.
+    `width` is the weight's number of inputs. With `static`, tokens held back set no scale that tokens share.
 
     Raises:
-        QuantVizError: It is not a matrix of finite numbers of that width, or the scheme does not fit it.
+        QuantVizError: The inputs are not a matrix of finite numbers of that width, or the scheme does not
+            fit.
     """
     stored, said = as_stored(inputs)
     if len(stored.shape) != 2:
@@ -273,9 +255,9 @@ def study_of_tokens(
 ) -> Study:
     """Return the quantization of a matrix of tokens.
 
-    With `static`, whatever several tokens share is chosen on those of them that are not held back: scales of
-    the matrix, of channels and of groups of tokens, and the scale over all blocks. A scale of one token alone
-    is its own; so is that of a group whose tokens are all held back.
+    With `static`, tokens that share a scale choose it without those held back: scales of the matrix, of
+    channels and of groups of tokens, and the scale over all blocks. A scale of one token alone is its own; so
+    is that of a group whose tokens are all held back.
 
     Args:
         stored: The values, (tokens, inputs).
@@ -309,9 +291,7 @@ def study_of_tokens(
 def notes_on_groups(
     scheme: Scheme | None, shape: Shape, held_back: torch.Tensor, name: str
 ) -> tuple[Note, ...]:
-    """Return the note on groups of tokens of a matrix that are all held back, for which there is no static
-    scale.
-    """
+    """Return the note on groups of tokens that are all held back, for which there is no static scale."""
     if scheme is None or not token_groups(scheme, shape):
         return ()
     has_used = blocks.any_of_blocks(~held_back[:, None].expand(shape), scheme.layout(shape))
@@ -361,9 +341,7 @@ def shares_scales(scheme: Scheme, shape: Shape) -> bool:
 
 
 def shares_scales_beyond(scheme: Scheme, part: Shape, whole: Shape) -> bool:
-    """Return whether equal parts of a matrix share anything that their scales are made of.
-
-    `part` and `whole` are their shape, which the scheme fits, and the matrix's.
+    """Return whether equal parts of a matrix, of shape `part`, share anything that their scales are made of.
 
     >>> shares_scales_beyond(Scheme("int8"), (1, 9), (8, 9))
     True

@@ -36,15 +36,7 @@ class UsedAndHeldBack(NamedTuple, Generic[T]):
 
 
 class ProductSums:
-    """Sums of products of two values of each output, over the outputs of a token, and over the tokens of an
-    output.
-
-    >>> sums = ProductSums(torch.tensor([False, True]), 3)
-    >>> ones = torch.ones(2, 3, dtype=torch.float64)
-    >>> sums.add(slice(0, 2), slice(0, 3), ones, ones)
-    >>> sums.tokens.tolist(), sums.by_output.used.tolist(), sums.total.held_back
-    ([3.0, 3.0], [1.0, 1.0, 1.0], tensor(3., dtype=torch.float64))
-    """
+    """Sums of products of two values of each output, over a token's outputs, and over an output's tokens."""
 
     def __init__(self, held_back: torch.Tensor, outputs: int) -> None:
         self._sides = torch.stack((~held_back, held_back)).to(torch.float64)
@@ -53,7 +45,6 @@ class ProductSums:
         self.tokens = torch.zeros(len(held_back), dtype=torch.float64)
 
     def add(self, tokens: slice, outputs: slice, one: torch.Tensor, other: torch.Tensor) -> None:
-        """Add the products of the values of a window, float64 (tokens, outputs) each."""
         products = one * other
         self.tokens[tokens] += products.sum(1)
         self._outputs[:, outputs] += self._sides[:, tokens] @ products
@@ -66,12 +57,10 @@ class ProductSums:
 
     @property
     def by_output(self) -> UsedAndHeldBack[torch.Tensor]:
-        """Return the sums of each output, float64 (outputs,)."""
         return UsedAndHeldBack(self._outputs[0], self._outputs[1])
 
     @property
     def total(self) -> UsedAndHeldBack[torch.Tensor]:
-        """Return the sums of all outputs, float64 ()."""
         return UsedAndHeldBack(self._outputs[0].sum(), self._outputs[1].sum())
 
 
@@ -88,24 +77,19 @@ class OutputErrors:
 
     @property
     def rel_out(self) -> UsedAndHeldBack[float]:
-        """Return the relative error of all outputs, over the used and over the held-back tokens."""
         return _numbers(_ratios(self.squares.total, self.signal.total))
 
     @property
     def by_token(self) -> torch.Tensor:
-        """Return the relative error of each token, float64 (tokens,)."""
         return _ratio(self.squares.tokens, self.signal.tokens)
 
     @property
     def by_output(self) -> UsedAndHeldBack[torch.Tensor]:
-        """Return the relative error of each output, float64 (outputs,)."""
         return _ratios(self.squares.by_output, self.signal.by_output)
 
 
 @dataclass(frozen=True, eq=False)
 class PartErrors(OutputErrors):
-    """The squares of one part of a layer's errors, and its share in them."""
-
     #: Sums of the part times the error.
     along: ProductSums
     #: Sums of the squared error.

@@ -44,7 +44,6 @@ class Cells:
 
     @property
     def y(self) -> torch.Tensor:
-        """Return Y = XWᵀ + b."""
         return self.product + self.bias
 
     @property
@@ -59,14 +58,11 @@ class Cells:
 
     @property
     def y_hat(self) -> torch.Tensor:
-        """Return Ŷ = Y + error."""
         return self.y + self.error
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """The operands of a layer, as the sums read them."""
-
     weights: Operand
     inputs: Operand
     #: float64 (outputs,).
@@ -78,16 +74,13 @@ class Layer:
 
     @property
     def size(self) -> int:
-        """Return the number of multiplications of the product."""
         return self.inputs.shape[0] * self.inputs.shape[1] * self.weights.shape[0]
 
     @property
     def is_small(self) -> bool:
-        """Return whether its products are summed in order."""
         return max(*self.inputs.shape, self.weights.shape[0]) <= SMALL
 
     def cells(self, tokens: slice, outputs: slice) -> Cells:
-        """Return a window of the outputs with the parts of their errors."""
         x = self.inputs.values(tokens).to(torch.float64)
         x_change = self.inputs.changes(tokens)
         w = self.weights.values(outputs).to(torch.float64)
@@ -112,8 +105,9 @@ class Layer:
 
 
 def summed_in_order(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """Return xwᵀ, float64 (tokens, outputs): each output adds its products up from the first input on, and
-    rounds each product and each sum.
+    """Return xwᵀ, float64 (tokens, outputs), each output summed from the first input on.
+
+    Each product and each sum is rounded.
     """
     total = torch.zeros(len(x), len(w), dtype=torch.float64)
     for of_tokens, of_outputs in zip(x.T, w.T, strict=True):

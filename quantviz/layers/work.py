@@ -45,8 +45,6 @@ SchemesOfSides: TypeAlias = tuple[Scheme | None, Scheme | None]
 
 
 class LayerSource(Protocol):
-    """Something that names a layer."""
-
     def open(self) -> Captured:
         """Return the layer with its values."""
 
@@ -54,11 +52,7 @@ class LayerSource(Protocol):
 def products_of(chain: Chain, shape: Shape, schemes: SchemesOfSides = (None, None)) -> float:
     """Return about how many multiplications take as long as a layer under a chain, with all of its numbers.
 
-    `shape` has the numbers of tokens, of input channels and of outputs; `schemes` of weights and inputs may
-    search for ranges.
-
-    >>> products_of(Chain(), (2, 4, 8)) == 8e7 + 8 * 64 + 500 * (8 + 32 + 16)
-    True
+    `shape` is (tokens, inputs, outputs); a scheme may search for ranges.
     """
     tokens, inputs, outputs = shape
     values = inputs * (tokens + outputs) + tokens * outputs
@@ -104,7 +98,6 @@ class ComputedLayer(NamedTuple):
     result: LayerResult
     #: All outputs, where they are few enough.
     cells: Cells | None
-    #: Remarks on how its values were read.
     notes: tuple[Note, ...]
     #: Seconds that its quantization took.
     seconds: float

@@ -29,8 +29,6 @@ _SYMLOG_STOPS = 33
 
 @dataclass(frozen=True)
 class Picture:
-    """The name and title of a saved picture of the panels."""
-
     #: The file's name without its ending.
     name: str
     #: Two lines above the panels.
@@ -67,7 +65,7 @@ def pack_cells(
 ) -> bytes:
     """Return the cells' values for the browser: a JSON header, then the arrays, each at a multiple of 8.
 
-    `words` are "labels" of the card's values, where they are not the usual ones, and "words" in place of
+    `words` are "labels" of the card's values, where they differ from the usual, and "words" in place of
     numbers.
     """
     from quantviz.figures.panels_data import ROUNDING
@@ -123,7 +121,6 @@ def pack_cells(
 
 
 def _pixel_arrays(pixels: PixelCells) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the cells that each pixel stands for, and the places of those that it shows."""
     rows, cols = pixels.size()
     place = np.uint16 if rows * cols <= 1 << 16 else np.uint32
     places = {"x_at": pixels.x_at, "error_at": pixels.error_at}

@@ -1,7 +1,7 @@
-"""The ruler under the hand: the data with which the browser quantizes a small tensor during a drag.
+"""The ruler under the hand: data with which the browser quantizes a small tensor during a drag.
 
-The browser runs the scheme's own arithmetic (`quantviz.compiled.javascript`), so that panels, ruler and
-numbers follow in the same frame.
+The browser runs the scheme's own arithmetic (`quantviz.compiled.javascript`): panels, ruler and numbers
+follow in the same frame.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 @dataclass(frozen=True)
 class Mark:
-    """Mark of the place where a learner expects the answer to a drag, set with one tap."""
+    """A learner's prediction of where a drag leads, set with one tap."""
 
     #: On the `axis`, or on the slider `bits` or `group`.
     on: str
     #: The value, the bits or the group's size; None as long as it is not marked.
     at: float | None
-    #: Whether the learner is to set it: then only sliders beside a mark on the axis can be moved besides it.
+    #: Whether the learner is to set it: then only sliders beside a mark on the axis can be moved.
     asked: bool
 
 
@@ -65,7 +65,6 @@ class LessonRuler:
     #: The handles that can be moved, of `quantviz.teaching.lessons.drags.HANDLES`.
     moves: tuple[str, ...]
     detail: RulerDetail
-    #: Whether the step shows panels.
     panels: bool
     #: Factor of enlargement on a projector; None elsewhere.
     enlarge: float | None
@@ -73,11 +72,10 @@ class LessonRuler:
     mark: Mark | None = None
     #: The places that knobs snap to, of `quantviz.teaching.lessons.drags.SNAPS`.
     snap: tuple[str, ...] = ()
-    #: Whether the error curve opens below it after the first tap, and has its room before.
+    #: Whether the error curve opens after the first tap, and has its room before.
     curve_comes: bool = False
 
     def of(self, choices: HandChoices) -> HandChoices:
-        """Return those of `choices` that the step's handles go through."""
         none = HandChoices.none()
         return HandChoices(
             choices.formats if "bits" in self.moves else none.formats,
@@ -85,7 +83,7 @@ class LessonRuler:
         )
 
     def handles(self, handles: Mapping[str, bool]) -> dict[str, bool]:
-        """Return the `handles` with whether the step has each: none as long as a mark is to be set."""
+        """Return whether each handle can be moved in the step: none as long as a mark is to be set."""
         if self.mark and self.mark.asked:
             return dict.fromkeys(handles, False)
         names = {*self.moves, *(("zero",) if self.holds_codes else ())}
@@ -93,11 +91,10 @@ class LessonRuler:
 
     @property
     def holds_codes(self) -> bool:
-        """Return whether the values go along with the zero point, so that all codes stay."""
+        """Return whether the values move with the zero point, so that all codes stay."""
         return "held_zero" in self.moves
 
     def on(self, payload: HandPayload) -> HandPayload:
-        """Return the ruler's data for the browser with what the step has of its own."""
         bell = self.detail.bell
         return replace(
             payload,
@@ -119,8 +116,8 @@ class LessonRuler:
 
 @dataclass(frozen=True, kw_only=True)
 class HandPayload:
-    """Data of a ruler under a hand for the browser, to which each part of a page adds what it has of its own:
-    see `quantviz/browser/hand/hand.js`.
+    """Data of a ruler under a hand for the browser, to which each part of a page adds: see
+    `quantviz/browser/hand/hand.js`.
     """
 
     # ---- the page: panels and tiles that follow, with their words
@@ -187,23 +184,21 @@ class HandPayload:
     searched: int = 0
 
     def header(self) -> dict[str, Any]:
-        """Return these parts by their names."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def packed(self, arrays: Arrays) -> bytes:
-        """Return the message with these parts and arrays."""
         return pack(self.header(), arrays)
 
 
 @dataclass(frozen=True, eq=False)
 class HandCurve:
-    """The curve as the ruler shows it at once."""
+    """The error curve as the ruler first shows it."""
 
     #: Key of its tensor and scheme, so that later results come to the same curve.
     key: str = ""
     #: Whether it is of the selected cell's block alone.
     block: bool = False
-    #: Estimates for several bits; those of the scheme's own are drawn until there are exact points.
+    #: Estimates by bits; the scheme's are drawn until there are exact points.
     estimates: Mapping[int, RangeCurve] = field(default_factory=dict)
     #: The upper end of the range of all values.
     whole: float = 0.0
@@ -211,7 +206,7 @@ class HandCurve:
     lower: bool = False
 
     def payload(self, bits: int | None = None) -> tuple[dict[str, Any], Arrays]:
-        """Return its data for the browser, with the points of `bits` if that cannot make them by itself."""
+        """Return its data for the browser, with the points of `bits` if the browser cannot compute them."""
         others = list(self.estimates.items())
         header: dict[str, Any] = {
             "key": self.key,
@@ -238,7 +233,6 @@ def curve_parts(curve: RangeCurve) -> Arrays:
 class HandRuler:
     """The ruler under a hand: a state's tensor, and the panels that follow the hand."""
 
-    #: The state's tensor under its scheme.
     study: Study
     state: LabState
     #: The key of the panels' container.
@@ -251,7 +245,7 @@ class HandRuler:
     curve: HandCurve | None = None
     #: Whether nothing may be moved.
     locked: bool = False
-    #: The baseline's numbers by the keys of the tiles, where there is one.
+    #: The baseline's numbers by the keys of the tiles.
     baseline: Mapping[str, float] | None = None
     #: The open tab of the Lab's stage, with whose sentence the ruler is shown.
     tab: str = ""
@@ -265,19 +259,16 @@ def fits_hand(state: LabState) -> bool:
 
 
 def is_light(scheme: Scheme, shape: Shape) -> bool:
-    """Return whether a browser quantizes a tensor of `shape` within a frame."""
     return math.prod(shape) <= (MOST_INTEGERS if scheme.number_format.kind == "integer" else MOST_CELLS)
 
 
 def has_program(scheme: Scheme) -> bool:
-    """Return whether the browser has the scheme's arithmetic."""
     return program_of(scheme) is not None
 
 
 def small_payload(
     ruler: HandRuler, looks: Looks, lesson: LessonRuler | None = None, pays: bool = False
 ) -> tuple[HandPayload, Arrays]:
-    """Return the data and the arrays of a tensor that the browser quantizes by itself."""
     from quantviz.figures.panels_data import shown_places
 
     state = ruler.state
@@ -314,7 +305,6 @@ def small_payload(
 
 
 def _variants(ruler: HandRuler, choices: HandChoices, language: str) -> dict[str, Any]:
-    """Return the schemes that handles go through, their programs, and their places for each handle."""
     present = ruler.state.scheme
     schemes = dict.fromkeys((present, *choices.formats.schemes, *choices.sizes.schemes))
     sizes = dict(zip(choices.sizes.schemes, choices.sizes.values, strict=True))
@@ -335,14 +325,13 @@ def _variants(ruler: HandRuler, choices: HandChoices, language: str) -> dict[str
 
 
 def labels(scheme: Scheme, size: int | None, language: str) -> dict[str, Any]:
-    """Return the labels of the sliders' stops for a scheme: of its bits, and of the `size` of its groups."""
     group = text(f"granularities.{scheme.granularity.id}.short", language) if size is None else str(size)
     return {"bits_label": str(scheme.number_format.bits), "group_label": group, "size": size}
 
 
 def _paying(payload: HandPayload, language: str) -> HandPayload:
     """Return the data of a ruler on which the value alone can be dragged, with its cost to other cells: the
-    ends of the range lie where the largest one does.
+    ends of the range lie where the largest value does.
     """
     return replace(
         payload,
@@ -368,7 +357,7 @@ def _searched(result: QuantResult) -> NamedTensors:
 
 def _found_in_block(study: Study, why: Explanation) -> Mapping[str, float]:
     """Return the range of the selected cell's block, or its scale and zero point where these are searched
-    for: of a large tensor the browser has not the values that they follow from.
+    for: of a large tensor the browser does not have the values that they follow from.
     """
     from quantviz.quantization.result import block_values
 
@@ -381,7 +370,7 @@ def _found_in_block(study: Study, why: Explanation) -> Mapping[str, float]:
 
 def large_payload(ruler: HandRuler, why: Explanation, looks: Looks) -> tuple[HandPayload, Arrays]:
     """Return the data and the arrays of a large tensor: its ends and the selected cell, as one block, which
-    is enough for the comb that a range gives.
+    is enough for the comb of a range.
     """
     from quantviz.figures.ruler_data import ruler_of_cell
 
@@ -418,7 +407,6 @@ def large_payload(ruler: HandRuler, why: Explanation, looks: Looks) -> tuple[Han
 
 
 def _of_page(ruler: HandRuler, looks: Looks) -> dict[str, Any]:
-    """Return the parts of the page around a ruler."""
     from quantviz.compiled.javascript import write_metrics
 
     words = templates("hand", looks.language)
@@ -462,7 +450,6 @@ def _handles(state: LabState, locked: bool) -> dict[str, bool]:
 
 
 def is_editable(state: LabState) -> bool:
-    """Return whether the selected value can be edited."""
     try:
         with_cell(state.source, state.cell, 0.0)
     except QuantVizError:
@@ -473,9 +460,7 @@ def is_editable(state: LabState) -> bool:
 def describe_variants(
     schemes: Iterable[Scheme], shape: Shape, dtype: str | None = None, *, language: str
 ) -> tuple[dict[Scheme, dict[str, Any]], dict[str, Any]]:
-    """Return the facts and words of the schemes that a browser has the arithmetic of, for a tensor of a
-    `dtype`, and their programs.
-    """
+    """Return the facts and words of the schemes whose arithmetic a browser has, and their programs."""
     from quantviz.compiled.javascript import packed_together
 
     on_input = {each: each.on_input(dtype) if dtype else each for each in schemes}
@@ -493,7 +478,6 @@ def describe_variants(
 
 @lru_cache(maxsize=512)
 def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
-    """Return the facts of a scheme for the browser beyond its program."""
     from quantviz.compiled.javascript import layout_spec
     from quantviz.evaluation.metric_formulas import bits_per_element
     from quantviz.figures.colour_ranges import range_of_codes

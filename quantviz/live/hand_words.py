@@ -1,5 +1,5 @@
-"""The language and the colours of a page's live parts, and the sentences that the browser fills with its own
-numbers: see `quantviz/browser/hand/words.js`.
+"""The language and the colours of a page's live parts, and the sentences that the browser fills with numbers:
+see `quantviz/browser/hand/words.js`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _OF_BLOCK = ("at_row", "at_rows", "at_column", "at_columns", "and", "whole")
 
 
 def hand_words(state: LabState, language: str) -> dict[str, Any]:
-    """Return the sentences of one cell and its place, of the second lines of the numbers, of the codes' title
-    and of the error's colour bar, with their braces; and the names of the axes that the numbers look at.
+    """Return the sentences and titles that follow the hand, with their braces, and the names of the axes in
+    view.
     """
     view = state.view
     axes = () if view.rows is None else (view.rows, view.cols)
@@ -58,7 +58,6 @@ def hand_words(state: LabState, language: str) -> dict[str, Any]:
 
 @cache
 def word_templates(language: str) -> Mapping[str, Any]:
-    """Return the sentences of a language that the browser fills in, by the part of the page."""
     lines = {
         key: templates(f"tiles.{key}", language)["line"]
         for key in ("mse", "sqnr", "zeroed", "clipped", "bits")
@@ -102,8 +101,6 @@ def usual_bits(scheme: Scheme, bits: float) -> str:
 
 @dataclass(frozen=True)
 class Looks:
-    """The language and the colours of a page, and the votes of a class on its rulers."""
-
     language: str
     #: One of `THEMES`.
     theme: str = "light"
@@ -114,10 +111,7 @@ class Looks:
 
 @cache
 def ruler_settings(theme: str, language: str) -> dict[str, Any]:
-    """Return the style and the words of every ruler on a page: the script's `settings`.
-
-    `theme` is one of `THEMES`.
-    """
+    """Return the style and the words of every ruler on a page: the script's `settings`."""
     colours = THEMES[theme]
     return {
         "colors": {

@@ -36,16 +36,14 @@ _COLUMNS = ("channel", "share", "contributions", "weights", "inputs", "cross", "
 
 @dataclass(frozen=True, eq=False)
 class LayerPage:
-    """A layer under its schemes, as a page of its own."""
-
     hand: LayerHand
     picture: Multiplication
     title: str
     #: The selected token, output and input channel.
     cell: tuple[int, int, int]
-    #: Whether the page tells the window around it what was chosen, and how high it is.
+    #: Whether the page tells the window around it its height and what was chosen.
     told: bool = False
-    #: Whether it is light or dark as the reader's system is.
+    #: Whether its theme is that of the reader's system.
     follows: bool = True
 
     @classmethod

@@ -1,9 +1,8 @@
-"""How loud the input channels of a layer are, and its multiplication, under a hand: the data with which the
-browser computes the layer while the ceiling of its scale moves, or a weight or a channel of a small one.
+"""The loudness of a layer's input channels, and its multiplication, under a hand: data with which the browser
+computes the layer while the ceiling of its scale moves, or a weight or a channel of a small one.
 
-The browser runs the schemes' own arithmetic and sums in the server's order, so that picture and numbers
-follow in the same frame. When the hand lets go, one message goes to the server: see
-`quantviz.lab.layer_moves`.
+The browser runs the schemes' own arithmetic and sums in the server's order: picture and numbers follow in the
+same frame. When the hand lets go, one message goes to the server: see `quantviz.lab.layer_moves`.
 """
 
 from __future__ import annotations
@@ -41,8 +40,6 @@ _BARS = 512
 
 @dataclass(frozen=True, eq=False)
 class Multiplication:
-    """A multiplication on a page."""
-
     picture: LayerPicture
     ends: ColourEnds
     #: Rows, products of a cell, and columns of the whole.
@@ -57,7 +54,7 @@ class Multiplication:
     hand: bool = False
 
     def payload(self, chart: str, height: int, looks: Looks) -> tuple[dict[str, Any], Arrays]:
-        """Return the header and the arrays that tie a `chart` of so many CSS pixels to the page."""
+        """Return the header and the arrays that tie a `chart` of `height` CSS pixels to the page."""
         picture, words = self.picture, self.picture.words
         colours = THEMES[looks.theme]
         say = partial(text, language=looks.language)
@@ -98,25 +95,23 @@ class LayerHand:
 
     @property
     def small(self) -> bool:
-        """Return whether a weight and a channel can be moved."""
         return self._written and fits_layer_hand(self.state)
 
     @property
     def ceiling(self) -> bool:
-        """Return whether the range of the one scale of X can be moved."""
         return self._written and fits_ceiling(self.state)
 
     @property
     def reach(self) -> str:
-        """Return "small" where all of it moves, "large" where the ceiling does, "settled" where nothing."""
+        """Return "small" where all of it moves, "large" where the ceiling does, else "settled"."""
         if self.small:
             return "small"
         return "large" if self.ceiling else "settled"
 
     @property
     def settled(self) -> bool:
-        """Return whether both sides have values that a browser does not find by itself: a method or a search
-        chose them, or it lacks the scheme's arithmetic.
+        """Return whether both sides have values that a browser cannot compute: a method or a search chose
+        them, or it lacks the scheme's arithmetic.
         """
         return not (self._written and without_search(self.state))
 
@@ -127,7 +122,6 @@ class LayerHand:
 
     @property
     def loud(self) -> int | None:
-        """Return the loudest input channel, if one is loud."""
         return next(iter(self.channels.loud_inputs), None)
 
     def payload(
@@ -140,11 +134,8 @@ class LayerHand:
     ) -> tuple[dict[str, Any], Arrays]:
         """Return the header and the arrays for the browser; what cannot be moved comes without its numbers.
 
-        Args:
-            chart: The key of the multiplication's chart.
-            cell: The selected token, output and input channel.
-            integers: The layer in integers, whose steps are to follow the hand.
-            alone: Whether there is no server that computes it where nothing can be moved.
+        `cell` is the selected token, output and input channel; `integers` the layer whose steps follow the
+        hand; with `alone` no server computes it where nothing can be moved.
         """
         sizes = self.channels.x_max.float().numpy()
         starts = np.arange(min(len(sizes), _BARS)) * len(sizes) // min(len(sizes), _BARS)
@@ -167,8 +158,8 @@ class LayerHand:
         return header, arrays
 
     def _computed(self, channel: int | None, integers: IntegerResult | None) -> tuple[dict[str, Any], Arrays]:
-        """Return the header and the arrays with which the browser computes the layer: a small one has a
-        `channel` that can be moved.
+        """Return the header and the arrays with which the browser computes the layer; with a `channel` of a
+        small one that can be moved.
         """
         from quantviz.compiled.javascript import packed_together, write_metrics
         from quantviz.layers.layer_picture import NOISE
@@ -219,9 +210,6 @@ class LayerHand:
         return header, arrays
 
     def _values_of(self, operands: Mapping[str, Operand]) -> Arrays:
-        """Return the values of both sides after rounding, their codes where these are shown, and the change
-        of the bias.
-        """
         whole = slice(None)
         arrays = {f"{name}_hat": each.quantized(whole).flatten().numpy() for name, each in operands.items()}
         if self.state.shown == "codes":
@@ -232,7 +220,6 @@ class LayerHand:
         return arrays
 
     def _integers(self, layer: IntegerResult) -> tuple[dict[str, Any], dict[str, JavaScriptProgram]]:
-        """Return the data and the programs for the steps of the selected output in integers."""
         from quantviz.layers.integer_explanation import SYMBOLS
         from quantviz.layers.integer_javascript import write_steps
 
@@ -258,7 +245,6 @@ class LayerHand:
         return {"layout": layout, "is_static": operand is self.result.inputs and self.result.static}
 
     def _words(self) -> dict[str, str]:
-        """Return the words and the templates of what the browser writes."""
         language = self.looks.language
         hand = templates("layers.hand", language)
         return {
@@ -269,14 +255,13 @@ class LayerHand:
 
 
 def _program(operand: Operand) -> JavaScriptProgram | None:
-    """Return the arithmetic of a side as JavaScript; None where it is not quantized or cannot be written."""
     if operand.scheme is None:
         return None
     return program_of(operand.scheme.on_input(operand.stored.dtype))
 
 
 def _reach(result: LayerResult) -> tuple[float, float]:
-    """Return the range that the one scale of X is chosen for."""
+    """Return the range for which the one scale of X is chosen."""
     study = result.inputs.study
     if study is not None and study.range is not None:
         return float(study.range.lo), float(study.range.hi)

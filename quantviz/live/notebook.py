@@ -1,5 +1,3 @@
-"""`qv.show`: a tensor under a scheme, or a layer, alive in a notebook."""
-
 from __future__ import annotations
 
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""The file of HTML around the parts of a page that works without a server: it sends nothing, and evaluates no
+"""The HTML file around the parts of a page that works without a server: it sends nothing, and evaluates no
 text.
 """
 
@@ -25,11 +25,10 @@ from quantviz.live.hand_words import Looks
 CHART = "alone"
 #: The signs of base 85 that mean something in HTML, and others in their place.
 _PLAIN = str.maketrans("<&", ",.")
-#: A module of the bundle begins: `var name=wrapped((exports,module)=>{…});`. It is called as `name()` where
-#: it is needed.
+#: A module of plotly's bundle begins `var name=wrapped((exports,module)=>{…});` and is called as `name()`.
 _MODULE = re.compile(r"(?<=[;}\n])var ([\w$]+)=([\w$]+)\((?:[\w$]+|\([\w$,]*\))=>\{")
 _CALLED = re.compile(r"(?<![\w$.])([\w$]+)\(\)")
-#: The list of all kinds of plots, in the module that is the bundle's own.
+#: The list of all kinds of plots, in the bundle's root module.
 _KINDS = re.compile(r"\.register\(\[([^\]]*)\]\)")
 _WANTED = re.compile('moduleType:"trace",name:"(?:heatmap|image)"')
 
@@ -51,15 +50,15 @@ def live_html(
     framed: bool = False,
     **values: Any,
 ) -> str:
-    """Return a page without a server: of a `kind` of `alone.js`, with values of the template `live.html`.
+    """Return a page without a server, with values of the template `live.html`.
 
     Args:
         parts_of: Returns the packed parts of the page in the colours of a theme, which differ in their
             headers alone, and the texts of its programs.
         looks: Its language, and its theme where it does not follow the reader's system.
-        kind: "tensor", "layer", "frames" for pages of one tensor side by side, or "apart" for pages of
-            several tensors; the parts are then the pages.
-        follows: Whether it is light or dark as the reader's system is.
+        kind: Of `alone.js`: "tensor", "layer", "frames" for pages of one tensor side by side, or "apart" for
+            pages of several tensors; the parts are then the pages.
+        follows: Whether its theme is that of the reader's system.
         panels: Whether it has plotly's script.
         framed: Whether it stands in a page that has the scripts.
     """
@@ -112,14 +111,15 @@ def _plotly() -> str:
 
 @cache
 def _start() -> str:
-    """Return the page's script, without comments and indents."""
     lines = (line.strip() for line in read_script("alone").splitlines())
     return "\n".join(line for line in lines if line and not re.match("//", line))
 
 
 @cache
 def heatmap_script() -> str:
-    """Return the modules of plotly's script of heatmaps and images; all where it is built in another way."""
+    """Return the modules of plotly's script of heatmaps and images; all where the bundle is built in another
+    way.
+    """
     whole = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text("utf-8")
     heads = [*_MODULE.finditer(whole)]
     wrapped = Counter(each[2] for each in heads).most_common(1)

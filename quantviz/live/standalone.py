@@ -1,5 +1,5 @@
 """One file of HTML that works without a server: a tensor's panels, its ruler, its numbers and the words of a
-cell, with the arithmetic of its schemes. It sends nothing, and evaluates no text.
+cell, with the arithmetic of its schemes.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _NUMBERS = ("mse", "sqnr", "zeroed", "clipped", "bits")
 
 @dataclass(frozen=True, eq=False)
 class LiveStep:
-    """The parts that a page of a lesson's step has of its own."""
+    """The parts of a page for a lesson's step."""
 
     ruler: LessonRuler
     #: The error against the range, where the step shows it.
     curve: HandCurve | None
     #: Whether the ruler may be told in a sentence, which names the selected cell's code.
     labelled: bool
-    #: Leaves the step's panels of all.
+    #: Keeps only the step's panels.
     panels: Callable[[PanelsData], PanelsData]
     #: The parts of the picture that it shows, of `LessonStep.show`.
     shown: Collection[str]
@@ -69,8 +69,6 @@ class LiveStep:
 
 @dataclass(frozen=True, eq=False)
 class LivePage:
-    """A tensor under a scheme, as a page of its own."""
-
     study: Study
     title: str
     #: The selected cell.
@@ -78,11 +76,11 @@ class LivePage:
     looks: Looks
     #: Whether the page has the panels, of which plotly is nine tenths.
     panels: bool = True
-    #: Whether the page tells the window around it what was chosen, and how high it is.
+    #: Whether the page tells the window around it its height and what was chosen.
     told: bool = False
     #: The lesson's step that it shows; None outside of lessons.
     step: LiveStep | None = None
-    #: Whether it is light or dark as the reader's system is.
+    #: Whether its theme is that of the reader's system.
     follows: bool = True
     #: Whether it stands in a page that has the scripts.
     framed: bool = False
@@ -173,7 +171,6 @@ class LivePage:
         return LabState(source, self.study.scheme, View.of(shape), self.cell)
 
     def _label(self) -> str:
-        """Return the ruler in a sentence."""
         from quantviz.figures.ruler_data import ruler_of_cell, ruler_sentence
 
         why = self.study.explain(self.cell)
@@ -185,7 +182,6 @@ class LivePage:
         return ruler_sentence(why, picture, self.study.qparams, self.looks.language)
 
     def _chart(self, data: PanelsData, state: LabState, theme: str) -> Mapping[str, Any]:
-        """Return the figure of the panels, laid out for each width, and the state of their bridge."""
         from quantviz.figures.arrangement import PanelsStyle
         from quantviz.figures.panels import panels_figure
 
@@ -206,14 +202,13 @@ class LivePage:
 
 @dataclass(frozen=True, eq=False)
 class LivePages:
-    """One tensor under several schemes, or several tensors, each as a page beside the others in one page."""
+    """One tensor under several schemes, or several tensors, side by side in one page."""
 
     pages: tuple[LivePage, ...]
     title: str = ""
 
     @property
     def problem(self) -> QuantVizError | None:
-        """Return the error where a browser cannot quantize the tensor by itself; None where it can."""
         return next((each.problem for each in self.pages if each.problem), None)
 
     def html(self) -> str:
@@ -257,8 +252,8 @@ def _values_of(trace: dict[str, Any]) -> np.ndarray[Any, Any]:
 def _alone(
     payload: HandPayload, rows: Sequence[tuple[Scheme, ...]], ruler: HandRuler, language: str
 ) -> HandPayload:
-    """Return the ruler's data with all schemes that its handles lead to, one after the other: the `rows` of
-    those with the same groups.
+    """Return the ruler's data with all schemes that its handles lead to; `rows` are those with the same
+    groups.
     """
     state, study = ruler.state, ruler.study
     every = dict.fromkeys((state.scheme, *(each for row in rows for each in row)))
@@ -299,7 +294,8 @@ def _alone(
 
 def _schemes_in_reach(state: LabState, lesson: LessonRuler | None) -> list[tuple[Scheme, ...]]:
     """Return the schemes that the sliders of bits and of a group's size lead to, a row for each size; of a
-    lesson's step those of its handles. A search for a range has no other: the browser does not search.
+    lesson's step those of its handles. Where the range is searched there are none: the browser does not
+    search.
     """
     scheme = state.scheme
     calibration = scheme.calibration
@@ -314,6 +310,5 @@ def _schemes_in_reach(state: LabState, lesson: LessonRuler | None) -> list[tuple
 
 
 def around_calibration(scheme: Scheme) -> list[str]:
-    """Return a scheme's text before its calibration, and after it."""
     parts = split_outside_parentheses(str(scheme))
     return [",".join((*parts[:3], "")), ",".join(("", *parts[4:]))]

@@ -73,7 +73,6 @@ class LiveWidget(anywidget.AnyWidget, Generic[P]):  # type: ignore[misc]
         write_file(path, replace(self._now(), follows=self._theme is None).html().encode())
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        """Return the widget, and a picture or a table for where no scripts run."""
         shown = super()._repr_mimebundle_(**options)
         bundle, more = shown if isinstance(shown, tuple) else (shown, {})
         return {**(bundle or {}), **self.still()}, more
@@ -101,7 +100,6 @@ class LiveWidget(anywidget.AnyWidget, Generic[P]):  # type: ignore[misc]
             self._heard = False
 
     def _chosen_here(self, _: object) -> None:
-        """Show what was chosen in Python."""
         if self._heard:
             return
         self._page = self._now()

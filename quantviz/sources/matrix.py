@@ -47,7 +47,8 @@ class AsMatrix(Derived):
         return self.orientation.seen(self.source.shape)
 
     def problems(self) -> Iterator[QuantVizError]:
-        if len(self.source.shape) < (3 if self.orientation.is_usual else 2):
+        of_view = self.source.original is not self.source
+        if of_view or len(self.source.shape) < (3 if self.orientation.is_usual else 2):
             yield QuantVizError("source.as_matrix", shape=self.source.shape)
         elif not self.orientation.fits(self.source.shape):
             yield QuantVizError("as_matrix_outputs", got=self.orientation.text, shape=self.source.shape)

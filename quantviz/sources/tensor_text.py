@@ -103,7 +103,7 @@ _PRINT_HEAD = re.compile(
     re.ASCII,
 )
 _PRINT_TAIL = re.compile(
-    r"""(?:,\s*[A-Za-z_]\w*\s*=\s*(?:<[^<>]*>|\([^()]*\)|'[^']*'|"[^"]*"|[\w.:]+)\s*)*,?\s*\)\s*;?\s*""",
+    r"""(?:,\s*[A-Za-z_]\w*\s*=\s*(?:<[^<>]*>|\([^()]*\)|'[^']*'|"[^"]*"|[\w.:]+)\s*+)*,?\s*\)\s*;?\s*""",
     re.ASCII,
 )
 _ARGUMENT = re.compile(r",\s*[A-Za-z_]\w*\s*=", re.ASCII)

@@ -166,6 +166,12 @@ def test_an_importance_matrix_that_is_uploaded_stays_for_its_scan_and_one_that_i
     # The last few stay, and nothing of what cannot be read.
     for number in range(UPLOADED_IMATRICES):
         importance.keep("mine.dat", matrix[:-4] + number.to_bytes(4, "little"))
+    # One that another session moves to its place meanwhile is not there when it is looked at.
+    moving = own_folder("imatrix") / "moving"
+    moving.symlink_to("nowhere")
+    importance.keep("mine.dat", matrix[:-4] + bytes([9, 0, 0, 0]))
+    moving.unlink()
+    importance.keep("mine.dat", matrix[:-4] + bytes(4))
     with pytest.raises(qv.QuantVizError, match="no importance matrix"):
         importance.keep("mine.dat", b"none")
     assert len(list(own_folder("imatrix").iterdir())) == UPLOADED_IMATRICES

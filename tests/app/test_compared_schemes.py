@@ -7,6 +7,7 @@ import pytest
 import quantviz as qv
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import MOST_COMPARED, LabState
+from tests.helpers.controls import choose
 from tests.helpers.session import act, address, healthy, keys_of, opened, told, turned
 
 ROW, COLUMN = str(qv.RECIPES["int4_per_row"]), str(qv.RECIPES["int4_per_column"])
@@ -67,6 +68,12 @@ def test_adding_makes_the_present_scheme_a_and_dropping_it_moves_the_next_up():
     assert address(act(at, contest_kept=[COLUMN]))["b"] == COLUMN
     assert "y" not in address(at)
     assert address(act(at, "undo"))["y"].count("~") == 1
+
+
+def test_a_scheme_that_is_added_twice_at_once_is_there_once():
+    at = choose(comparing(), ("contest_add", "int4_per_column"), ("contest_add", "int4_per_column"))
+    assert address(at)["y"] == COLUMN
+    assert not at.warning
 
 
 def test_the_winner_may_be_told_of_rows():

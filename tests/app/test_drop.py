@@ -1,7 +1,11 @@
 """Files brought to a door, or dropped on any page: each goes to the page that answers it."""
 
+import errno
+import gc
 import io
 import json
+import tempfile
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +24,7 @@ from quantviz.streaming.regions import read_whole
 from quantviz.ui.checkpoints import choices
 from quantviz.ui.components.drop_zone import BROUGHT
 from quantviz.ui.drop import taking
+from quantviz.ui.lab import dropped_files as dropped
 from quantviz.ui.lab.dropped_files import dropped_files
 from quantviz.ui.shell import bounds
 from tests.helpers.controls import choose, words_of
@@ -30,6 +35,7 @@ from tests.helpers.session import address, arrived, bring, healthy, lab_state, n
 MODEL = "pages/explore/checkpoints.py"
 LAYERS = "pages/explore/layers.py"
 LESSONS = "pages/learn/lessons.py"
+GOLF = "pages/learn/golf.py"
 WEIGHTS = {
     "fc1.bias": torch.zeros(8),
     "fc1.weight": torch.randn(8, 64),
@@ -177,6 +183,25 @@ def test_files_without_tensors_get_a_sentence(asked):
     at = bring(at, "drop_files", two)
     assert "same name" in plain(at.warning[0].value)
     assert not asked
+
+
+def test_a_tensor_dropped_on_golf_opens_in_the_lab_and_one_that_cannot_be_read_is_told_on_golf():
+    at = bring(opened(GOLF, lang="en"), "drop_anywhere", {"w.npy": b"none"})
+    assert "w.npy" in plain(at.warning[0].value)
+    at = bring(at, "drop_anywhere", {"w.npz": npz(w=W)})
+    assert lab_state(healthy(at)).source.shape == W.shape
+
+
+def test_files_that_do_not_fit_on_the_disk_leave_nothing_there(monkeypatch, tmp_path):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(dropped, "put_whole", full)
+    with pytest.raises(OSError, match="No space"):
+        dropped.keep_dropped("model:upload", [SimpleNamespace(name="a.pt", getvalue=lambda: b"1")])
+    gc.collect()
+    assert not list(tmp_path.iterdir())
 
 
 def test_too_much_together_is_refused_before_it_is_written(asked, monkeypatch):

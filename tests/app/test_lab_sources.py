@@ -20,7 +20,7 @@ from quantviz.sources.random import Bounds
 from quantviz.text import catalogue
 from quantviz.ui.lab.sidebar import sidebar
 from tests.helpers import layouts
-from tests.helpers.controls import controls, value_of, words_of
+from tests.helpers.controls import choose, controls, value_of, words_of
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.session import (
     act,
@@ -41,6 +41,10 @@ def test_random_tensors():
     at = act(opened(), kind="random", distribution="student_t", random_rows=12, random_seed=7)
     assert address(healthy(at))["t"] == "student_t(rows=12,seed=7)"
     assert panels(at)[0].shape == (12, 32)
+    # The second was typed before the first had its answer.
+    choose(at, ("distribution", "normal"), ("random_df", "3"))
+    assert address(at)["t"] == "normal(rows=12,seed=7)"
+    assert not at.warning
 
 
 def test_typing_a_tensor():

@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 from pathlib import Path
-from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -16,16 +15,14 @@ import pytest
 import quantviz.teaching.lessons
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number
-from quantviz.figures.raster import data_uri
-from quantviz.figures.theme import THEMES
 from quantviz.lab.classroom import CLOSED, Classroom
 from quantviz.lab.moves import hand_choices
 from quantviz.lab.picture_parts import TILE_PARTS
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.teaching.lessons import all_steps, known_by, lessons, term_home
+from quantviz.teaching.lessons import known_by, lessons, term_home
 from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
-from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene, quantities
+from quantviz.teaching.lessons.formulas import HERE, Scene, quantities
 from quantviz.teaching.lessons.model import (
     DIRECTIONS,
     CellQuestion,
@@ -38,14 +35,12 @@ from quantviz.teaching.lessons.model import (
 from quantviz.teaching.lessons.plan import FIRST_HOUR, legend_home
 from quantviz.teaching.lessons.progress import LearnerAnswer, as_json, judged
 from quantviz.text import catalogue, languages
-from quantviz.ui.checkpoints.state import CheckpointsState
-from quantviz.ui.lessons import moving, picture, second_look
-from quantviz.ui.shell import errors
+from quantviz.ui.lessons import second_look
 from tests.helpers.controls import choose, controls, value_of, words_of
 from tests.helpers.lessons import right_answer
 from tests.helpers.messages import let_go
 from tests.helpers.sample import sample_of
-from tests.helpers.session import act, address, arrived, hint, keys_of, unfolded
+from tests.helpers.session import act, address, arrived, hint, keys_of, unfolded, went
 
 IDS = list(lessons())
 
@@ -398,27 +393,16 @@ def test_an_answered_step_can_be_saved_as_a_page(params, there):
     assert [each.proto.label for each in saved] == [catalogue("en")["below.page"]] * there
 
 
-@pytest.mark.parametrize(
-    ("params", "words", "kept"),
-    [
-        ({"l": "no_such"}, "There is no lesson", None),
-        ({"l": "<b>*"}, "There is no lesson", None),
-        ({"l": "symmetric", "p": "99"}, "no step '99'", str(len(lessons()["symmetric"].steps))),
-        ({"l": "symmetric", "p": "0"}, "no step '0'; step 1 is shown", "1"),
-        ({"l": "symmetric", "p": "-1"}, "no step", "1"),
-        ({"l": "symmetric", "p": "2"}, None, "2"),
-        ({"k": "nonsense"}, "settings in this link are damaged", None),
-    ],
-)
-def test_an_address_that_asks_for_what_is_not_there(params, words, kept):
-    at = opened(**params)
-    said = [warning.value.replace("\\", "") for warning in at.warning]
-    assert said == [] if words is None else words in said[0]
+def test_an_address_that_asks_for_what_is_not_there_is_told_until_one_goes_on_and_back_comes_back_to_it():
+    at = opened(l="symmetric", p="99")
+    assert "no step '99'" in at.warning[0].value
     # The address is that of what is shown.
-    assert (address(at).get("p"), address(at).get("l")) == (kept, kept and params["l"])
-    if words and "l" in params:
-        healthy(at.button(key="go_symmetric" if kept else "open_symmetric").click().run())
-        assert not at.warning
+    shown = address(at)
+    assert shown["p"] == str(len(lessons()["symmetric"].steps))
+    healthy(at.button(key="go_asymmetric").click().run())
+    assert (address(at)["l"], address(at)["p"]) == ("asymmetric", "1")
+    assert not at.warning
+    assert address(went(at, shown)) == shown
 
 
 def test_withheld_answers_have_no_second_try_and_are_kept_on_the_device():
@@ -467,14 +451,6 @@ def test_withheld_answers_are_not_told_by_the_progress_either(language):
     assert [button.proto.label for button in at.get("download_button")] == [
         catalogue(language)["lessons.progress.download"]
     ]
-
-
-def test_what_comes_after_the_next_question_is_not_told_by_the_progress_before():
-    name, i, step = next(each for each in all_steps() if len(each[2].questions) == 2)
-    at, scenes = opened(l=name, p=str(i + 1)), step.scenes()
-    for k, question in enumerate(step.questions):
-        answered(at, name, i, k, question, right_answer(question, scenes), scenes)
-        assert f"{2 * k} of {2 * k} answers right" in progress(at)
 
 
 def restored(at, stored):
@@ -535,39 +511,6 @@ def test_the_next_learner_at_the_computer_begins_anew():
     not_told(at, step, scenes)
 
 
-def test_a_second_tap_that_comes_before_the_page_changes_nothing(monkeypatch):
-    """On a slow line it was “Unknown move: got 'mark'”, on every step that followed."""
-    name, i = "rounding_against_clipping", 2
-    at = opened(l=name, p=str(i + 1))
-    marked(at, name, i, 0, lessons()[name].steps[i].questions[0], where=1.5)
-    taps = {"kind": "mark", "at": 2.5}
-
-    def tapped():
-        with monkeypatch.context() as patch:
-            patch.setattr(picture, "show_hand_ruler", let_go)
-            return healthy(at.run())
-
-    def let_go(now, *_, **__):
-        errors.safely(moving._let_go)(now, taps)
-
-    tapped()
-    ((_, where),) = at.session_state["lesson_marks"].items()
-    assert where == 1.5
-    assert not healthy(at.run()).warning
-    # A message that is none is told, and left behind with the step.
-    taps["kind"] = "unheard_of"
-    tapped()
-    assert "Unknown move" in healthy(at.run()).warning[0].value
-    monkeypatch.undo()
-    assert not healthy(at.button(key="lesson_next").click().run()).warning
-
-
-def with_value(name, p, value):
-    """The state of a step after its cell was dragged to a value."""
-    state = step_at(name, p)[1][HERE].state
-    return moved_by(state, {"kind": "cell", "cell": list(state.cell), "value": value}, ("value",))
-
-
 def test_a_pointer_and_a_screen_reader_are_told_in_words_that_are_known():
     """Over lesson 0 the card said x̂ and a cause, and the ruler of lesson 1 told a code and an error."""
     plain_x_hat = json.dumps(catalogue("en")["panels.plain_field.x_hat"]).encode()
@@ -586,18 +529,6 @@ def test_a_pointer_and_a_screen_reader_are_told_in_words_that_are_known():
     sent = everything(opened(l="range_to_grid", p="7", lang="en"))
     assert b"goes to the nearest" in sent
     assert plain_x_hat not in sent
-
-
-def test_a_reason_says_of_when_its_numbers_are_where_something_was_moved_since():
-    """“From 0.5 to 1.4” stood beside a tile that told what the hand had made by then."""
-    step, scenes = step_at("symmetric", 4)
-    (question,) = step.questions
-    start = scenes[HERE].state
-    for state in (moved_by(start, {"kind": "range", "lo": -300.0, "hi": 300.0}, step.move), start):
-        at = moved(opened(l="symmetric", p="4", lang="en"), "symmetric", 3, 0, state)
-        answered(at, "symmetric", 3, 0, question, right_answer(question, scenes), scenes)
-        dated = catalogue("en")["lessons.as_at_first"] in [words.value for words in at.caption]
-        assert dated == (state != start)
 
 
 def test_a_teacher_can_show_the_answers_at_once_and_the_right_grid_too():
@@ -625,39 +556,6 @@ def test_the_list_stands_once_and_begins_at_lesson_0():
     assert [button.key for button in at.button if button.key.startswith("go_")] == [f"go_{n}" for n in IDS]
 
 
-def test_the_list_goes_on_where_one_stopped_and_a_wrong_try_finishes_nothing():
-    at = opened(l="fewer_bits", lang="en")
-    (i, question), *others = [
-        (i, each) for name, i, step in all_steps() for each in step.questions if name == "fewer_bits"
-    ]
-    assert question.hint
-    assert not others
-    start = step_at("fewer_bits", i + 1)[1][HERE].state
-    tries = sure_of("fewer_bits", i, question, drag_answer(start, start))
-
-    def done_cards():
-        return [each for each in at.get("html") if 'class="qv-done"' in each.proto.body]
-
-    at.session_state["lesson_answers"] = tries[:1]
-    healthy(at.button(key="lesson_all").click().run())
-    assert starts(at)[:2] == ["", "Go on at step 1"]
-    assert not done_cards()
-    at.session_state["lesson_answers"] = tries
-    healthy(at.run())
-    assert len(done_cards()) == 1
-
-
-def test_the_ends_of_lessons_lead_to_the_adder_and_to_course_2():
-    at = opened(l="fewer_bits", p=str(len(lessons()["fewer_bits"].steps)), k="shown")
-    (link,) = [each.proto for each in at.get("page_link") if each.proto.page == "checkpoints"]
-    state, problems = CheckpointsState.read(dict(parse_qsl(link.query_string.removeprefix("?"))))
-    assert (state.chosen, state.model.bits, problems) == ("model:adder", 3, ())
-    # The door to course 2 is at the end of the first hour alone.
-    assert not keys_of(at, "lesson_course_2")
-    at = opened(l=FIRST_HOUR[-1], p=str(len(lessons()[FIRST_HOUR[-1]].steps)), k="shown")
-    assert keys_of(at, "lesson_course_2")
-
-
 def hands_boxes(at):
     return [key for key in controls(at) if key.startswith("answer_") and "_hands_" in key]
 
@@ -672,58 +570,6 @@ def test_hands_are_counted_where_a_teacher_wants_it():
     bars = [body for body in bars if body.startswith('<div class="qv-hands')]
     assert [f"width: {share}%" in bar for share, bar in zip((75.0, 25.0), bars, strict=False)] == [True, True]
     assert not any("qv-right" in bar for bar in bars)
-
-
-def compared(at):
-    """The figures side by side on the wall: name, number, words on it, and image."""
-    shown = [each.proto.body for each in at.get("html") if 'class="qv-compared"' in each.proto.body]
-    return re.findall(
-        r"<figure><span>(.*?)</span><b>(.*?)</b><small>(.*?)</small>(?:<img[^>]*src=\"(.*?)\">)?</figure>",
-        "".join(shown),
-    )
-
-
-#: Questions on the wall by kind: lesson, step, the state told, and the numbers side by side, which
-#: `tests/teaching/lessons/test_compared.py` has of all questions.
-ON_THE_WALL = {
-    "choice": ("per_channel", 4, "col", {"0.102", "0.0223", "0.54"}),
-    "direction": ("w8a32", 4, "best", {"70.9", "171"}),
-    "order": ("zero_point_out_of_range", 5, "free", {"32.3", "0.000514", "0.000126", "0.00202"}),
-    "number": ("rounding_against_clipping", 7, None, {"0.00642", "0.0000642"}),
-    "drag": ("per_channel", 1, None, set()),
-    "cell": ("per_group", 1, None, set()),
-}
-
-
-@pytest.mark.parametrize("kind", ON_THE_WALL)
-def test_the_wall_shows_the_right_answer_with_the_others_beside_it(kind):
-    lesson, step, told, numbers = ON_THE_WALL[kind]
-    at = opened(l=lesson, p=str(step), k="projector", lang="en")
-    assert not compared(at)
-    healthy(at.button(key="lesson_tell").click().run())
-    assert {value for _, value, _, _ in compared(at)} == numbers
-    if told:
-        assert value_of(at, "lesson_looks") == told
-    # Each kind has boxes for hands, and these are kept in the address, from which a reload begins.
-    healthy(choose(at, (hands_boxes(at)[1], 7)))
-    again = opened(l=lesson, p=str(step), k="projector", lang="en", hands=address(at)["hands"])
-    healthy(again.button(key="lesson_tell").click().run())
-    assert value_of(again, hands_boxes(again)[1]) == "7"
-
-
-def test_the_wall_compares_errors_in_one_colour_scale_and_says_how_many_times():
-    at = opened(l="per_channel", p="6", k="projector", lang="en", hands="0_0_hands_1_x")
-    assert [warning.value for warning in at.warning if "hands" in warning.value]
-    healthy(at.button(key="lesson_tell").click().run())
-    (_, _, least, quiet), (_, _, words, loud) = compared(at)
-    assert (least, words) == ("", "305 times the least")
-    scenes = step_at("per_channel", 6)[1]
-    errors = [scenes[name].result.error.numpy() for name in ("all", HERE)]
-    most = max(float(abs(error).max()) for error in errors)
-    assert [quiet, loud] == [data_uri(error, -most, most, THEMES["light"].errors) for error in errors]
-    # A look at another state brings its panels back.
-    healthy(choose(at, ("lesson_looks", "free")))
-    assert not compared(at)
 
 
 @pytest.mark.parametrize("room", ["projector", "projector.withheld"])
@@ -743,6 +589,7 @@ def test_a_projected_question_has_its_answers_as_bars_and_one_button_that_tells(
     healthy(choose(at, *zip(hands_boxes(at), (6, 2, 0), strict=True)))
     for width in ("75.0", "25.0", "0.0"):
         assert f"width: {width}%".encode() in everything(at)
+    assert address(at)["hands"] == "0_0_hands_0_6-0_0_hands_1_2"
     assert right_bars() == [False] * len(question.options)
     healthy(at.button(key="lesson_tell").click().run())
     right = question.truth(scenes)
@@ -778,167 +625,6 @@ def test_a_lesson_with_a_mistake_is_told_and_the_others_work(tmp_path, monkeypat
             each.cache_clear()
 
 
-def test_a_dragged_answer_is_drawn_over_the_right_one_only_when_it_is_told():
-    step, scenes = step_at("range_to_grid", 4)
-    question = step.questions[0]
-    at = opened(l="range_to_grid", p="4")
-    commit(at)
-    assert at.error[0].value.startswith("You have not moved anything yet")
-    wrong = next(wrong_answers(question, scenes))
-    moved(at, "range_to_grid", 3, 0, dragged(scenes[HERE].state, wrong))
-    assert b'"tone":"before"' in everything(at)
-    assert commit(at).warning
-    assert b'"tone":"right"' not in everything(at)
-    moved(at, "range_to_grid", 3, 0, question.truth(scenes))
-    assert b'"tone":"wrong"' in everything(at)
-    assert commit(at).success[0].value.startswith("Right")
-    assert b'"tone":"right"' in everything(at)
-    # A reload finds the step as the answer left it.
-    again = restored(opened(l="range_to_grid", p="4"), at.session_state["lesson_answers"])
-    assert again.success
-    assert b'"tone":"before"' in everything(again)
-
-
-@pytest.mark.parametrize("whose", ["yours", "before"])
-def test_the_numbers_above_the_picture_say_whose_they_are(whose):
-    """After a drag they were the learner's, beside the answer's in the words."""
-    at = opened(l="rounding_against_clipping", p="3", k="shown")
-    step, scenes = step_at("rounding_against_clipping", 3)
-    if whose == "yours":
-        narrow = {"kind": "range", "lo": -1.9, "hi": 1.9}
-        moved(at, "rounding_against_clipping", 2, 0, moved_by(scenes[HERE].state, narrow, step.move))
-    least = quantities()["mse"](step.questions[0].named_scenes(scenes)[SOLUTION])
-    assert catalogue("en")[f"lessons.whose.{whose}"].format(value=number(least, 4)).encode() in everything(at)
-
-
-@pytest.mark.parametrize("language", languages())
-def test_sentences_follow_the_hand(language):
-    """The largest value was told as 728.6 after it was dragged to 26."""
-    at = opened(l="range_to_grid", p="1", lang=language)
-    assert any("728.6" in each.value for each in at.markdown)
-    moved(at, "range_to_grid", 0, 0, with_value("range_to_grid", 1, 26.0))
-    assert not any("728.6" in each.value for each in at.markdown)
-    (words,) = (each.value for each in at.markdown if "−184" in each.value)
-    assert "684.6" in words
-    assert "868.6" in words
-    # Who has not heard of teeth sees none in the row from before.
-    (row,) = json.loads(re.search(rb'"rows":(\[\{"words":"[^"]*","tone":"before".*?\}\])', everything(at))[1])
-    assert row["levels"] == []
-    assert row["range"] == pytest.approx([-184, 728.6])
-
-
-#: Values dragged one after the other, with what is said of each and how the ruler then tells the right one.
-#: Who dragged one to 460, which has the code asked for, was told "Right: value 486.7", with a mark there; one
-#: at the very solution was told by a second comb, the same as the first. With half the outlier the step is
-#: half as wide: 10.7 is 5 pixels of a phone away, 10.4 is 3. The outlier sets the step of all: 14 and 15 have
-#: other grids. Who came back to where they began was told they had not moved.
-DRAGGED = [
-    ("range_to_grid", 5, (460.0, "Right: value 460.", rb'"tone":"right",[^}]*"at":460\.0')),
-    ("float_formats", 3, (3.0, "Right", rb'"tone":"right",[^}]*"at":3\.0')),
-    (
-        "per_channel",
-        1,
-        (10.7, "Very near: a little farther to the left.", rb'"tone":"before","levels":\[-'),
-        (10.55, "Right, within a finger’s width: value 10.55", b""),
-    ),
-    (
-        "per_channel",
-        1,
-        (15.0, "One more try", rb'"tone":"before","levels":\[-'),
-        (14.0, "Not this time", rb'"tone":"right","levels":\[-'),
-    ),
-    (
-        "fewer_bits",
-        3,
-        (None, "You have not moved anything yet\\. Slide the bits\\.", b""),
-        ("back", "With 4 bits 25 of 32 become 0: more than half", b""),
-    ),
-]
-
-
-@pytest.mark.parametrize(("name", "p", "tries"), [(name, p, tries) for name, p, *tries in DRAGGED])
-def test_a_drag_is_told_as_it_was_made(name, p, tries):
-    at = opened(l=name, p=str(p), lang="en")
-    for value, said, drawn in tries:
-        if value is not None:
-            state = step_at(name, p)[1][HERE].state if value == "back" else with_value(name, p, value)
-            moved(at, name, p - 1, 0, state)
-        commit(at)
-        assert said in [*at.success, *at.warning, *at.error][0].value
-        assert re.search(drawn, everything(at))
-
-
-@pytest.mark.parametrize("language", languages())
-def test_a_flipped_bit_moves_the_value_to_the_tooth_of_the_new_code(language):
-    step = lessons()["float_formats"].steps[3]
-    assert "flip" in step.move
-    at = opened(l="float_formats", p="4", lang=language)
-    fmt = step.state.scheme.number_format
-    code = int(step.scenes()[HERE].why.q)
-    for role, bit in (("sign", 3), ("mantissa", 0), ("exponent", 2), ("exponent", 1)):
-        code ^= 1 << bit
-        healthy(at.button(key=f"formats_bit_{role}_{bit}").click().run())
-        ((_, state),) = at.session_state["lesson_in_hand"].items()
-        why = Scene(state).why
-        assert (why.q, why.x, why.x_hat) == (code, fmt.value(code), fmt.value(code))
-        assert [b.label for b in at.button if str(b.key).startswith("formats_bit_")] == list(f"{code:04b}")
-    assert b'"tone":"before"' not in everything(at), "the comb stays as it is"
-
-
-def test_bits_that_tell_a_hidden_code_wait_for_the_answer(monkeypatch):
-    step = lessons()["float_formats"].steps[2]
-    hiding = dataclasses.replace(step.questions[0], hidden=frozenset({"x_hat"}))
-    flipped = dataclasses.replace(step, move=("value", "flip"), questions=(hiding,))
-    lesson = lessons()["float_formats"]
-    changed = dataclasses.replace(lesson, steps=(*lesson.steps[:2], flipped, *lesson.steps[3:]))
-    monkeypatch.setattr("quantviz.ui.lessons.page.lessons", lambda _: {"float_formats": changed})
-    at = opened(l="float_formats", p="3")
-    assert not [button for button in at.button if str(button.key).startswith("formats_bit_")]
-    at = opened(l="float_formats", p="3", k="shown")
-    assert [button for button in at.button if str(button.key).startswith("formats_bit_")]
-
-
-def test_the_plot_against_bits_goes_by_the_range_in_hand():
-    start = step_at("bits_and_sqnr", 5)[1][HERE]
-    state = moved_by(start.state, {"kind": "range", "lo": -3.4, "hi": 3.4}, ("range",))
-    at = moved(opened(l="bits_and_sqnr", p="5"), "bits_and_sqnr", 4, 0, state)
-    (line,) = (json.loads(chart.proto.spec)["data"][0] for chart in at.get("plotly_chart"))
-    shown = line["y"][line["x"].index(8)]
-    assert shown == pytest.approx(quantities()["sqnr_db"](Scene(state)))
-    assert shown > quantities()["sqnr_db"](start) + 10
-
-
-def test_a_tables_state_is_looked_at_as_it_is_and_what_was_moved_stays():
-    """The picture of groups of 256 was called that of groups of 16, the step's own."""
-    at = opened(l="per_group", p="4", k="shown")
-    start = step_at("per_group", 4)[1][HERE].state
-    state = moved_by(start, {"kind": "group", "size": 256}, ("group",))
-    # It is there from the start: a choice that comes on a release moved what is below it.
-    assert looked_at(at) == ("in_hand", mse_of(start))
-    moved(at, "per_group", 3, 0, state)
-    assert looked_at(at) == ("in_hand", mse_of(state))
-    for name, shown in ((HERE, start), ("in_hand", state)):
-        healthy(choose(at, ("lesson_looks", name)))
-        assert looked_at(at) == (name, mse_of(shown))
-
-
-def test_a_state_that_was_looked_at_gives_way_to_the_one_that_is_asked_about():
-    """Its ruler had no handles, and the question could not be answered."""
-    at = opened(l="range_to_grid", p="5")
-    at.session_state["lesson_look"] = "full"
-    assert b'"holds_codes"' in everything(healthy(at.run()))
-
-
-def test_the_bits_of_a_step_go_down_to_one():
-    """The code of int1 compared it with a symmetric one, which there is not, and the page failed."""
-    start = step_at("range_to_grid", 8)[1][HERE].state
-    lowest = hand_choices(start).formats.values[-1]
-    state = moved_by(start, {"kind": "format", "id": lowest}, ("bits",))
-    at = moved(opened(l="range_to_grid", p="8"), "range_to_grid", 7, 0, state)
-    assert b"int1 " in everything(at)
-    assert not at.error
-
-
 def test_an_error_below_a_step_leaves_its_buttons(monkeypatch):
     """The buttons came a second time with the error, and the page failed for their equal keys."""
 
@@ -967,11 +653,6 @@ def mse_shown(at):
     return error.decode()
 
 
-def looked_at(at):
-    """Which state is named as the one in the picture, and its error there."""
-    return value_of(at, "lesson_looks"), mse_shown(at)
-
-
 def mse_of(state):
     return number(quantities()["mse"](Scene(state)))
 
@@ -997,79 +678,10 @@ def first_of(name, *kinds):
     return i, question, steps[i].scenes()
 
 
-@pytest.mark.parametrize("language", languages())
-def test_what_was_wrong_and_sure_is_listed_at_the_end_and_asked_once_more_two_lessons_later(language):
-    name, later = IDS[2], IDS[4]
-    words = catalogue(language)
-    i, question, scenes = first_of(name, ChoiceQuestion)
-    sure = sure_of(name, i, question, next(wrong_answers(question, scenes)))
-    k, other, its_scenes = first_of(name, DragQuestion)
-    assert k != i
-    guesses = sure_of(name, k, other, next(wrong_answers(other, its_scenes)))
-    stored = [*sure, *(dataclasses.replace(each, sure=False) for each in guesses)]
-    # Of the answers that were wrong, the one that was a guess is not told of.
-    assert looks_again(at_the_end(name, stored, language)) == [f"second_look_{i}_{question.id}"]
-    assert looks_again(at_the_end(IDS[3], stored, language)) == []
-    at = at_the_end(later, stored, language)
-    assert looks_again(at) == ["lesson_once_more"]
-    goes_once_more(at, name, i, language)
-    back = at.button(key="lesson_next")
-    assert back.label == words["lessons.second_look.back"].format(number=4)
-    healthy(back.click().run())
-    assert address(at)["l"] == later
-    # Once, and no more.
-    assert looks_again(at) == []
-    assert looks_again(at_the_end(name, at.session_state["lesson_answers"], language)) == []
-
-
-def goes_once_more(at, name, i, language):
-    """Go to a second look, and answer the questions there right."""
-    words, step = catalogue(language), lessons(language)[name].steps[i]
-    button = at.button(key="lesson_once_more")
-    assert button.label == words["lessons.second_look.ask"].format(number=IDS.index(name))
-    healthy(button.click().run())
-    assert (address(at)["l"], address(at)["p"]) == (name, str(i + 1))
-    assert words["lessons.second_look.asked"].encode() in everything(at)
-    scenes = step.scenes(1)
-    not_told(at, step, scenes)
-    if step.move:
-        moved(at, name, i, 1, scenes[HERE].state)
-    for k, each in enumerate(step.questions):
-        answered(at, name, i, k, each, right_answer(each, scenes), scenes, attempt=1)
-
-
 def sure_of(name, i, question, given):
     """The answers of who was sure twice."""
     first = LearnerAnswer(name, i, question.id, 0, given, True)
     return [first, dataclasses.replace(first, tried=1)]
-
-
-def done(name):
-    """The right answers to all questions of a lesson."""
-    return [
-        LearnerAnswer(name, i, question.id, 0, right_answer(question, step.scenes()), False)
-        for i, step in enumerate(lessons()[name].steps)
-        for question in step.questions
-    ]
-
-
-@pytest.mark.parametrize(("name", "language"), sample_of(itertools.product(IDS[-2:], languages()), 1))
-def test_the_last_lessons_are_asked_once_more_from_the_list(name, language):
-    """Two lessons after them there is none: what one was sure of there was never asked again."""
-    i, question, scenes = first_of(name, ChoiceQuestion, DirectionQuestion)
-    wrong = sure_of(name, i, question, next(wrong_answers(question, scenes)))
-    right = [*done(IDS[-2]), *done(IDS[-1])]
-    others = [each for each in right if each.place != wrong[0].place]
-    # It comes when the course is done, and only for who was wrong.
-    for kept in ([*wrong, *(each for each in others if each != others[-1])], right):
-        assert looks_again(restored(opened(lang=language), kept)) == []
-    at = restored(opened(lang=language), [*others, *wrong])
-    goes_once_more(at, name, i, language)
-    back = at.button(key="lesson_next")
-    assert back.label == catalogue(language)["lessons.second_look.back_to_list"]
-    healthy(back.click().run())
-    assert "l" not in address(at)
-    assert looks_again(at) == []
 
 
 @pytest.mark.parametrize("leaks", [False, True])
@@ -1099,15 +711,3 @@ def test_nothing_of_a_second_look_leaves_the_server_where_answers_are_withheld(l
             assert leaks or looks_again(at) == []
         alike.append(lengths[0] == lengths[1])
     assert all(alike) != leaks
-
-
-def test_the_wall_shows_the_goal_of_a_drag_when_it_is_told():
-    """Beside the right answer's place stood the panels and the numbers of the step as it was."""
-    at = opened(l="rounding_against_clipping", p="3", k="projector", lang="en")
-    step, scenes = step_at("rounding_against_clipping", 3)
-    least = quantities()["mse"](step.questions[0].named_scenes(scenes)[SOLUTION])
-    shown = f'data-qv-metric="mse">{number(least, 4)}<'.encode()
-    assert shown not in everything(at)
-    healthy(at.button(key="lesson_tell").click().run())
-    assert shown in everything(at)
-    assert b"as it was; the answer" not in everything(at)

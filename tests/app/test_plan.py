@@ -9,12 +9,14 @@ from quantviz.errors import QuantVizError
 from quantviz.lab.moves import moved
 from quantviz.rooms.plan import PLANS, Plan, Stop
 from quantviz.rooms.serving import Rooms, rooms
+from quantviz.teaching.golf import HOLES
 from quantviz.teaching.lessons import sound_lessons
 from quantviz.teaching.lessons.drags import drag_answer
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.text import catalogue
 from quantviz.ui.components.clipboard import qr_image
 from quantviz.ui.shell.room_routes import ON_WALL
+from quantviz.ui.shell.shared_cache import shared_fact
 from tests.helpers import session
 from tests.helpers.controls import choose, controls, header, words_of
 from tests.helpers.messages import events_of, send
@@ -58,6 +60,12 @@ def test_a_stop_that_cannot_be_is_a_sentence_beside_it():
     choose(at, "remove_stop_0")
     assert len(at.error) == 1
     assert len(words_of(at, "where_stop_0")) == 2
+
+
+def test_a_second_press_for_a_stop_that_has_gone_does_nothing():
+    at = choose(teacher(), "remove_stop_5", "remove_stop_5", ("minutes_stop_5", "9"))
+    assert plan_of(at).stops == PLANS["single_hour"].stops[:-1]
+    assert not at.warning
 
 
 def test_a_room_is_opened_with_the_plan_and_its_code_joins():
@@ -112,7 +120,7 @@ def vote(room, *answers, stop=0, round=1):
 
 def wall(room):
     page, query = room.plan.stops[room.stop].address
-    file = {"lessons": "pages/learn/lessons.py", "lab": "pages/lab/playground.py"}[page]
+    file = {"lab": "pages/lab/playground.py"}.get(page, f"pages/learn/{page}.py")
     return session.opened(file, **query, k=str(ON_WALL), room=room.code)
 
 
@@ -242,6 +250,16 @@ def test_an_own_question_over_the_lab_leaves_out_its_results_until_the_answer_is
     assert parts(wall(room)) == (False, stop is OWN_DRAG)
     acted("tell")
     assert parts(wall(room)) == (True, True)
+
+
+def test_the_tries_of_a_class_are_measured_once_for_all_sessions():
+    hole, scheme = HOLES["bell"], "int4,symmetric,per_group(size=32),min_max,course"
+    room, acted = led(Stop("hole", hole.id))
+    vote(room, *[scheme] * 3)
+    acted("close", "show")
+    (board,) = bodies(wall(room), 'class="qv-board"')
+    row = shared_fact((hole.source.key, f"golf {scheme}"), lambda: pytest.fail("measured again"))
+    assert f"{row.sqnr_db:.2f} dB" in board
 
 
 @pytest.mark.parametrize("kind", ["cell", "order"])

@@ -18,7 +18,6 @@ from tests.helpers.browser import (
     unmoved,
     violations,
     wait_idle,
-    wait_link,
 )
 from tests.helpers.picture import middle
 from tests.helpers.sample import sample_of
@@ -109,41 +108,6 @@ def what_is_left_says_nothing_at_the_address_gone_back_to(page, sent):
     answered_by_click(page, 0, 1)
     assert len(sent) > before
     wait_idle(page)
-
-
-def back_to_step(page, step):
-    page.go_back()
-    page.wait_for_function(f"document.querySelector('.qv-place')?.innerText.includes('step {step} of')")
-    wait_idle(page)
-
-
-IN_LAB = "location.pathname.endsWith('/lab') && new URLSearchParams(location.search).get('s')"
-
-
-def the_address_is_the_step_and_the_lab_opens_from_it(page):
-    page.locator(".st-key-lesson_next button").click()
-    wait_link(page, "p", "2")
-    drawn(page)
-    page.get_by_role("button", name="Open in the Lab").click()
-    page.wait_for_function(IN_LAB)
-    assert page.evaluate(IN_LAB) == str(lessons()["symmetric"].steps[1].state.scheme)
-    # No other scenario's words, though the tensor is also one's.
-    assert "Opened from step 2 of the lesson" in page.inner_text(".st-key-title")
-    page.wait_for_selector(".st-key-panels .hm image")
-    wait_idle(page)
-    # Each press of the browser's own button goes back by one: from the Lab, then from step to step.
-    for step in (2, 1):
-        back_to_step(page, step)
-        assert f"p={step}" in page.url
-    page.go_forward()
-    page.go_forward()
-    page.wait_for_function(IN_LAB)
-    wait_idle(page)
-    page.get_by_role("button", name="Back to the lesson").click()
-    page.wait_for_function("document.querySelector('.qv-place')?.innerText.includes('step 2 of')")
-    wait_idle(page)
-    page.go_back()
-    page.wait_for_function(f"{IN_LAB} && document.querySelector('.st-key-title h1')")
 
 
 def a_step_has_room(page):
@@ -438,16 +402,6 @@ def a_term_is_explained_where_it_is_touched(page):
 def test_a_step_on_a_wide_screen(new_page, url, width, height, theme, language):
     page = opened(new_page(width, height, theme), url, "symmetric", 1, lang=language)
     a_step_has_room(page)
-
-
-@pytest.mark.nightly
-def test_from_a_step_to_the_lab_and_back(new_page, url):
-    page = opened(new_page(), url, "symmetric", 1, lang="en", k="shown")
-    the_address_is_the_step_and_the_lab_opens_from_it(page)
-    page.wait_for_selector(".st-key-panels .hm image")
-    wait_idle(page)
-    for step in (2, 1):
-        back_to_step(page, step)
 
 
 @pytest.mark.parametrize("theme", sample_of(["light", "dark"], 1))

@@ -851,6 +851,42 @@ add(
     ),
     DAMAGED,
 )
+add(
+    "othercase.pt",
+    zipped(
+        [
+            ("a/data.pkl", state(tensor())),
+            ("a/DATA.PKL", pickled(call("__builtin__", "bytearray", b"(" + number(2 * 10**8) + b"t"))),
+            ("a/data/0", bytes(16)),
+        ]
+    ),
+    DAMAGED,
+)
+add(
+    "tuplekey.pt",
+    with_pickle(
+        state(
+            tensor(
+                made=b"("
+                + text("storage")
+                + b"ctorch\nFloatStorage\n"
+                + doubled(60)
+                + text("cpu")
+                + number(4)
+                + b"tQ"
+            )
+        )
+    ),
+    OBJECTS,
+)
+add("comments.csv", b"<!---->" * 70 + b"1,2\n3,4", "typed.no_number")
+add("almostanumber.csv", b"1" * 99_000 + b"x\n1\n", {"almostanumber": [1.0]})
+# A zip whose comment is longer than half of it is an archive, and not cut.
+add(
+    "comment.zip",
+    b"PK\3\4" + bytes(996) + b"PK\5\6" + bytes(16) + struct.pack("<H", 58_978) + bytes(58_978),
+    "file.is_archive",
+)
 add("oldhuge.pt", old(state(tensor(made=storage(2**31 - 1))), ["0"], struct.pack("<q", 2**31 - 1)), DAMAGED)
 add(
     "oldminus.pt",

@@ -15,8 +15,9 @@ from gguf import quants
 
 import quantviz as qv
 from quantviz.errors import QuantVizError
-from quantviz.sources.files import open_tensors
+from quantviz.sources.files import Limits, open_tensors
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, OTHER_TYPES, TABLES, decode_blocks, table_of
+from quantviz.sources.layouts import quantized_weights
 from quantviz.text import languages
 from tests.helpers.gguf_file import (
     ARRAY,
@@ -346,6 +347,17 @@ def test_names_are_plain_text():
         with pytest.raises(QuantVizError) as caught:
             catalog.load("\u202eevil", (5,))
     assert "\u202e" not in str(caught.value)
+
+
+def test_experts_are_counted_as_tensors():
+    """Each takes a weight of its own: of 18 bytes of the file a thousand of memory."""
+    content = gguf_file([Entry("x", (32, 1, 200), Type.Q4_0, bytes(200 * 18))])
+    with open_tensors(content, "x.gguf", limits=Limits(tensors=200)) as catalog:
+        assert len(quantized_weights(catalog)) == 200
+    with open_tensors(content, "x.gguf", limits=Limits(tensors=199)) as catalog:
+        with pytest.raises(QuantVizError) as caught:
+            quantized_weights(catalog)
+        assert caught.value.key == "file.too_many_tensors"
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -10,6 +10,8 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import Limits, cut_out_snippet, open_tensors
+from quantviz.sources.files.file_data import FileData
+from quantviz.sources.files.onnx import OnnxCatalog
 from quantviz.sources.files.onnx_schema import DTYPES
 from quantviz.tensors.lazy import InMemory
 
@@ -321,6 +323,25 @@ def test_what_is_nested_has_limits():
     ):
         pass
     assert caught.value.key == "file.header_too_large"
+
+    # So do those of values: each is known by the path of its graph.
+    inner = helper.make_graph([helper.make_node("Relu", ["a"], ["a"])] * 1200, "", [], [])
+    graph = helper.make_graph(
+        [helper.make_node("If", [], [], name="n" * 60_000, then_branch=inner)], "", [], []
+    )
+    with (
+        pytest.raises(QuantVizError) as caught,
+        open_tensors(helper.make_model(graph).SerializeToString(), "m.onnx"),
+    ):
+        pass
+    assert caught.value.key == "file.header_too_large"
+
+
+def test_a_cut_model_is_known_by_its_first_fields():
+    """Else every field of a file of any length was looked at."""
+    graph = varint(7 << 3 | 2) + varint(10**6)
+    for count, wanted in ((5_000, 10_000 + len(graph) + 10**6), (10_000, None)):
+        assert OnnxCatalog.wanted(FileData(b"\x08\x01" * count + graph, "m.onnx")) == wanted
 
 
 def test_numbers_of_an_attribute_may_be_packed():

@@ -198,6 +198,15 @@ def test_a_wrong_axis_in_a_link_is_said(form):
         parse_source(f"as_matrix({text},outputs_axis={form})")
 
 
+def test_a_view_of_a_view_is_refused():
+    """Its cells would be others than said, and a link of 140 of them held the server for seconds."""
+    text = Normal(rows=8, cols=4).link_text()
+    for count in (2, 140):
+        with pytest.raises(QuantVizError) as caught:
+            parse_source("as_matrix(" * count + text + ",outputs_axis=1)" * count)
+        assert caught.value.key == "source.as_matrix"
+
+
 def test_a_cell_set_by_hand_is_the_tensors_own():
     x = Normal(rows=8, cols=4)
     edited = with_cell(AsMatrix(x, (1,)), (2, 5), 9.0)

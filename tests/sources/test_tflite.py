@@ -1,5 +1,6 @@
 """TFLite: constant tensors and quantized weights are what LiteRT has; damaged models get a sentence."""
 
+import time
 import warnings
 
 import numpy as np
@@ -151,6 +152,39 @@ def test_names_that_come_twice_and_other_graphs():
         assert [float(catalog.load(name)[0, 0] - W[0, 0]) for name in catalog.names] == pytest.approx(
             [0, 1, 2]
         )
+
+
+def test_one_name_for_many_tensors_takes_no_longer():
+    """One tensor listed again and again: 4,000 times, in 16 KB, took 1.2 s, and 8,000 times 5 s."""
+    count = 30_000
+    builder = flatbuffers.Builder(1024)
+
+    def vector(size, items, add):
+        builder.StartVector(size, len(items), size)
+        for each in reversed(items):
+            add(each)
+        return builder.EndVector()
+
+    def table(**fields):
+        builder.StartObject(8)
+        for slot, offset in fields.items():
+            builder.PrependUOffsetTRelativeSlot(int(slot[1:]), offset, 0)
+        return builder.EndObject()
+
+    offset = builder.PrependUOffsetTRelative
+    name, shape = builder.CreateString("x"), vector(4, [4], builder.PrependInt32)
+    buffer = table(_0=vector(1, bytes(16), builder.PrependUint8))
+    builder.StartObject(8)
+    builder.PrependUOffsetTRelativeSlot(0, shape, 0)
+    builder.PrependUint32Slot(2, 1, 0)
+    builder.PrependUOffsetTRelativeSlot(3, name, 0)
+    tensors = vector(4, [builder.EndObject()] * count, offset)
+    graphs, buffers = vector(4, [table(_0=tensors)], offset), vector(4, [table(), buffer], offset)
+    builder.Finish(table(_2=graphs, _4=buffers), b"TFL3")
+    start = time.process_time()
+    with open_tensors(bytes(builder.Output()), "m.tflite") as catalog:
+        assert catalog.names[-1] == f"x#{count}"
+    assert time.process_time() - start < 20
 
 
 def test_tensors_of_a_large_model_lie_behind_it():

@@ -23,7 +23,6 @@ from quantviz.ui.lab.blame import blame_tab
 from quantviz.ui.lab.compare import compared_engines
 from quantviz.ui.lab.numbers.tiles import tiles
 from quantviz.ui.lab.picture import tensor_panels
-from quantviz.ui.lab.range import range_tab
 from quantviz.ui.shell import words
 
 #: A tensor of 8 × 8 in the Lab, whose cells, rows and columns are named.
@@ -71,9 +70,9 @@ def test_the_cells_in_view_that_belong_to_parts(parts, numbers, view, lit):
 
 
 def test_a_name_keeps_its_small_letters_in_chinese():
-    words = text("calibrations.mse_llmcompressor.line", "zh", maxshrink=0.2, grid=100)
-    assert range_tab._capital(words).startswith("llm-compressor 的 MSE，")
-    assert range_tab._capital("least squared error") == "Least squared error"
+    line = text("calibrations.mse_llmcompressor.line", "zh", maxshrink=0.2, grid=100)
+    assert words.capital(line).startswith("llm-compressor 的 MSE，")
+    assert words.capital("least squared error") == "Least squared error"
 
 
 def test_names_that_do_not_fit_have_the_marks_of_their_language(monkeypatch):

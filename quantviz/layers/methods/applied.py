@@ -30,7 +30,6 @@ class Applied(Picklable):
     chain: Chain = field(default_factory=Chain)
     #: The numbers that a method's picture shows, by the method's id.
     trace: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    #: Bits that the methods add to each weight.
     extra_bits: float = 0.0
     #: The change of the bias, float64 (outputs,); its error is a part of the weight's.
     bias_change: torch.Tensor | None = None
@@ -48,13 +47,8 @@ def apply_chain(
 ) -> tuple[Operand, Operand, Applied]:
     """Return weight and inputs as a chain rounds them, and the chain's other effects.
 
-    Args:
-        chain: The methods, one at least.
-        sides: W and X, not rounded.
-        schemes: Their schemes.
-        held_back: Whether each token is held back: no method sees it, bool (tokens,).
-        static: Whether scales that tokens share are chosen without those.
-        seed: Draws the random numbers of methods.
+    `sides` are W and X, not rounded. No method sees a token that is held back; with `static`, they set no
+    scale that tokens share.
 
     Raises:
         QuantVizError: A scheme does not fit, or a method cannot work on this layer.
@@ -63,8 +57,6 @@ def apply_chain(
 
 
 class ChainWork:
-    """A layer on its way through a chain: see `apply_chain`."""
-
     def __init__(
         self,
         chain: Chain,
@@ -103,7 +95,6 @@ class ChainWork:
         self._notes: list[Note] = []
 
     def done(self) -> tuple[Operand, Operand, Applied]:
-        """Return the operands and the other effects."""
         return done_together([self])[0]
 
     def begin(self) -> None:
@@ -135,7 +126,6 @@ class ChainWork:
         self._notes += [note for note in found.notes if note not in self._notes]
 
     def _inputs(self, rounded: RoundedWeight | None) -> tuple[Study | None, torch.Tensor]:
-        """Return the quantization of the inputs in the present basis, and their values after it, float64."""
         scheme = self.task.inputs
         if scheme is not None and rounded is not None and rounded.inputs is not None:
             return None, rounded.inputs(self._x, lambda x: self._nearest(x, scheme)[1])
@@ -145,7 +135,6 @@ class ChainWork:
         return self._nearest(self._x, scheme)
 
     def _nearest(self, x: torch.Tensor, scheme: Scheme) -> tuple[Study, torch.Tensor]:
-        """Return the quantization of inputs of all tokens, and their values after it, float64."""
         own = self._sides[1].stored
         stored = InMemory(x.to(torch.float32), dtype="float32" if self.bases else own.dtype)
         study = study_of_tokens(stored, scheme, self._held_back, static=self._static)
@@ -208,7 +197,6 @@ class ChainWork:
         )
 
     def _remarks(self, rounded: RoundedWeight | None) -> tuple[Note, ...]:
-        """Return the notes on a chain's changes between a weight and its rounded value."""
         notes = []
         if rounded is not None and self.chain.rounding is not None:
             key = "method_own_codes" if rounded.values is None else "method_own_values"
@@ -222,7 +210,6 @@ class ChainWork:
 
 
 def done_together(works: Sequence[ChainWork]) -> list[tuple[Operand, Operand, Applied]]:
-    """Return the operands and the other effects of layers under the same chain and the same schemes."""
     for work in works:
         work.begin()
     method = works[0].chain.rounding
@@ -249,10 +236,8 @@ def _blamed(method: str) -> Iterator[None]:
 
 
 def refuse_nonfinite(method: str, **sides: torch.Tensor) -> None:
-    """Raise `QuantVizError` for values that a method made NaN or too large for float32, with their first
+    """Raise `QuantVizError` for values that a method made NaN or too large for float32; name the first
     channel.
-
-    >>> refuse_nonfinite("smoothquant", W=torch.tensor([[1.0, 2.0]]))
     """
     for name, values in sides.items():
         wrong = ~torch.isfinite(values.to(torch.float32))

@@ -48,8 +48,6 @@ _GRIDS = {
 
 @dataclass(frozen=True, eq=False)
 class AwqTrace:
-    """The search for the scales of input channels."""
-
     #: The exponents r that were tried, and ‖error‖² / ‖XWᵀ‖² of each on the tokens that may be used.
     ratios: tuple[float, ...]
     losses: tuple[float, ...]
@@ -127,12 +125,7 @@ class AWQ(BasisMethod):
 def awq_scales(
     x_mean: torch.Tensor, w_mean: torch.Tensor, ratio: float, variant: str = "paper"
 ) -> torch.Tensor:
-    """Return the scale of each input channel for an exponent, so that largest times smallest is 1.
-
-    >>> x, w = torch.tensor([4.0, 1.0]), torch.tensor([0.5, 0.5])
-    >>> awq_scales(x, w, 0.0).tolist(), awq_scales(x, w, 1.0).tolist()
-    ([1.0, 1.0], [2.0, 0.5])
-    """
+    """Return the scale of each input channel for an exponent, so that largest times smallest is 1."""
     if variant == "modelopt":
         scales = (x_mean.pow(ratio) / (w_mean.pow(1 - ratio) + _TINY)).clamp(_LEAST, _MOST)
     elif variant in ("autoawq", "llm_compressor"):
@@ -143,12 +136,7 @@ def awq_scales(
 
 
 def relative_magnitudes(w: torch.Tensor, scheme: Scheme) -> torch.Tensor:
-    """Return the mean over the outputs of |w| over its block's largest, of each input channel, (inputs,).
-
-    >>> from quantviz.schemes.granularity import PerChannel
-    >>> relative_magnitudes(torch.tensor([[1.0, 4.0], [2.0, 2.0]]), Scheme("int4", granularity=PerChannel(0)))
-    tensor([0.6250, 1.0000])
-    """
+    """Return the mean over the outputs of |w| over its block's largest, of each input channel, (inputs,)."""
     layout = scheme.layout(tuple(w.shape))
     largest = Blocks(w, layout, w.dtype).magnitudes().min_max()[1]
     return (w.abs() / (expand(largest, layout, tuple(w.shape)) + _TINY)).mean(0)
@@ -198,14 +186,7 @@ class KeptApart:
 def kept_apart(
     w: torch.Tensor, w_hat: torch.Tensor, x: torch.Tensor, held_back: torch.Tensor, share: float = 0.01
 ) -> KeptApart:
-    """Return the output errors with a share of the input channels kept, as in AWQ's first table.
-
-    Args:
-        w: W, (outputs, inputs).
-        w_hat: Its rounded values.
-        x: X, (tokens, inputs).
-        held_back: Whether each token is held back, bool (tokens,).
-        share: The share of channels, rounded up.
+    """Return the output errors with a share of the input channels kept, rounded up, as in AWQ's first table.
 
     >>> w, x = torch.eye(4), torch.tensor([[1.0, 1.0, 1.0, 9.0]] * 2)
     >>> found = kept_apart(w, 0.9 * w, x, torch.tensor([False, True]))
@@ -251,9 +232,6 @@ _TOKENS = {"paper": 512, "modelopt": 64}
 
 @dataclass(frozen=True, eq=False)
 class ClipTrace:
-    """The search for each block's clip."""
-
-    #: The shares of the largest magnitude that were tried.
     shares: tuple[float, ...]
     #: ‖error‖² of the blocks' own outputs at each, added up, over that of the first.
     losses: tuple[float, ...]
@@ -311,7 +289,6 @@ class AWQClip(RoundingMethod):
 
 
 def _clipped(ends: Range, share: torch.Tensor | float) -> Range:
-    """Return ranges cut at a share of the largest magnitude."""
     end = ends.extreme.abs() * share
     return Range(torch.maximum(ends.lo, -end), torch.minimum(ends.hi, end), ends.extreme.sign() * end)
 

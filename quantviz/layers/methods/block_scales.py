@@ -99,8 +99,6 @@ _SEARCHES = {
 
 @dataclass(frozen=True, eq=False)
 class EndsTrace:
-    """The end that each block of 16 chose."""
-
     #: Whether its largest magnitude became 4 and not 6, bool of the scales' shape.
     four: torch.Tensor
 
@@ -137,10 +135,5 @@ class FourOverSix(RoundingMethod):
 
 
 def scheme_of_error(error: str = "squares") -> Scheme:
-    """Return the scheme of four over six that decides by an error.
-
-    >>> str(scheme_of_error())
-    'float4_e2m1fn,symmetric,per_group(size=16),searched,fouroversix'
-    """
     convention = CONVENTIONS["fouroversix"].replace(search=_SEARCHES[error])
     return Scheme("float4_e2m1fn", "symmetric", PerGroup(_BLOCK), Searched(), convention)

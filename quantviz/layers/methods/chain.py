@@ -31,7 +31,6 @@ from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.schemes.text_form import read, split_outside_parentheses, write
 
-#: The text form of the chain without a method: each weight is rounded to nearest.
 NEAREST = "nearest"
 #: Every method by id, in the order in which pages offer them.
 METHODS: Mapping[str, type[Method]] = MappingProxyType(
@@ -67,11 +66,7 @@ METHODS: Mapping[str, type[Method]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Chain:
-    """Methods in the order in which they are applied.
-
-    >>> str(Chain()), str(as_chain("gptq(damping=0.01)"))
-    ('nearest', 'gptq')
-    """
+    """Methods in the order in which they are applied."""
 
     methods: tuple[Method, ...] = ()
 
@@ -87,25 +82,17 @@ class Chain:
 
     @property
     def bases(self) -> tuple[BasisMethod, ...]:
-        """Return the methods of the first stage."""
         return tuple(method for method in self.methods if isinstance(method, BasisMethod))
 
     @property
     def rounding(self) -> RoundingMethod | None:
-        """Return the method that chooses codes, if there is one."""
         return next((method for method in self.methods if isinstance(method, RoundingMethod)), None)
 
     @property
     def corrections(self) -> tuple[CorrectionMethod, ...]:
-        """Return the methods of the last stage."""
         return tuple(method for method in self.methods if isinstance(method, CorrectionMethod))
 
     def with_field(self, method: str, **changes: Any) -> Chain:
-        """Return the chain with some fields of one method changed.
-
-        >>> str(as_chain("rotation+gptq").with_field("rotation", block=64))
-        'rotation(block=64)+gptq'
-        """
         changed = (
             dataclasses.replace(step, **changes) if step.id == method else step  # type: ignore[type-var]
             for step in self.methods
@@ -113,15 +100,9 @@ class Chain:
         return Chain(tuple(changed))
 
     def without(self, method: str) -> Chain:
-        """Return the chain without one method.
-
-        >>> str(as_chain("gptq+low_rank").without("low_rank"))
-        'gptq'
-        """
         return Chain(tuple(step for step in self.methods if step.id != method))
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error for each bad field, and for methods that do not go together."""
         ids = [method.id for method in self.methods]
         for method in self.methods:
             yield from method.problems()
@@ -139,7 +120,6 @@ class Chain:
             yield QuantVizError("method.two_roundings", methods=" + ".join(roundings))
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
-        """Yield an error for each method that means nothing under such schemes."""
         for method in self.methods:
             yield from method.problems_with(weights, inputs)
 
@@ -174,19 +154,11 @@ def as_chain(chain: Chain | Method | str | None) -> Chain:
 
 
 def offered_chains() -> tuple[str, ...]:
-    """Return the text forms of the chains that pages offer: nearest, and each method with its variants.
-
-    >>> offered_chains()[:3]
-    ('nearest', 'gptq', 'gptq(order=activation)')
-    """
+    """Return the chains that pages offer: nearest, and each method with its variants."""
     return (NEAREST, *(form for method in METHODS.values() for form in (method.id, *method.variants)))
 
 
 def fitting_chains(weights: Scheme | str | None, inputs: Scheme | str | None) -> tuple[str, ...]:
-    """Return the offered chains that mean something under such schemes, by their text forms.
-
-    >>> "four_over_six" in fitting_chains(Scheme("int4"), None)
-    False
-    """
+    """Return the offered chains that mean something under such schemes."""
     sides = [None if side is None else as_scheme(side) for side in (weights, inputs)]
     return tuple(form for form in offered_chains() if not any(as_chain(form).problems_with(*sides)))

@@ -41,12 +41,7 @@ class SmoothTrace:
 
 @dataclass(frozen=True)
 class SmoothQuant(BasisMethod):
-    """Divide channel j of the inputs by s_j = max|x_j|^α / max|w_j|^(1−α), and multiply its weights by it.
-
-    >>> w, x = torch.tensor([[1.0, 2.0]]).double(), torch.tensor([[4.0, 2.0], [1.0, -8.0]]).double()
-    >>> SmoothQuant().basis(MethodTask(w, x, None, None)).scales.tolist()
-    [2.0, 2.0]
-    """
+    """Divide channel j of the inputs by s_j = max|x_j|^α / max|w_j|^(1−α), and multiply its weights by it."""
 
     #: The share of the inputs' range that moves into the weights: 0 makes all weights' maxima 1, 1 makes all
     #: inputs' maxima 1, and ½ makes both equal. None for the default of the variant's package: 1 for
@@ -75,15 +70,7 @@ def smooth_scales(
 ) -> torch.Tensor:
     """Return the scale of each input channel, of the dtype of `x`: (inputs,), above 0.
 
-    Args:
-        x: The inputs, (tokens, inputs).
-        weights: The weights of all layers that read these inputs, (outputs, inputs) each: the largest counts.
-        alpha: The share of the inputs' range that moves into the weights.
-        variant: Whose formula, as `SmoothQuant.variant`.
-
-    >>> x = torch.tensor([[4.0, 1.0]])
-    >>> smooth_scales(x, (torch.tensor([[1.0, 1.0]]), torch.tensor([[4.0, 1.0]])), 0.5).tolist()
-    [1.0, 1.0]
+    `weights` are those of all layers that read these inputs: the largest counts.
     """
     x_max = x.abs().amax(0)
     w_max = torch.stack([w.abs().amax(0) for w in weights]).amax(0).to(x.dtype)
@@ -110,10 +97,6 @@ class Equalization(BasisMethod):
 
     The rows of the layer before, which have r₁ in the paper, are not known of one layer: the range of the
     inputs that they make stands for them. `equalize` has the paper's form for two layers.
-
-    >>> w, x = torch.tensor([[1.0, 2.0]]).double(), torch.tensor([[4.0, 2.0], [1.0, -8.0]]).double()
-    >>> Equalization().basis(MethodTask(w, x, None, None)).scales.tolist()
-    [2.0, 2.0]
     """
 
     #: The largest magnitude, as in the paper, or the width from smallest to largest, as in torch.
@@ -136,35 +119,20 @@ def equalize(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return two layers and the first one's bias with equal ranges of the channels between them.
 
-    W₂ φ(W₁x + b₁) stays for any φ with φ(sx) = sφ(x) for s > 0, such as ReLU.
-
-    Args:
-        before: W₁, (channels, inputs).
-        bias: b₁, (channels,).
-        after: W₂, (outputs, channels).
-        ranges: As `Equalization.ranges`.
-
-    >>> w1, w2 = torch.tensor([[8.0], [1.0]]), torch.tensor([[2.0, 4.0]])
-    >>> one, _, other = equalize(w1, torch.zeros(2), w2)
-    >>> one.flatten().tolist(), other.flatten().tolist()
-    ([4.0, 2.0], [4.0, 2.0])
+    W₂ φ(W₁x + b₁) stays for any φ with φ(sx) = sφ(x) for s > 0, such as ReLU. `before` is W₁, (channels,
+    inputs), `after` W₂, (outputs, channels).
     """
     scales = equal_scales(range_of(before, 1, ranges), range_of(after, 0, ranges))
     return before / scales.unsqueeze(1), bias / scales, after * scales
 
 
 def equal_scales(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return √(r₁ / r₂) of each channel: 1 where a range is 0.
-
-    >>> equal_scales(torch.tensor([8.0, 0.0]), torch.tensor([2.0, 1.0])).tolist()
-    [2.0, 1.0]
-    """
+    """Return √(r₁ / r₂) of each channel: 1 where a range is 0."""
     alive = (one > 0) & (other > 0)
     return torch.where(alive, (one / torch.where(alive, other, 1.0)).sqrt(), 1.0)
 
 
 def range_of(values: torch.Tensor, axis: int, ranges: str) -> torch.Tensor:
-    """Return the range of each channel along an axis."""
     if ranges == "width":
         return values.amax(axis) - values.amin(axis)
     return values.abs().amax(axis)

@@ -71,13 +71,11 @@ class SweepTrace:
 
     @cached_property
     def nearest_output_errors(self) -> torch.Tensor:
-        """Return the output error of rounding to nearest when 0, 1, … all columns are, (inputs + 1,)."""
         change = self.nearest - self.w
         return _corners((change.T @ change) * self.hessian) / self._signal
 
     @cached_property
     def nearest_weight_errors(self) -> torch.Tensor:
-        """Return the weight error of rounding to nearest when 0, 1, … all columns are, (inputs + 1,)."""
         squares = (self.nearest - self.w).square().sum(0).cumsum(0)
         return torch.cat((torch.zeros(1, dtype=torch.float64), squares)) / self._squares
 
@@ -105,8 +103,6 @@ def _corners(products: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The columns of one layer that are swept."""
-
     #: The weights, (outputs, inputs), in the order of the sweep.
     w: torch.Tensor
     #: Row j spreads the error of column j: upper triangular (inputs, inputs), in the dtype of `w`.
@@ -118,11 +114,8 @@ class Columns:
 def sweep(layers: Sequence[Columns], scheme: Scheme, block: int) -> list[Swept]:
     """Round columns one after the other, and push the error of each onto those at its right.
 
-    Args:
-        layers: The layers, each swept by itself. Columns at one place are rounded together: of small layers
-            that takes hardly longer than of one.
-        scheme: The scheme of the weights.
-        block: Columns beyond the present block of so many are corrected when it is done, all at once.
+    Each layer is swept by itself. Columns at one place are rounded together: of small layers that takes
+    hardly longer than of one. Columns beyond a `block` are corrected when it is done, all at once.
     """
     progress = StepCounter(sum(-(-layer.w.shape[1] // block) for layer in layers), is_whole=True)
     sweeps = [_swept(layer, block, progress) for layer in layers]
@@ -145,7 +138,6 @@ _Asked = tuple[torch.Tensor, NamedTensors]
 
 
 def _rounded(asked: Sequence[_Asked], scheme: Scheme) -> Iterator[_Answer]:
-    """Yield the codes and values of columns, (outputs,) each."""
     if len(asked) > 1 and all(grid.dim() == 2 for _, cells in asked for grid in cells.values()):
         counts = [len(column) for column, _ in asked]
         cells = {

@@ -32,7 +32,6 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import as_input
 
 Stage = Literal["basis", "rounding", "correction"]
-#: The stages in the order in which a chain has them.
 STAGES: tuple[Stage, ...] = ("basis", "rounding", "correction")
 #: Rounds inputs of all tokens to nearest, float64 (tokens, inputs), by their scheme and by scales that are
 #: chosen on tokens that are not held back.
@@ -80,7 +79,6 @@ class MethodTask:
     #: The schemes of both sides; None for a side that is not rounded.
     weights: Scheme | None
     inputs: Scheme | None
-    #: Draws the random numbers of a method that has some.
     seed: int = 0
     #: Whether the numbers for a method's picture are wanted, besides its result.
     traced: bool = True
@@ -126,7 +124,6 @@ class MethodTask:
 
     @cached_property
     def nearest(self) -> QuantResult:
-        """Return W with each weight rounded to nearest."""
         return quantize(self.values, self.scheme)
 
     def in_basis(self, basis: Basis) -> MethodTask:
@@ -143,7 +140,6 @@ class MethodTask:
         return self._squares(self.w)
 
     def _squares(self, w: torch.Tensor) -> float:
-        """Return ‖wXᵀ‖² / N of weights, float64 (outputs, inputs)."""
         tokens, inputs, _ = self.shape
         if tokens < inputs:
             # Their outputs are cheaper than H.
@@ -152,11 +148,7 @@ class MethodTask:
 
 
 def products_of_errors(shape: Shape, count: int) -> float:
-    """Return the multiplications of so many output errors, see `MethodTask.output_error`.
-
-    >>> products_of_errors((2, 4, 8), 3) == 3 * 2 * 4 * 8
-    True
-    """
+    """Return the multiplications of `count` output errors, see `MethodTask.output_error`."""
     tokens, inputs, outputs = shape
     if tokens < inputs:
         return float(count * tokens * inputs * outputs)
@@ -169,11 +161,7 @@ def products_of_decomposition(rows: int, columns: int) -> float:
 
 
 def relative(error: float, signal: float) -> float:
-    """Return a squared error over a squared signal: 0 without an error, inf where only the signal is 0.
-
-    >>> relative(1.0, 4.0), relative(0.0, 0.0), relative(1.0, 0.0)
-    (0.25, 0.0, inf)
-    """
+    """Return a squared error over a squared signal: 0 without an error, inf where only the signal is 0."""
     if not error:
         return 0.0
     return error / signal if signal else math.inf
@@ -187,13 +175,7 @@ def squared_outputs(w: torch.Tensor, hessian: torch.Tensor) -> torch.Tensor:
 def as_quantized(w: torch.Tensor, scheme: Scheme, *, known: bool = False) -> torch.Tensor:
     """Return weights as the reference quantizes them: float32, rounded to half precision if the scheme does.
 
-    Args:
-        w: The weights.
-        scheme: The scheme.
-        known: Whether they were made of finite ones: looking for NaN takes longer than to round them.
-
-    >>> as_quantized(torch.tensor([1 / 3], dtype=torch.float64), Scheme("int8")).dtype
-    torch.float32
+    `known` weights were made of finite ones: looking for NaN takes longer than to round them.
     """
     half = rounded_to(scheme)
     if known and half is None:
@@ -213,7 +195,6 @@ class CourseTrace:
 
     @property
     def best(self) -> int:
-        """Return the look that was kept, from 0."""
         return int(self.errors.argmin()) if self.kept is None else self.kept % len(self.errors)
 
 
@@ -255,13 +236,7 @@ class Basis(ABC):
 
 
 class ScaledBasis(Basis):
-    """A basis in which each input channel, less its shift, is divided by its own scale, and its weights are
-    multiplied by it.
-
-    >>> scaled = ScaledBasis(torch.tensor([2.0, 0.5], dtype=torch.float64))
-    >>> scaled.of_inputs(torch.tensor([[4.0, 4.0]])).tolist(), scaled.of_weights(torch.ones(1, 2)).tolist()
-    ([[2.0, 8.0]], [[2.0, 0.5]])
-    """
+    """Divide each input channel, less its shift, by its own scale, and multiply its weights by it."""
 
     def __init__(
         self,
@@ -295,7 +270,6 @@ class RoundedWeight:
 
     #: Codes, scales and values of W; `own_codes` where codes do not follow from W alone.
     result: QuantResult
-    #: The numbers that a picture shows.
     trace: Any = None
     #: Bits that the method adds to each weight beyond the result's scheme, such as for an order of columns
     #: that is stored.
@@ -322,9 +296,7 @@ class Correction:
     weight: torch.Tensor | None = None
     #: The change of the bias, float64 (outputs,), or None.
     bias: torch.Tensor | None = None
-    #: Bits that it adds to each weight.
     extra_bits: float = 0.0
-    #: The numbers that a picture shows.
     trace: Any = None
     notes: tuple[Note, ...] = ()
 
@@ -366,7 +338,6 @@ class Method(ABC):
         return 0
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error for each bad field."""
         return iter(())
 
     def problems_with(self, weights: Scheme | None, inputs: Scheme | None) -> Iterator[QuantVizError]:
@@ -375,23 +346,17 @@ class Method(ABC):
 
 
 class BasisMethod(Method):
-    """A method of the first stage."""
-
     stage: ClassVar[Stage] = "basis"
 
     @abstractmethod
-    def basis(self, task: MethodTask) -> Basis:
-        """Return the basis in which the layer is rounded."""
+    def basis(self, task: MethodTask) -> Basis: ...
 
 
 class RoundingMethod(Method):
-    """A method of the second stage."""
-
     stage: ClassVar[Stage] = "rounding"
 
     @abstractmethod
-    def round(self, task: MethodTask) -> RoundedWeight:
-        """Return the rounded weight."""
+    def round(self, task: MethodTask) -> RoundedWeight: ...
 
     def round_together(self, tasks: Sequence[MethodTask]) -> list[RoundedWeight]:
         """Return the rounded weights of layers under the same schemes; by default each for itself."""
@@ -403,8 +368,6 @@ class RoundingMethod(Method):
 
 
 class CorrectionMethod(Method):
-    """A method of the third stage."""
-
     stage: ClassVar[Stage] = "correction"
 
     @abstractmethod
@@ -419,14 +382,12 @@ class CorrectionMethod(Method):
 
 
 def one_of(owner: Method, field: str, known: tuple[str, ...]) -> Iterator[QuantVizError]:
-    """Yield an error if a field of words is none of those known."""
     got = getattr(owner, field)
     if got not in known:
         yield QuantVizError("method.word", method=owner.id, field=field, got=got, known=", ".join(known))
 
 
 def between(owner: Method, field: str, low: float, high: float) -> Iterator[QuantVizError]:
-    """Yield an error if a number of a field does not lie between two, both included."""
     got = getattr(owner, field)
     if isinstance(got, bool) or not isinstance(got, int | float) or not low <= got <= high:
         yield QuantVizError("method.number", method=owner.id, field=field, got=got, low=low, high=high)

@@ -47,12 +47,10 @@ class LowRankTrace:
 
     @cached_property
     def of_weight(self) -> torch.Tensor:
-        """Return the singular values of W."""
         return _singular_values(self._matrices[0])
 
     @cached_property
     def of_error(self) -> torch.Tensor:
-        """Return the singular values of E."""
         return _singular_values(self._matrices[1])
 
     def __getstate__(self) -> dict[str, Any]:
@@ -135,11 +133,7 @@ class LowRank(CorrectionMethod):
 
 
 def low_rank_bits(rank: int, w: torch.Tensor) -> float:
-    """Return the bits that the factors of a matrix of a rank add to each weight, (outputs, inputs).
-
-    >>> low_rank_bits(1, torch.ones(2, 2))
-    16.0
-    """
+    """Return the bits that the factors L and R add to each weight."""
     outputs, inputs = w.shape
     return min(rank, outputs, inputs) * (outputs + inputs) * FACTOR_BITS / (outputs * inputs)
 
@@ -172,7 +166,6 @@ class BiasTrace:
 
     @property
     def removed(self) -> torch.Tensor:
-        """Return the mean squared error of each output that its correction removes, float64 (outputs,)."""
         return self.mean.square()
 
     @property
@@ -182,7 +175,6 @@ class BiasTrace:
 
     @property
     def share(self) -> float:
-        """Return the share of all squared errors that the correction removes, 0 to 1."""
         whole = float(self.squares.sum())
         return float(self.removed.sum()) / whole if whole else 0.0
 

@@ -48,7 +48,6 @@ class EveryRounding:
 
     @property
     def better(self) -> int:
-        """Return the number of roundings that are better than rounding to nearest."""
         return int((self.errors < self.errors[0]).sum())
 
 
@@ -95,7 +94,6 @@ def _errors(choices: CodePairs) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _small_task(result: LayerResult, output: int, first: int) -> MethodTask:
-    """Return the layer of a few weights of one output, with the scale that they have."""
     study = result.weights.study
     if study is None or study.result is None or study.scheme.number_format.kind != "integer":
         raise QuantVizError("method.no_every_rounding")

@@ -114,7 +114,6 @@ class GPTQ(RoundingMethod):
         return [self._ended(layer, columns) for layer, columns in zip(begun, swept, strict=True)]
 
     def _begun(self, task: MethodTask) -> _Begun:
-        """Return a layer with its scales and the factor that spreads its errors."""
         exact = task.w.shape[1] <= EXACT
         dtype = torch.float64 if exact else torch.float32
         x = task.x.to(dtype)
@@ -134,7 +133,6 @@ class GPTQ(RoundingMethod):
         return _Begun(task, start, scales, columns, channels, dead)
 
     def _ended(self, begun: _Begun, swept: Swept) -> RoundedWeight:
-        """Return a layer's codes after its sweep."""
         task = begun.task
         channels = begun.channels
         trace = None
@@ -318,7 +316,6 @@ def _with_last_scale(result: QuantResult) -> QuantResult:
 def _result(
     task: MethodTask, start: QuantResult, scales: _Static | _Dynamic, swept: Swept, channels: torch.Tensor
 ) -> QuantResult:
-    """Return the codes of a sweep in the order of the weight."""
     place = channels.argsort()
     q, x_hat, clipped = (cells[place].T.contiguous() for cells in (swept.q, swept.x_hat, swept.clipped))
     params, layout = scales.stored()

@@ -141,7 +141,6 @@ class KMeans(RoundingMethod):
 
 
 def _codebook_trace(task: MethodTask, result: QuantResult) -> CodebookTrace:
-    """Return the trace of a weight that is rounded to a codebook of its own."""
     scales = expand(result.qparams.scale.to(torch.float64), result.layout, result.shape)
     units = task.values / torch.where(scales == 0, 1.0, scales)
     rms = float(units.square().mean().sqrt()) or 1.0
@@ -179,11 +178,7 @@ def gaussian_grid(bits: int) -> NumberFormat:
 
 
 def gaussian_error(values: tuple[float, ...]) -> float:
-    """Return the mean squared error of N(0, 1) rounded to the nearest of some values, smallest first.
-
-    >>> round(gaussian_error(gaussian_grid(1).codebook), 4)
-    0.3634
-    """
+    """Return the mean squared error of N(0, 1) rounded to the nearest of some values, smallest first."""
     grid = torch.tensor(values, dtype=torch.float64)
     chances, moments = _parts(grid)
     return float(1 - 2 * (grid * moments).sum() + (grid.square() * chances).sum())

@@ -61,7 +61,6 @@ class LearningTrace:
 
     @property
     def best(self) -> int:
-        """Return the look whose rounding was kept."""
         return int(self.errors.argmin())
 
 
@@ -77,7 +76,6 @@ class CodePairs:
 
     @classmethod
     def of(cls, task: MethodTask) -> CodePairs:
-        """Return the choices of a layer whose codes are whole numbers."""
         nearest = task.nearest
         scale = blocks.expand(nearest.qparams.scale, nearest.layout, nearest.shape)
         side = torch.sign(-nearest.error) * torch.sign(scale)
@@ -91,7 +89,6 @@ class CodePairs:
         return self.other_value.to(torch.float64) - self.nearest.x_hat.to(torch.float64)
 
     def chosen(self, flipped: torch.Tensor) -> QuantResult:
-        """Return the result whose codes are the other ones where `flipped`."""
         q = torch.where(flipped, self.other, self.nearest.q)
         x_hat = torch.where(flipped, self.other_value, self.nearest.x_hat)
         error = x_hat - self.nearest.x
@@ -184,7 +181,6 @@ class _Learned(RoundingMethod):
     of_step: ClassVar[float]
 
     def squares(self, task: MethodTask) -> _Squares:
-        """Return the sum that the method makes small."""
         return _OfOutputs(task)
 
     def products(self, shape: Shape) -> float:
@@ -226,8 +222,8 @@ class AdaRound(_Learned):
     def _learned(
         self, tasks: Sequence[MethodTask], squares: _Squares, known: Sequence[RoundedWeight] = ()
     ) -> list[RoundedWeight]:
-        """Return the rounded weights of layers that are learned together; or those that are `known`, if no
-        better ones are met.
+        """Return the rounded weights of layers that are learned together; `known` ones if no better are
+        met.
         """
         layers = [_Softened(task) for task in tasks]
         whole = float(squares.measured([layer.change for layer in layers])[1].sum()) or 1.0
@@ -260,13 +256,11 @@ class _Softened:
         self._moments = torch.zeros(2, *self._v.shape)
 
     def soft(self) -> torch.Tensor:
-        """Return the choices as they are now."""
         self._sigmoid = torch.sigmoid(self._v)
         self._h = (_STRETCH * self._sigmoid).sub_(_SHIFT).clamp_(0, 1)
         return self._h
 
     def softly(self) -> torch.Tensor:
-        """Return the change of the weights by them."""
         return torch.addcmul(self.change, self._gap, self._h)
 
     def move(self, half: torch.Tensor, factor: float, beta: int, method: AdaRound, step: int) -> None:
@@ -295,7 +289,6 @@ def _odd_power(values: torch.Tensor, exponent: int) -> torch.Tensor:
 
 
 def _product_with_hessian(task: MethodTask) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return the function that multiplies weights by H, float32."""
     tokens, inputs, _ = task.shape
     if 2 * tokens < inputs:
         # By the tokens, twice, it takes fewer multiplications than by H.
@@ -394,10 +387,8 @@ class SignRound(_Learned):
 def moved_rounding(start: QuantResult, v: torch.Tensor, factor: torch.Tensor) -> QuantResult:
     """Return a weight rounded after it is moved by shares of a step, its scales times factors.
 
-    Args:
-        start: The weight, rounded to nearest.
-        v: The share of a step by which each weight is moved, (outputs, inputs).
-        factor: The factor of each block's scale, of the grid's shape.
+    `start` is the weight rounded to nearest, `v` each weight's share, (outputs, inputs), and `factor` that of
+    each block's scale.
     """
     scheme = start.scheme
     params = start.qparams

@@ -68,8 +68,6 @@ def _rounded(values: torch.Tensor, scheme: Scheme | None) -> torch.Tensor:
 
 
 class _LearnedBasis(BasisMethod):
-    """A basis that steps from a start to one of less error."""
-
     work: ClassVar[float] = 300.0
     steps: int
 
@@ -165,12 +163,7 @@ class SpinQuant(_LearnedBasis):
 
 
 def cayley_step(matrix: torch.Tensor, slope: torch.Tensor, size: float) -> torch.Tensor:
-    """Return an orthogonal matrix after a step of a size down a slope, both (n, n): orthogonal again.
-
-    >>> turned = cayley_step(torch.eye(2).double(), torch.tensor([[0.0, 1.0], [0.0, 0.0]]).double(), 2**0.5)
-    >>> [[round(value, 6) for value in row] for row in turned.tolist()]
-    [[0.6, -0.8], [0.8, 0.6]]
-    """
+    """Return an orthogonal matrix, (n, n), after a step of a size down a slope."""
     skew = slope @ matrix.T
     skew = skew - skew.T
     norm = float(torch.linalg.norm(skew))

@@ -19,20 +19,17 @@ class PackageMethod:
     package: str
     #: The package's own name of it.
     method: str
-    #: The text form of a `Chain`.
     chain: str
     #: The answers that a test holds the chain to.
     held: str
 
     @property
     def name(self) -> str:
-        """Return the package with its method, such as "modelopt: awq_lite"."""
         return f"{self.package}: {self.method}"
 
 
 _RECORDED = "its recorded answers"
 _LIVE = "its answers in the test"
-#: Every row, by package.
 PACKAGE_METHODS = (
     PackageMethod("auto-round", "AutoRound, one layer", "signround", f"{_RECORDED}, by the error left"),
     PackageMethod(
@@ -73,26 +70,16 @@ PACKAGE_METHODS = (
 
 
 def of_chain(form: str) -> Iterator[PackageMethod]:
-    """Yield the methods of packages that a chain is, by its text form.
-
-    >>> [each.name for each in of_chain("awq")]
-    ['torchao: AWQ']
-    """
     return (each for each in PACKAGE_METHODS if each.chain == form)
 
 
 def table() -> str:
-    """Return the table as Markdown."""
     rows = (f"| {each.package} | {each.method} | `{each.chain}` | {each.held} |" for each in PACKAGE_METHODS)
     return _HEAD + "\n".join(rows) + "\n"
 
 
 def help_table() -> str:
-    """Return the table as a paragraph of a command's help that is not wrapped.
-
-    >>> help_table().splitlines()[2].split()
-    ['auto-round:', 'AutoRound,', 'one', 'layer', 'signround']
-    """
+    """Return the table as a paragraph of a command's help that is not wrapped."""
     width = max(len(each.name) for each in PACKAGE_METHODS)
     rows = (f"  {each.name:{width}}  {each.chain}" for each in PACKAGE_METHODS)
     return "\b\n" + "\n".join(("Methods of packages, as chains:", *rows))

@@ -25,11 +25,7 @@ REACH = 8.1
 
 @dataclass(frozen=True)
 class RotationSpread:
-    """The spread of some values around 0: both numbers fall where a few loud ones are spread over all.
-
-    >>> RotationSpread.of(torch.tensor([1.0, -1.0, 1.0, -1.0]))
-    RotationSpread(kurtosis=1.0, peak=1.0)
-    """
+    """The spread of some values around 0: both numbers fall where a few loud ones are spread over all."""
 
     #: The mean of x⁴ over the square of that of x²: 3 for a Gaussian, 1.8 for equally likely values.
     kurtosis: float
@@ -38,7 +34,6 @@ class RotationSpread:
 
     @classmethod
     def of(cls, values: torch.Tensor) -> RotationSpread:
-        """Return the numbers of some values; 0 for zeros."""
         squares = values.to(torch.float64).square()
         mean = float(squares.mean())
         if mean == 0:
@@ -62,12 +57,7 @@ class RotationTrace:
 
 @dataclass(frozen=True)
 class Rotation(BasisMethod):
-    """Multiply inputs and weights by one orthogonal matrix: XR(WR)ᵀ = XWᵀ.
-
-    >>> task = MethodTask(torch.eye(4).double(), torch.ones(2, 4).double(), None, None)
-    >>> Rotation().basis(task).of_inputs(task.x)[0].tolist()
-    [2.0, 0.0, 0.0, 0.0]
-    """
+    """Multiply inputs and weights by one orthogonal matrix: XR(WR)ᵀ = XWᵀ."""
 
     #: A Hadamard matrix over the root of its order, or a random orthogonal one.
     kind: Literal["hadamard", "orthogonal"] = "hadamard"
@@ -167,11 +157,6 @@ def turned_by(order: int, angle: float) -> torch.Tensor:
 
     Raises:
         QuantVizError: There is no such way for this order.
-
-    >>> turned_by(4, 0.0).tolist() == torch.eye(4).tolist()
-    True
-    >>> turned_by(12, 45.0).abs().min().item() * 12**0.5 > 0.999999
-    True
     """
     factor = base_factor(order)
     if factor is None:
@@ -204,7 +189,6 @@ def hadamard_blocks(inputs: int) -> tuple[int, ...]:
 
 
 def can_turn_by_angle(block: int) -> bool:
-    """Return whether there is a way from the identity to the Hadamard matrix of a block."""
     factor = base_factor(block)
     return factor is not None and is_skew(factor)
 

@@ -65,11 +65,6 @@ class Stored(BasisMethod):
 
     Engines do so: vLLM rounds FP8 again at the largest scale of fused layers, llama.cpp rounds Q8_0 to four
     bits (`--allow-requantize`). The errors are those of both roundings, from the weight as it was.
-
-    >>> w, x = torch.tensor([[1.0, 0.51]]).double(), torch.tensor([[1.0, 1.0]]).double()
-    >>> stored = Stored("int8_per_row").basis(MethodTask(w, x, None, None)).of_weights(w)
-    >>> round(float(stored[0, 1]) * 127, 3)
-    65.0
     """
 
     #: The recipe of the stored format.

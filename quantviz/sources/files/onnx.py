@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -80,7 +81,8 @@ class OnnxCatalog(OnnxStructure):
         if bytes(data.view[:1]) != _VERSION_FIRST:
             return None
         try:
-            for field in message_fields(data.view, 0, data.size, cut=True):
+            fields = message_fields(data.view, 0, data.size, cut=True)
+            for field in itertools.islice(fields, _FIELDS_COMPARED):
                 if field.number not in schema.MODEL_FIELDS:
                     return None
                 if field.stop > data.size:

@@ -202,7 +202,8 @@ class OnnxStructure(Catalog, ABC):
         if operator == "Constant" and len(outputs) == 1 and len(self._found) == found + 1:
             self.graph.constants[self._scopes[0] + self._text(outputs[0])] = next(reversed(self._found))
         taken, given = (tuple(map(self._text, each)) for each in (inputs, outputs))
-        self._header += _NODE_COST + sum(map(len, (name, *taken, *given)))
+        # Each value is known by the path of its graph, which may be long.
+        self._header += _NODE_COST + len(path) * len(given) + sum(map(len, (name, *taken, *given)))
         self._check_header(self._header)
         self.graph.nodes.append(Node(name, operator, taken, given, numbers, self._scopes))
 

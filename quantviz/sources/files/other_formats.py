@@ -137,7 +137,10 @@ _LFS = (b"version https://git-lfs.github.com/spec/", b"version https://hawser.gi
 _ANNEX = re.compile(rb"/?(\.\./)*(\.git/)?annex/objects/[\w./%-]+\s*\Z")
 _LFS_SIZE = re.compile(rb"^size (\d{1,18})\s*$", re.MULTILINE)
 #: The beginnings of web pages, and of a server's answers in place of a file.
-_PAGE = re.compile(rb"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+#: A comment ends at its first end: with any other, some dozen comments would take hours.
+_PAGE = re.compile(
+    rb"\s*(?>(?><!--.*?-->)\s*)*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+)
 _XML_ANSWER = re.compile(rb"\s*(<\?xml[^>]*>\s*)?<(Error|ErrorResponse)\b")
 #: Shortest and longest answer of a server, in bytes, and characters of it that an error repeats.
 _SHORTEST_ANSWER = 8

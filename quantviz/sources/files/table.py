@@ -35,7 +35,7 @@ _LOOSE_COMMA = re.compile(r",(?!\d)|(?<!\d),")
 _CELL = re.compile(r'"((?:[^"\n]|"")*)"|[^\s,;]+')
 #: Text that other programs take for a number, if not this one: a mistake in the data, and not a name.
 _LIKE_A_NUMBER = re.compile(
-    r"[+-]?(?:0[xob][\da-f_]+|[\d_.,' ]*\d[\d_.,' ]*(?:e[+-]?\d+)?)", re.ASCII | re.IGNORECASE
+    r"[+-]?(?:0[xob][\da-f_]+|[_.,' ]*\d[\d_.,' ]*(?:e[+-]?\d+)?)", re.ASCII | re.IGNORECASE
 )
 #: A quoted cell with nothing in it that separates; and where commas mark decimals.
 _PLAIN_CELL = re.compile(r'(?<![^\s,;])"([^"\s,;\[\]()]+)"(?![^\s,;])')

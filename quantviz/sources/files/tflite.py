@@ -6,6 +6,7 @@ Source: the format's schema, `schema.fbs` of TensorFlow, as ai-edge-litert 2.3 h
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
@@ -92,6 +93,8 @@ class TfliteCatalog(Catalog):
         self._starts: dict[str, tuple[int, str]] = {}
         #: The quantization of each quantized tensor.
         self.quantized: dict[str, TensorQuantization] = {}
+        #: How often each name has come again.
+        self._named: Counter[str] = Counter()
         #: The outputs of each tensor as operators take it.
         self._outputs: dict[str, set[tuple[int, ...]]] = {}
         found: dict[str, TensorInfo] = {}
@@ -129,12 +132,10 @@ class TfliteCatalog(Catalog):
         lengths = tensor.numbers(_Tensor.SHAPE, "i", MOST_AXES)
         if not size or not lengths:
             return ""
-        own = path + tensor.text(_Tensor.NAME, _LONGEST_NAME)
-        name = own
-        number = 1
+        name = own = path + tensor.text(_Tensor.NAME, _LONGEST_NAME)
         while name in found:  # names may come twice
-            number += 1
-            name = f"{own}#{number}"
+            self._named[own] += 1
+            name = f"{own}#{self._named[own] + 1}"
         self._check_count(len(found) + 1)
         shape: Shape = self._shape(name, [int(length) for length in lengths])
         if min(shape) < 0:

@@ -194,13 +194,15 @@ class _Stack:
         if (
             tag not in ("storage", b"storage")
             or not isinstance(kind, _Global)
+            # Tuples of twice the same tuple make a text that does not end.
+            or not isinstance(key, str | int)
             or type(count) is not int
             or count < 0
         ):
             raise Forbidden
         storage = Storage(str(key), count * ITEM_BYTES[kind.name.rpartition(".")[2]])
         if self.plan.storages.setdefault(storage.key, storage) != storage:
-            raise ValueError(key)
+            raise ValueError
         return storage
 
     def _called(self, called: Any, args: Any) -> Any:

@@ -77,20 +77,23 @@ class TorchCatalog(Catalog):
         cannot be larger than the file, nor can all members together.
         """
         with opened_zip(self._data, self._limits) as archive:
-            members = {member.filename: member for member in archive.infolist()}
+            listed = archive.infolist()
+            # Torch takes the names as they are written, and of those that differ in case alone any.
+            members = {member.orig_filename: member for member in listed}
             if any(name.endswith("/constants.pkl") for name in members):
                 raise self._data.error("torchscript")
             packed = any(
                 member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size
-                for member in archive.infolist()
+                for member in listed
             )
-            if packed or sum(member.file_size for member in archive.infolist()) > self._data.size:
+            twice = len({name.lower() for name in members}) < len(listed)
+            if packed or twice or sum(member.file_size for member in listed) > self._data.size:
                 raise self._data.error("damaged", kind=self.kind)
             pickles = [name for name in members if name.endswith("/data.pkl")]
             longest = max(members[name].file_size for name in pickles)
             self._check_header(longest)
             plan = StoragePlan()
-            follow(BytesIO(archive.read(pickles[0])), plan)
+            follow(BytesIO(archive.read(members[pickles[0]])), plan)
         root = pickles[0].removesuffix("data.pkl")
         for storage in plan.storages.values():
             if members[f"{root}data/{storage.key}"].file_size != storage.nbytes:

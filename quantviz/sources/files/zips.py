@@ -61,7 +61,7 @@ def opened_zip(data: FileData, limits: Limits) -> Iterator[zipfile.ZipFile]:
 def is_cut_zip(data: FileData) -> bool:
     """Return whether a file begins as a zip and ends before its list of members, which comes last."""
     return bytes(data.part(0, 4)) == _MEMBER and _END not in bytes(
-        data.part(data.size - _FROM_END, data.size)
+        data.part(max(0, data.size - _FROM_END), data.size)
     )
 
 

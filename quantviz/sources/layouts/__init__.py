@@ -145,7 +145,11 @@ def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[Q
     of_kind = [layout.find(catalog, config) for layout in LAYOUTS.values() if layout.find]
     forms = {layout.id: layout.forms for layout in LAYOUTS.values() if layout.forms}
     named = () if isinstance(catalog, GgufCatalog) else find_by_forms(catalog, config, forms)
-    claimed = (*itertools.chain.from_iterable(of_kind), *named)
+    claimed: list[QuantizedWeight] = []
+    for weight in itertools.chain(*of_kind, named):
+        claimed.append(weight)
+        # A tensor of experts of a few values each may hold more of them than a file may have tensors.
+        catalog._check_count(len(claimed))
     return (*claimed, *(unclaimed(catalog, config, claimed) if catalog.of_models else ()))
 
 

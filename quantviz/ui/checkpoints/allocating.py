@@ -48,7 +48,6 @@ from quantviz.ui.shell.words import language, number, plain, say, say_error, sen
 if TYPE_CHECKING:
     from quantviz.checkpoints.allocation.allocating import Allocation
     from quantviz.checkpoints.allocation.frontier import Frontier
-    from quantviz.checkpoints.results.typed_tables import TypedTable
 
 _PINS = "checkpoints_pins"
 _ALPHA = "checkpoints_alpha"

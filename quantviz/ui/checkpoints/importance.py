@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -129,7 +130,8 @@ def keep(name: str, content: bytes) -> str:
     path = folder / f"{digest}{ending}"
     read_file(partial(importances_in, content, visible(name)), ("importances", digest, name), name)
     put_whole(path, content)
-    uploads = sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime_ns, reverse=True)
-    for each in uploads[UPLOADED_IMATRICES:]:
-        each.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):  # another session's upload is put in its place, or goes, meanwhile
+        uploads = sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime_ns, reverse=True)
+        for each in uploads[UPLOADED_IMATRICES:]:
+            each.unlink(missing_ok=True)
     return path.name

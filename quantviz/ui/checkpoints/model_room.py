@@ -37,7 +37,6 @@ from quantviz.ui.checkpoints.model_state import (
     ModelState,
     effects_of,
     job_of,
-    kind_words,
     layer_words,
     layers_of,
     named,
@@ -351,8 +350,8 @@ def _show_dots(
     """Show a dot for each scheme, with its card and its kind's colour; `clicks` go to `show_figure`."""
     from quantviz.figures.model_run_plots import coloured, schemes_figure
 
-    kinds = {kind: kind_words(kind) for kind in dict.fromkeys(each.kind for each in rows)}
-    st.html(f'<p class="qv-small qv-legend">{legend_html(coloured(kinds.values(), theme()))}</p>')
+    kinds = {kind: say(f"models.kinds.{kind}") for kind in dict.fromkeys(each.kind for each in rows)}
+    _show_legend(coloured(kinds.values(), theme()))
     alt = say("models.schemes_alt", number=say(f"models.predictors.{state.predictor}"))
     of = rows, state.predictor, cards[: len(rows)], kinds  # some are not tried yet
     show_figure(schemes_figure, key, alt, *of, height=_DOTS_HEIGHT, **clicks)

@@ -229,11 +229,6 @@ def state_words(state: ModelState) -> str:
     return ", ".join([*parts, *([layer_words(state.only)] if state.only else [])])
 
 
-def kind_words(kind: str) -> str:
-    """Return the words for what is rounded, a `SchemeNumbers.kind`."""
-    return say(f"models.kinds.{kind}")
-
-
 # ---- what is shown, computed once for all sessions --------------------------------------------------
 
 

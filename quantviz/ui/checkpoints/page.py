@@ -337,8 +337,7 @@ def show_page() -> None:
             scan = find_scan(state)
             if scan is None and has_sessions():
                 begin_example(state)
-            running = is_starting(state.chosen) or (scan is not None and scan.state == "running")
-            running = running or is_auditing(state)
+            running = is_running(state, scan) or is_auditing(state)
             fragment(_show_answer, _BETWEEN_LOOKS if running else None)(running)
     _put_address()
 

@@ -42,7 +42,7 @@ from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
     from quantviz.checkpoints.results.store import Results
-    from quantviz.checkpoints.results.stored_rows import Listed, Scan
+    from quantviz.checkpoints.results.stored_rows import Scan
     from quantviz.checkpoints.scan.listing import Entry
 
 #: Seconds for which the listing of the folder is cached.
@@ -266,7 +266,7 @@ def find_scan(state: CheckpointsState) -> Scan | None:
     if is_results(state.chosen):
         if not scans:
             raise QuantVizError("allocate.no_scan", file=state.chosen)
-        return next((scan for scan in scans if scan.id == state.number), scans[0] if scans else None)
+        return next((scan for scan in scans if scan.id == state.number), scans[0])
     # Numbers measured with somebody's upload are shown to whoever has it.
     scans = tuple(scan for scan in scans if upload_of(scan) in ("", state.imatrix))
     of_these = next((scan for scan in scans if is_scan_of(scan, state)), None)
@@ -391,18 +391,12 @@ def _looked(results: Results, number: int, kept: _CachedScan) -> ScanView:
         for position, rows in read.items():
             kept.rows[position] = marks[position], rows
     if new or gone or kept.seen is None or len(kept.seen.model.tensors) != len(listed):
-        kept.seen = ScanView(scan, _model(listed, kept, scan))
+        tensors = ((each.tensor, each.shape, each.dtype, each.file) for each in listed)
+        measured = (row for _, rows in kept.rows.values() for row in rows)
+        kept.seen = ScanView(scan, read_model(tensors, measured, names_of(scan)))
     else:
         kept.seen = ScanView(scan, kept.seen.model)
     return kept.seen
-
-
-def _model(listed: tuple[Listed, ...], kept: _CachedScan, scan: Scan) -> ScannedModel:
-    return read_model(
-        ((each.tensor, each.shape, each.dtype, each.file) for each in listed),
-        (row for _, rows in kept.rows.values() for row in rows),
-        [name for name, _ in scan.recipes],
-    )
 
 
 # ---- two beside each other ------------------------------------------------------------------------

@@ -19,12 +19,13 @@ from quantviz.figures.theme import THEMES
 from quantviz.lab.state import LabState
 from quantviz.rooms.room import FEWEST, Answer
 from quantviz.schemes.scheme import Scheme
-from quantviz.teaching.golf import HOLES, counts, problems, score
+from quantviz.teaching.golf import HOLES, counts, problems
 from quantviz.teaching.lessons.drags import dragged
 from quantviz.teaching.lessons.formulas import Scene, quantities
 from quantviz.ui.components.class_wall import Running, put_on_ruler, ruler_votes
 from quantviz.ui.components.hand import show_ruler
 from quantviz.ui.components.scheme_words import scheme_words
+from quantviz.ui.components.tensor_cache import score_of
 from quantviz.ui.shell.classroom import LEAST_DIGIT, enlarge_ruler
 from quantviz.ui.shell.words import say, theme
 
@@ -71,13 +72,12 @@ def dragged_places(now: Running, start: LabState, place: Callable[[Scene], float
 def _scored(now: Running) -> Mapping[Answer, str]:
     """Return the tries of a hole that count in words, the best first."""
     hole = HOLES[now.stop.at]
-    x = hole.source.tensor()
     tries = []
     most = sorted(now.rows, key=lambda row: -row[1] - row[2])[:_MOST_SCORED]
     for answer, _, _ in most:
         with contextlib.suppress(QuantVizError):
             scheme = Scheme.parse(str(answer))
-            if not list(problems(hole, scheme)) and counts(row := score(x, scheme)):
+            if not list(problems(hole, scheme)) and counts(row := score_of(hole.source, scheme)):
                 tries.append((row.sqnr_db, row.bits, answer, scheme_words(scheme, hole.source)))
     ranked = sorted(tries, reverse=True, key=lambda each: each[:2])
     return {answer: f"{sqnr:.2f} dB · {bits:.2f} bit · {words}" for sqnr, bits, answer, words in ranked}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -43,8 +44,9 @@ def show_room() -> None:
     elif classroom().projector:
         with st.container(key="projector", horizontal=True, width="content"):
             if classroom().hidden:
+                show_all = partial(enter, dataclasses.replace(classroom(), hidden=frozenset()))
                 st.button(
-                    say("room.show_all"), key="project_all", icon=":material/visibility:", on_click=_show_all
+                    say("room.show_all"), key="project_all", icon=":material/visibility:", on_click=show_all
                 )
             st.button(
                 say("room.leave"),
@@ -64,10 +66,6 @@ def project(on: bool, shown: Classroom | None = None) -> None:
         enter(dataclasses.replace(shown or classroom(), locked=frozenset(), projector=True))
     else:
         enter(dataclasses.replace(st.session_state.pop(_BEFORE, classroom()), projector=False))
-
-
-def _show_all() -> None:
-    enter(dataclasses.replace(classroom(), hidden=frozenset()))
 
 
 def show_prompt() -> None:

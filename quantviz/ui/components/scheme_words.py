@@ -42,13 +42,10 @@ def part_words(scheme: Scheme, field: str, source: Source) -> str:
     )
 
 
-def levels_words(scheme: Scheme) -> str:
+def levels_of(scheme: Scheme, language: str) -> str:
     """Return the number of levels that occur, and of the teeth that are drawn where some never do."""
-    levels = f"{level_count(scheme):,}"
-    teeth = f"{tooth_count(scheme):,}"
-    if levels != teeth:
-        levels = say("home.of_levels", levels=levels, teeth=teeth)
-    return say("phone.levels", levels=levels)
+    levels, teeth = f"{level_count(scheme):,}", f"{tooth_count(scheme):,}"
+    return levels if levels == teeth else text("home.of_levels", language, levels=levels, teeth=teeth)
 
 
 def format_name(format_id: str) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
+    from quantviz.analysis.recipe_ranking import RecipeRow
     from quantviz.analysis.study import Study
     from quantviz.quantization.result import QParams
     from quantviz.schemes.calibration import Range
@@ -161,6 +162,13 @@ def heavy_fact(source: Source, what: str, work: Callable[[Stored], T]) -> T:
         )
 
     return kept(source, what, make, by_job=True)
+
+
+def score_of(source: Source, scheme: Scheme) -> RecipeRow:
+    """Return bits and error of a try at golf: for players and the wall of a class the same."""
+    from quantviz.teaching.golf import score
+
+    return heavy_fact(source, f"golf {scheme}", partial(score, scheme=scheme))
 
 
 def facts_of(source: Source) -> Facts:

@@ -18,7 +18,7 @@ from quantviz.ui.lab.dropped_files import CAPTURE, HEADS, MODEL, RUNS, dropped_k
 from quantviz.ui.lab.sidebar.files import PICTURES, open_address, open_dropped
 from quantviz.ui.layers import attention_page as attention
 from quantviz.ui.shell import errors
-from quantviz.ui.shell.address import turn_to
+from quantviz.ui.shell.address import lab_desk, turn_to
 from quantviz.ui.shell.bounds import DROPPED_BYTES
 from quantviz.ui.shell.long_work import read_file
 
@@ -48,8 +48,7 @@ def _take_address(pasted: str) -> None:
 
     model, file = published_file(pasted)
     if not has_several_weights(published_catalog(model, file, read_file)):
-        open_address(pasted)
-        _turn_to_lab()
+        _turn_to_lab(partial(open_address, pasted))
         return
     _turn_to_model(model.address(file), scans=model.size_with(file) <= DROPPED_BYTES)
 
@@ -67,12 +66,14 @@ def _turn_to_model(chosen: str, *, scans: bool) -> None:
         errors.show_above(problem)
 
 
-def _turn_to_lab() -> None:
-    """Turn to the Lab, where something was opened; raise the error beside its controls otherwise."""
-    problem = next(iter(errors.input_errors().values()), None)
-    if problem is not None and errors.waiting() is None:
-        errors.clear()
-        raise problem
+def _turn_to_lab(open_there: Callable[[], None]) -> None:
+    """Open something in the Lab and turn to it; raise the error beside its controls otherwise."""
+    with lab_desk():
+        open_there()
+        problem = next(iter(errors.input_errors().values()), None)
+        if problem is not None and errors.waiting() is None:
+            errors.clear()
+            raise problem
     turn_to(_LAB)
 
 
@@ -92,8 +93,7 @@ def take(files: Sequence[Any]) -> None:
         raise QuantVizError("drop.too_large", got=size, most=DROPPED_BYTES)
     kind = kind_of(files)
     if kind is None:
-        open_dropped(files[0])
-        _turn_to_lab()
+        _turn_to_lab(partial(open_dropped, files[0]))
         return
     if dropped_kind() == MODEL:  # its scan has nobody who looks at it
         cancel_scan(path_of(MODEL))

@@ -6,9 +6,8 @@ import base64
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import streamlit as st
@@ -30,7 +29,6 @@ from quantviz.teaching.golf import (
     price,
     problems,
     recipes_within,
-    score,
     total,
 )
 from quantviz.tensors.views import View
@@ -40,7 +38,7 @@ from quantviz.ui.components.controls import Control, show_controls, show_undo
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.components.small_parts import show_button, show_page_errors, show_plot, table_html
-from quantviz.ui.components.tensor_cache import facts_of, heavy_fact, kept, tensor_of
+from quantviz.ui.components.tensor_cache import facts_of, heavy_fact, kept, score_of, tensor_of
 from quantviz.ui.lab.bars.scheme_bar import show_convention, show_scheme
 from quantviz.ui.lab.sidebar.sidebar import show_range
 from quantviz.ui.shell import address, session
@@ -49,11 +47,6 @@ from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.tab import name_tab, show_sheets
 from quantviz.ui.shell.words import language, plain, recipe_names, say, say_error, theme
-
-if TYPE_CHECKING:
-    from quantviz.analysis.recipe_ranking import RecipeRow
-    from quantviz.teaching.golf import Hole
-
 
 #: In the session: the outcome of the last press of *Try it*, and the holes whose par was requested.
 _OUTCOME = "golf_outcome"
@@ -123,7 +116,7 @@ def settle() -> bool:
     for hole, schemes in played.tries.items():
         for at, scheme in enumerate(schemes, 1):
             try:
-                score_of(HOLES[hole], scheme)
+                score_of(HOLES[hole].source, scheme)
             except QuantVizError as problem:
                 played = played.without_try(hole, scheme)
                 if result.pressed:
@@ -145,17 +138,12 @@ def outcome() -> TryOutcome:
 # ---- results --------------------------------------------------------------------------------------
 
 
-def score_of(hole: Hole, scheme: Scheme) -> RecipeRow:
-    """Return bits and error of a try: computed once for all sessions."""
-    return heavy_fact(hole.source, f"golf {scheme}", partial(score, scheme=scheme))
-
-
 def standing(hole: str) -> HoleResults:
     """Return the standing of a hole of the round."""
     played_hole = HOLES[hole]
     recipes = heavy_fact(played_hole.source, "golf recipes", recipes_within)
     tries = OWNER.state.tries.get(hole, ())
-    return HoleResults(played_hole, recipes, tuple(score_of(played_hole, scheme) for scheme in tries))
+    return HoleResults(played_hole, recipes, tuple(score_of(played_hole.source, each) for each in tries))
 
 
 # ---- changes ----------------------------------------------------------------------------------------

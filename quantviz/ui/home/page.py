@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -23,7 +23,6 @@ from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES, rgb
 from quantviz.lab.state import VERSION, LabState, has_state
 from quantviz.schemes.granularity import Shape
-from quantviz.schemes.level_count import level_count, tooth_count
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Builtin, write_source
 from quantviz.sources.builtin import BUILTINS
@@ -32,6 +31,7 @@ from quantviz.ui.components.component import component
 from quantviz.ui.components.drop_zone import show_anywhere
 from quantviz.ui.components.lesson_place import PLACE
 from quantviz.ui.components.page_header import show_language
+from quantviz.ui.components.scheme_words import levels_of
 from quantviz.ui.lab.bars.title_line import tensor_name
 from quantviz.ui.shell import address, classroom, errors, session
 from quantviz.ui.shell.address import turn_to
@@ -41,9 +41,6 @@ from quantviz.ui.shell.shared_cache import shared_fact
 from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error, theme
-
-if TYPE_CHECKING:
-    import numpy as np
 
 #: Number of shades for errors, from the lowest to the highest.
 _SHADES = 257
@@ -153,7 +150,7 @@ def play_data(language: str, theme: str, sums: tuple[FieldOfSums, ...] = ()) -> 
                         "program": first + i,
                         "scheme": str(scheme),
                         "bits": scheme.number_format.bits,
-                        "levels": _levels(scheme, language),
+                        "levels": levels_of(scheme, language),
                         "size": _size(before, after, language),
                     }
                     for i, (scheme, (before, after)) in enumerate(zip(toy.schemes, toy.sizes(), strict=True))
@@ -195,16 +192,10 @@ def _toy_of_sums(language: str) -> dict[str, Any]:
         "label": text("home.toys.sums", language),
         "telling": _TELLING_SUMS,
         "variants": [
-            {"bits": bits, "levels": _levels(Scheme(f"int{bits}"), language), "size": ""} for bits in SUM_BITS
+            {"bits": bits, "levels": levels_of(Scheme(f"int{bits}"), language), "size": ""}
+            for bits in SUM_BITS
         ],
     }
-
-
-def _levels(scheme: Scheme, language: str) -> str:
-    """Return the number of levels that occur, and of the teeth that are drawn where some never do."""
-    levels = level_count(scheme)
-    teeth = tooth_count(scheme)
-    return str(levels) if levels == teeth else text("home.of_levels", language, levels=levels, teeth=teeth)
 
 
 def _size(before: float, after: float, language: str) -> str:

@@ -78,13 +78,14 @@ def keep_dropped(kind: str, files: Sequence[Any]) -> None:
     within = folder / "files"
     within.mkdir()
     stored = [StoredFile(within / name) for name in names]
-    for file, each in zip(stored, files, strict=True):
-        put_whole(file.path, each.getvalue())
     others = f" + {len(stored) - 1}" if len(stored) > 1 else ""
     of_weights = (each.name for each in stored if each.name.lower().endswith(WEIGHTS))
     name = f"{visible(next(of_weights, names[0]))}{others}"
     kept = DroppedFiles(kind, name, tuple(stored), folder)
+    # First of all: they may not fit on the disk.
     weakref.finalize(kept, shutil.rmtree, folder, ignore_errors=True)
+    for file, each in zip(stored, files, strict=True):
+        put_whole(file.path, each.getvalue())
     st.session_state[_KEPT] = kept
 
 

@@ -23,6 +23,8 @@ from quantviz.lab.attention_state import (
     KIVI,
     LAYOUTS,
     MASKS,
+    MOST_BASE,
+    MOST_NUMBER,
     OTHERS,
     POSITIONS,
     PRODUCTS,
@@ -236,10 +238,6 @@ def _found(key: str, opened: OpenedHeads, work: Callable[[], T], times: int = 1)
     return kept_fact(key, lambda: heavily(key, work, products=products), shared=shared, by_job=True)
 
 
-_MOST_RESIDUAL = 999_999
-_MOST_BASE = 1e9
-
-
 def show_choices(state: AttentionState, opened: OpenedHeads | None) -> None:
     """Show what is attended to, and how each part is rounded."""
     dropped = (DROPPED,) if dropped_kind() in (HEADS, CAPTURE) else ()
@@ -277,7 +275,7 @@ def _show_more(state: AttentionState, opened: OpenedHeads | None) -> None:
             state.residual,
             lambda tokens: OWNER.change(residual=tokens),
             lowest=0,
-            highest=_MOST_RESIDUAL,
+            highest=MOST_NUMBER,
             help=say("attention.choice.residual_help"),
         ),
     ]
@@ -290,7 +288,7 @@ def _show_more(state: AttentionState, opened: OpenedHeads | None) -> None:
                 lambda base: OWNER.change(rotary=base),
                 whole=False,
                 lowest=1.0,
-                highest=_MOST_BASE,
+                highest=MOST_BASE,
             )
         )
         layouts = {name: say(f"attention.layout.{name}") for name in LAYOUTS}

@@ -161,19 +161,6 @@ GIVEN: Mapping[str, InputControls] = MappingProxyType(
 )
 
 
-# ---- a weight ----------------------------------------------------------------------------------------
-
-
-def weight_in_file() -> tuple[Source, Uploads]:
-    """Return the chosen weight of an uploaded file as outputs × inputs, and its values.
-
-    Raises:
-        QuantVizError: None is chosen, or it cannot be read.
-    """
-    upload, values, orientation = _read_file(_WEIGHT_FILE)
-    return as_opened(upload, orientation), {upload: values}
-
-
 # ---- a capture ---------------------------------------------------------------------------------------
 
 
@@ -184,13 +171,9 @@ def show_capture() -> None:
         choose_file(_CAPTURE_FILE, say("layers.own.capture.file"), files, _nothing)
     file = st.session_state.get(_CAPTURE_FILE)
     if file is None:
-        _choose_of_upload(_CAPTURE_UPLOAD, _layers_in_upload)
+        _choose_of_upload(_CAPTURE_UPLOAD, lambda file: _layers_in(open_upload(file)))
     else:
         _choose_name(_CAPTURE_UPLOAD, _labels(file, lambda file: _layers_in(catalog_of(file))))
-
-
-def _layers_in_upload(uploaded: Any) -> dict[str, str]:
-    return _layers_in(open_upload(uploaded))
 
 
 def _layers_in(catalog: Catalog) -> dict[str, str]:
@@ -374,8 +357,9 @@ def _open(weight: str, inputs: str, sizes: dict[str, int]) -> None:
     own = session.opened_tensor() if weight == _LAB else None
     uploads: dict[Source, Stored] = {}
     if weight == _FILE:
-        own, values = weight_in_file()
-        uploads |= values
+        upload, weights, orientation = _read_file(_WEIGHT_FILE)
+        own = as_opened(upload, orientation)
+        uploads[upload] = weights
     # A tensor without axes is no weight, and says so below.
     channels = sizes["channels"] if own is None else math.prod(own.shape[-1:])
     if inputs in GIVEN:

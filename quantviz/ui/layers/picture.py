@@ -135,7 +135,14 @@ def show_multiplication(owner: PageOwner[Any], it: Multiplication) -> None:
     """Show a multiplication, and have a script light its lines and report clicks and zooms. The owner's state
     has the fields that a hand may choose in it: cell, channel and lines.
     """
-    _bridge(owner, it)
+    component("quantviz_multiplication", _SCRIPT)(
+        key=_BRIDGE,
+        data=pack(*it.payload(PICTURE, _height(), Looks(language(), theme()))),
+        on_cell_change=(partial(_take_cell, owner), partial(_is_within, it.shape)),
+        on_lines_change=partial(_take_lines, owner, it),
+        on_whole_change=lambda _: owner.change(lines=None),
+        on_height_change=lambda height: st.session_state.update({_MEASURED: int(height)}),
+    )
     with st.container(key=PICTURE):
         st.plotly_chart(
             multiplication_figure(it.picture, it.ends, height=_height(), language=language(), theme=theme()),
@@ -145,17 +152,6 @@ def show_multiplication(owner: PageOwner[Any], it: Multiplication) -> None:
             config={"displayModeBar": False, "displaylogo": False, "doubleClick": False},
             alt=multiplication_alt(it.picture, it.ends, language()),
         )
-
-
-def _bridge(owner: PageOwner[Any], it: Multiplication) -> None:
-    component("quantviz_multiplication", _SCRIPT)(
-        key=_BRIDGE,
-        data=pack(*it.payload(PICTURE, _height(), Looks(language(), theme()))),
-        on_cell_change=(partial(_take_cell, owner), partial(_is_within, it.shape)),
-        on_lines_change=partial(_take_lines, owner, it),
-        on_whole_change=lambda _: owner.change(lines=None),
-        on_height_change=lambda height: st.session_state.update({_MEASURED: int(height)}),
-    )
 
 
 def _height() -> int:

@@ -152,21 +152,18 @@ def _outline(edges: npt.NDArray[Any], heights: npt.NDArray[Any], color: str, siz
     return Marks("line", np.repeat(edges, 2)[1:-1], np.repeat(heights, 2), color, size)
 
 
-def spread_plot(
-    bins: tuple[torch.Tensor, torch.Tensor], reach: float, captions: tuple[str, ...], alt: str
-) -> Plot:
+def spread_plot(bins: tuple[torch.Tensor, torch.Tensor], captions: tuple[str, ...], alt: str) -> Plot:
     """Return the histogram before and at each value, beside a Gaussian.
 
     Args:
         bins: The share of values in each bin before, (bins,), and at each value, (values, bins).
-        reach: The end of the outermost bins in root mean squares.
         captions: The words below the picture at each value.
         alt: Describes the picture.
     """
     before, after = (each.double().numpy() for each in bins)
     known = np.concatenate([before, after.flatten()])
     least = known[known > 0].min() / 2
-    edges = np.linspace(-reach, reach, len(before) + 1)
+    edges = np.linspace(-REACH, REACH, len(before) + 1)
     size = edges[1] - edges[0]
     middles = edges[:-1] + size / 2
     bell = np.log(size * np.exp(-(middles**2) / 2) / math.sqrt(2 * math.pi))
@@ -182,7 +179,7 @@ def spread_plot(
         (say(f"method_plots.{name}"), color)
         for name, color in (("before", "second"), ("after", "first"), ("gaussian", "text"))
     )
-    return Plot("", alt, (-reach, reach, low, high), marks, names, edges=(0, 0, 10, 18), captions=captions)
+    return Plot("", alt, (-REACH, REACH, low, high), marks, names, edges=(0, 0, 10, 18), captions=captions)
 
 
 def decay_plot(lines: Mapping[str, torch.Tensor], ranks: list[int], foot: tuple[str, str], alt: str) -> Plot:
@@ -362,7 +359,9 @@ def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
         every = sorted(values, reverse=True)
         step = math.ceil(len(every) / _MOST_TURNS)
         stops = sorted({*every[::step], every[-1], now})
-        traces = _traces_of_turns(seen, state, field, stops)
+        # A value that does not fit has no trace.
+        work = partial(traces_of_turns, chain=as_chain(state.method), field=field, values=stops)
+        traces = seen.found(f"turns {field} {stops}", work)
     _show_turning(state, field, now if field else 0, traces)
     show_terms("kurtosis", "rms")
 
@@ -392,15 +391,6 @@ def _turned_words(seen: SeenLayer, state: LayerState) -> str:
     )
 
 
-def _traces_of_turns(
-    seen: SeenLayer, state: LayerState, field: str, values: list[Any]
-) -> dict[Any, RotationTrace]:
-    """Return the trace of the rotation with each value of a field; a value that does not fit has none."""
-
-    work = partial(traces_of_turns, chain=as_chain(state.method), field=field, values=values)
-    return seen.found(f"turns {field} {values}", work)
-
-
 def _show_turning(state: LayerState, field: str, now: Any, traces: Mapping[Any, RotationTrace]) -> None:
     """Show the histograms at each value of a field, under its slider if there are several."""
     plots = []
@@ -409,7 +399,7 @@ def _show_turning(state: LayerState, field: str, now: Any, traces: Mapping[Any, 
         captions = tuple(_spread_words(name, *getattr(each, spreads)) for each in traces.values())
         after = torch.stack([each[1] for each in shares])
         alt = say(f"layers.pictures.rotation.{name}_alt")
-        plots.append(spread_plot((shares[0][0], after), REACH, captions, alt))
+        plots.append(spread_plot((shares[0][0], after), captions, alt))
 
     take = setter_of(state, "rotation", field)
     title = say(f"layers.pictures.rotation.{field}") if field else ""

@@ -4,8 +4,9 @@ page; the last places of a person, kept in their browser for the front door to l
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import streamlit as st
@@ -46,9 +47,15 @@ def on_desk(key: str) -> str:
     return kept(_DESK, "") + key
 
 
-def go_to_lab_desk() -> None:
-    """Have the controls work on the Lab's own desk, to which another page turns."""
+@contextlib.contextmanager
+def lab_desk() -> Iterator[None]:
+    """Have the Lab's own desk in use meanwhile: another page opens something there."""
+    before = kept(_DESK, "")
     keep(_DESK, "")
+    try:
+        yield
+    finally:
+        keep(_DESK, before)
 
 
 def arrive(page: str) -> None:

@@ -25,7 +25,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.tensors.views import View
 from quantviz.ui.shell import classroom, errors, origin
-from quantviz.ui.shell.address import go_to_lab_desk, on_desk
+from quantviz.ui.shell.address import lab_desk, on_desk
 from quantviz.ui.shell.origin import StepOrigin
 from quantviz.ui.shell.page_owner import PageOwner
 from quantviz.ui.shell.startup import run_queue
@@ -137,8 +137,8 @@ def put_from_page(new: LabState, problems: tuple[QuantVizError, ...] = ()) -> No
 
 def put_in_lab(new: LabState) -> None:
     """Take a state from a page with a desk of its own to the Lab's."""
-    go_to_lab_desk()
-    put_from_page(new)
+    with lab_desk():
+        put_from_page(new)
 
 
 def lay_out(new: LabState) -> None:
@@ -230,19 +230,14 @@ def reached(wanted: Scheme) -> Scheme:
     return fitting(wanted if wanted.nonfinite == nonfinite else wanted.replace(nonfinite=nonfinite))
 
 
-def adapt_scheme(wanted: Scheme, *asked: str) -> None:
-    """Take a scheme of which only the fields `asked` were requested, and remember its other changes;
-    `QuantVizError` where it is not valid.
+def choose(control: str, choice: Any) -> None:
+    """Take a choice of one of `CONTROLS`, and remember what it changes besides; `QuantVizError` where it is
+    not possible.
     """
     before = state().scheme
+    wanted = CONTROLS[control].scheme(state(), choice)
     put_scheme(**{name: getattr(wanted, name) for name in SCHEME_FIELDS})
-    st.session_state[on_desk(_ADAPTED)] = Adapted(before, state().scheme, asked)
-
-
-def choose(control: str, choice: Any) -> None:
-    """Take a choice of one of `CONTROLS`; `QuantVizError` where it is not possible."""
-    own = CONTROLS[control]
-    adapt_scheme(own.scheme(state(), choice), *own.asked)
+    st.session_state[on_desk(_ADAPTED)] = Adapted(before, state().scheme, CONTROLS[control].asked)
 
 
 def adapted() -> Adapted | None:

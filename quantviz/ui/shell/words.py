@@ -87,6 +87,12 @@ def sentences(*parts: str) -> str:
     return say("sentences.between").join(filter(None, parts))
 
 
+def capital(words: str) -> str:
+    """Return words as a sentence begins with them; in Chinese a name in Latin letters stays as it is."""
+    has_case = (letter.lower() != letter.upper() for letter in words if letter.isalpha())
+    return words[:1].upper() + words[1:] if all(has_case) else words
+
+
 def say_axis(source: Source, axis: int, form: str = "name") -> str:
     """Return an axis in the session's language; `form` is one of `Axes.words`."""
     return source.axes.words(axis, form, language())

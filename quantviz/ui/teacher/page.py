@@ -55,7 +55,7 @@ from quantviz.ui.shell.classroom import written
 from quantviz.ui.shell.startup import run_queue
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error, sentences
-from quantviz.ui.teacher.state import OPENS, OWNER, TeacherState, add, change, change_room, hide
+from quantviz.ui.teacher.state import OPENS, OWNER, TeacherState, add, change_room, hide
 
 _FILE = "teacher_plan_file"
 #: The form of no choice.
@@ -122,7 +122,7 @@ def show_plan(plan: Plan, app: str) -> None:
 
 def _load() -> None:
     if (file := st.session_state[_FILE]) is not None:
-        change(plan=Plan.of_file(file.getvalue()))
+        OWNER.change(plan=Plan.of_file(file.getvalue()))
 
 
 def _show_adding() -> None:
@@ -434,7 +434,7 @@ def _show_choices(choice: TeacherState) -> None:
             _show_sees(choice)
         names = {"": say("teacher.own_language")}
         names |= {name: say(f"languages.{name}") for name in languages()}
-        _segments("language", names, choice.language or "", lambda name: change(language=name or None))
+        _segments("language", names, choice.language or "", lambda name: OWNER.change(language=name or None))
     with st.container(key="teacher_words", gap="small"):
         st.markdown(f"## {say('teacher.limits_title')}\n\n{say('teacher.limits')}")
         st.markdown(f"## {say('teacher.hands_title')}\n\n{say('teacher.hands')}")
@@ -450,7 +450,7 @@ def _group(name: str, title: str = "") -> Iterator[None]:
 
 def _show_what(choice: TeacherState) -> None:
     names = {name: say(f"teacher.open_{name}") for name in OPENS}
-    _segments("opens", names, choice.opens, lambda name: change(opens=name), look="qv-unnamed")
+    _segments("opens", names, choice.opens, lambda name: OWNER.change(opens=name), look="qv-unnamed")
     if choice.opens == "scenario":
         choose_among(
             "teacher_scenario",
@@ -458,7 +458,7 @@ def _show_what(choice: TeacherState) -> None:
             say("sidebar.scenario"),
             {name: say(f"scenarios.{name}.name") for name in SCENARIOS},
             choice.scenario,
-            lambda scenario: change(scenario=scenario),
+            lambda scenario: OWNER.change(scenario=scenario),
             look="qv-unnamed",
         )
     elif choice.opens == "lesson":
@@ -479,7 +479,7 @@ def _show_lessons(choice: TeacherState) -> None:
         # Numbered from 0, as their list is.
         {each: f"{numbers.index(each)} · {lesson.title}" for each, lesson in readable.items()},
         name,
-        lambda lesson: change(lesson=lesson, step=1),
+        lambda lesson: OWNER.change(lesson=lesson, step=1),
     )
     step = choice_control(
         "teacher_step",
@@ -487,7 +487,7 @@ def _show_lessons(choice: TeacherState) -> None:
         say("teacher.step"),
         {number: f"{number} · {step.title}" for number, step in enumerate(steps, 1)},
         min(choice.step, len(steps)),
-        lambda step: change(step=step),
+        lambda step: OWNER.change(step=step),
     )
     show_controls("teacher_steps", OWNER, one, step, look="qv-pairs")
 
@@ -534,7 +534,7 @@ def _seen(choice: TeacherState) -> str:
 
 
 def _see(chosen: str) -> None:
-    change(by_parts=chosen == "parts")
+    OWNER.change(by_parts=chosen == "parts")
     if chosen != "parts":
         change_room(hidden=RESULTS if chosen == "predict" else frozenset(), locked=frozenset())
 

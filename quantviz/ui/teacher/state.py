@@ -90,6 +90,8 @@ class TeacherState(PageState):
             return super().reached(name, form)
         stops = list(self.plan.stops)
         at = int(number)
+        if at >= len(stops):  # it was removed before the press came
+            return self
         match act:
             case "up":
                 stops[at - 1 : at + 1] = stops[at], stops[at - 1]
@@ -121,14 +123,9 @@ class TeacherState(PageState):
 OWNER = PageOwner(TeacherState)
 
 
-def change(**changes: Any) -> None:
-    """Change fields of the choice."""
-    OWNER.change(**changes)
-
-
 def change_room(**changes: Any) -> None:
     """Change fields of the choice's classroom."""
-    change(room=dataclasses.replace(OWNER.state.room, **changes))
+    OWNER.change(room=dataclasses.replace(OWNER.state.room, **changes))
 
 
 def hide(parts: Iterable[str], hidden: Iterable[str]) -> None:
@@ -139,4 +136,4 @@ def hide(parts: Iterable[str], hidden: Iterable[str]) -> None:
 def add(stop: Stop) -> None:
     """Add a stop at the end of the plan; `QuantVizError` where there is no such stop."""
     stop.check()
-    change(plan=Plan((*OWNER.state.plan.stops, stop)))
+    OWNER.change(plan=Plan((*OWNER.state.plan.stops, stop)))

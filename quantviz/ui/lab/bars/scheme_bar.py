@@ -43,7 +43,7 @@ from quantviz.ui.components.scheme_words import (
     field_help,
     field_name,
     format_name,
-    levels_words,
+    levels_of,
     part_words,
     purpose_words,
     value_words,
@@ -266,8 +266,9 @@ def _controls(state: LabState) -> Iterator[Control]:
 @remembered
 def _bits_words(scheme: Scheme) -> dict[str, str]:
     """Return the words of all bits of a scheme's format: their number, and how many levels they give."""
+    levels = {bits: levels_of(scheme.with_format(fmt.id), language()) for bits, fmt in family(scheme).items()}
     return {
-        bits: f"{fmt.bits}\n{say('phone.bits', bits=fmt.bits)}\n{levels_words(scheme.with_format(fmt.id))}"
+        bits: f"{fmt.bits}\n{say('phone.bits', bits=fmt.bits)}\n{say('phone.levels', levels=levels[bits])}"
         for bits, fmt in family(scheme).items()
     }
 

@@ -26,7 +26,7 @@ from quantviz.ui.components.tensor_cache import ask_study_of, heavy_fact, inputs
 from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, block_words
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import enlarge, locked
-from quantviz.ui.shell.words import language, number, plain, say, sentences, shape_text, theme
+from quantviz.ui.shell.words import capital, language, number, plain, say, sentences, shape_text, theme
 
 if TYPE_CHECKING:
     from quantviz.analysis.blame import Blame, Kept, Remedy, Suspect
@@ -62,8 +62,8 @@ def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: 
     with action:
         for remedy in _helping(found[0], state):
             if remedy.scheme is not None:
-                label = plain(_capital(_scheme_words(remedy.scheme, remedy.id, state)))
-                offer(label, "blame_use", _take, remedy.scheme)
+                label = plain(capital(_scheme_words(remedy.scheme, remedy.id, state)))
+                offer(label, "blame_use", partial(session.change, scheme=remedy.scheme))
     with body, st.container(key="blame"):
         shown = _chosen_parts(found, study, state)
         if shown is None:
@@ -166,7 +166,7 @@ def _costliest(blame: Blame, state: LabState) -> str:
 
 def _brings(remedy: Remedy, state: LabState) -> str:
     more = round(_bits(remedy, state), 6)
-    words = _capital(_words_of(remedy, state))
+    words = capital(_words_of(remedy, state))
     gain = number(round(remedy.whole_after_db - remedy.whole_before_db, 6), 2, signed=True)
     key = "blame.brings" if more else "blame.brings_for_nothing"
     return say(key, remedy=words, gain=gain, bits=number(more, 2, signed=True))
@@ -240,20 +240,12 @@ def _words_of(remedy: Remedy, state: LabState) -> str:
     return _scheme_words(remedy.scheme, remedy.id, state)
 
 
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
-
-
 def _remedy_words(remedy: Remedy, blame: Blame, state: LabState) -> str:
     if remedy.id in ("finer", "groups") and remedy.scheme:
         return part_words(remedy.scheme, "granularity", state.source)
     if remedy.id == "fold":  # a line of a table has no room for how it is found
         return say("blame.fold_in_table")
     return say(f"blame.remedies.{remedy.id}", format=blame.kept_as)
-
-
-def _take(scheme: Scheme) -> None:
-    session.change(scheme=scheme)
 
 
 # ---- the analysed parts -------------------------------------------------------------------------------
@@ -369,7 +361,7 @@ def _show_by_activations(state: LabState) -> None:
 def _take_line(remedies: Sequence[Remedy], line: int) -> None:
     scheme = remedies[line].scheme
     if scheme is not None:
-        _take(scheme)
+        session.change(scheme=scheme)
 
 
 def _column(name: str, values: Sequence[Any], form: str = "") -> TableColumn:

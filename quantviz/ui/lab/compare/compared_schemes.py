@@ -51,7 +51,6 @@ from quantviz.ui.shell.words import (
     shape_text,
     theme,
 )
-from quantviz.ui.shell.words import number as shown
 
 if TYPE_CHECKING:
     from quantviz.analysis.scheme_comparison import SchemeComparison
@@ -282,9 +281,11 @@ def _addable_words(name: str, state: LabState) -> str:
 def _add(name: str) -> None:
     """Hold a scheme against the others; the first is held against the present one, which becomes A."""
     state = session.state()
-    session.remember((*(state.remembered or (state.scheme,)), _addable(state)[name]))
-    # Open the comparison for the added scheme, also where that takes a while.
-    st.session_state[_OPEN] = True
+    added = _addable(state).get(name)
+    if added is not None:  # it is there already, or does not fit another tensor
+        session.remember((*(state.remembered or (state.scheme,)), added))
+        # Open the comparison for the added scheme, also where that takes a while.
+        st.session_state[_OPEN] = True
 
 
 def _answering(scheme: Scheme, state: LabState) -> Scheme:
@@ -372,11 +373,8 @@ def _offer_best(found: SchemeComparison, state: LabState, action: Any) -> None:
     if state.contenders[best] == state.scheme:
         return
     with action:
-        offer(say("contest.take", letter=_letter(best)), "contest_take", _take, state.contenders[best])
-
-
-def _take(scheme: Scheme) -> None:
-    session.change(scheme=scheme)
+        take = partial(session.change, scheme=state.contenders[best])
+        offer(say("contest.take", letter=_letter(best)), "contest_take", take)
 
 
 def _show_kept(state: LabState) -> None:
@@ -442,16 +440,14 @@ def _sentence(found: SchemeComparison, state: LabState, parts: str) -> str:
     if ties > 0:
         clauses.append(say("contest.ties", share=_percent(ties)))
     # A scheme may win some cells and yet no pixel of many.
-    furthest = [
-        _furthest(found, number, state, parts) for number, _ in shares if (found.winner == number).any()
-    ]
+    furthest = [_furthest(found, k, state, parts) for k, _ in shares if (found.winner == k).any()]
     where = say("contest.furthest", each=say("cell.then").join(furthest[:_MOST_TOLD])) if furthest else ""
     return sentences(f"{say('contest.between').join(clauses)}{say('contest.end')}", where)
 
 
-def _furthest(found: SchemeComparison, number: int, state: LabState, parts: str) -> str:
+def _furthest(found: SchemeComparison, k: int, state: LabState, parts: str) -> str:
     """Return the part where a scheme is furthest ahead, and its lead, in words."""
-    lead = np.where(found.winner == number, found.lead, -1.0)
+    lead = np.where(found.winner == k, found.lead, -1.0)
     at = np.unravel_index(int(lead.argmax()), lead.shape)
     if found.row_edges is not None and found.col_edges is not None:
         # Rows of the last axis, one after the other.
@@ -464,7 +460,7 @@ def _furthest(found: SchemeComparison, number: int, state: LabState, parts: str)
         place = block_words(layout, found.shape, state.view, tuple(map(int, at)))
     else:
         place = say({"rows": "blame.one.row", "columns": "blame.one.column"}[parts], what=int(max(at)))
-    return say("contest.furthest_one", letter=_letter(number), place=place, lead=shown(lead[at], 3))
+    return say("contest.furthest_one", letter=_letter(k), place=place, lead=number(lead[at], 3))
 
 
 def _span(edges: Any, k: Any, kind: str) -> str:
@@ -505,7 +501,7 @@ def _show_table(found: SchemeComparison, state: LabState) -> None:
                 columns.append(
                     TableColumn(each, table[each].tolist(), pixels, form, on_phone=each == "sqnr_db")
                 )
-    take = None if locked("scheme") else lambda line: _take(schemes[line])
+    take = None if locked("scheme") else lambda line: session.change(scheme=schemes[line])
     alt = say("contest.table_alt")
     width = bridge_width(BRIDGE_KEY)
     show_table(_TABLE, columns, width, words="contest.columns", alt=alt, take=take)

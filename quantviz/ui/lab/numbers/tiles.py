@@ -158,14 +158,6 @@ def _storage(study: Study) -> dict[str, str]:
     }
 
 
-def tile_name(tile: Tile, state: LabState, *, short: bool = False) -> str:
-    """Return the tile's name, with its scope where a slice is in view; storage is of the whole tensor."""
-    name = say(f"tiles.{tile.key}.short" if short else f"tiles.{tile.key}.name")
-    if not state.sliced or tile.key == "bits":
-        return name
-    return f"{name} · {say(f'tiles.scope_{scope_of(state)}')}"
-
-
 def cover_tile(key: str) -> None:
     """Show the tile's place, while its value is hidden."""
     st.metric(say(f"tiles.{key}.name"), "?")
@@ -224,8 +216,11 @@ def baseline_tiles(state: LabState) -> tuple[Tile, ...]:
 
 def _number(tile: Tile, before: Tile | None, state: LabState) -> str:
     learned = terms_of(f"number_{tile.key}")[0]
+    called = say(f"tiles.{tile.key}.short")
+    if state.sliced and tile.key != "bits":  # storage is of the whole tensor
+        called += f" · {say(f'tiles.scope_{scope_of(state)}')}"
     name = term(
-        tile_name(tile, state, short=True),
+        called,
         say(f"tiles.{tile.key}.help", **tile.facts),
         key=f"number_{tile.key}",
         short=say(f"tiles.{tile.key}.shortest"),

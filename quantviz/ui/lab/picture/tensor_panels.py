@@ -43,7 +43,6 @@ from quantviz.ui.shell.words import language, number, say, say_axis, shape_text,
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     import numpy.typing as npt
 
     from quantviz.analysis.study import Study

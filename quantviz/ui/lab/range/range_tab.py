@@ -34,7 +34,7 @@ from quantviz.ui.lab.picture.tensor_panels import BRIDGE_KEY, PANELS_KEY, block_
 from quantviz.ui.shell import session
 from quantviz.ui.shell.bounds import HEAVY_ELEMENTS
 from quantviz.ui.shell.classroom import locked, visible
-from quantviz.ui.shell.words import number, plain, say, sentences
+from quantviz.ui.shell.words import capital, number, plain, say, sentences
 
 if TYPE_CHECKING:
     from quantviz.analysis.calibration_comparison import CalibrationComparison, CalibrationRow
@@ -78,7 +78,7 @@ def show_range(state: LabState, sentence: Any, action: Any, known: RangeAnswer |
         st.markdown(plain(answer.words))
     if answer.scheme is not None:
         with action:
-            offer(answer.label, "range_use", _take, answer.scheme, lock=answer.lock)
+            offer(answer.label, "range_use", partial(session.change, scheme=answer.scheme), lock=answer.lock)
 
 
 def answer_at_once(study: Study, why: Any, state: LabState) -> RangeAnswer | None:
@@ -108,19 +108,19 @@ def _answer(state: LabState) -> RangeAnswer:
         what = _scales(finer.scheme, state)
         gain = _gain(gain_db(finer.sqnr_db, now))
         clauses.append(say("stage.range.by_scales", what=what, gain=gain, bits=f"{finer.bits:.4g}"))
-    words = _capital(say("stage.range.and").join(clauses) + say("stage.range.end"))
+    words = capital(say("stage.range.and").join(clauses) + say("stage.range.end"))
     not_run = _not_run(state, ranges, finer)
     without = ""
     if not_run is not None:
         what = _scales(not_run.scheme, state)
         gain = _gain(gain_db(not_run.sqnr_db, now))
-        without = _capital(say("stage.range.no_kernel", what=what, gain=gain))
+        without = capital(say("stage.range.no_kernel", what=what, gain=gain))
     of_a_part = say("recipes.of_a_part", share=f"{100 * ranges.share:.2g}") if ranges.share < 1 else ""
     answer = sentences(words if clauses else say("stage.range.none"), without, of_a_part)
     if not clauses:
         return RangeAnswer(answer)
     if finer and worth > by_range:
-        return RangeAnswer(answer, plain(_capital(_scales(finer.scheme, state))), finer.scheme, "scheme")
+        return RangeAnswer(answer, plain(capital(_scales(finer.scheme, state))), finer.scheme, "scheme")
     assert ranges.best is not None
     return RangeAnswer(answer, say("stage.range.use_range"), ranges.best.scheme)
 
@@ -142,10 +142,6 @@ def _worth(finer: RecipeRow | None, now_db: float, state: LabState) -> float:
     if finer is None or not gained:
         return 0.0
     return worth_db(gained, finer.bits - priced_bits(state.scheme, state.source.shape))
-
-
-def _take(scheme: Scheme) -> None:
-    session.change(scheme=scheme)
 
 
 def _finer_scales(state: LabState, ranges: CalibrationComparison, *, run: bool = True) -> RecipeRow | None:
@@ -196,15 +192,6 @@ def _range_words(row: CalibrationRow) -> str:
 def _scales(scheme: Scheme, state: LabState) -> str:
     """Return the granularity in words, such as "one scale for each column"."""
     return part_words(scheme, "granularity", state.source)
-
-
-def _capital(words: str) -> str:
-    """Return words as a sentence begins with them; in Chinese a name in Latin letters stays as it is."""
-    return words[:1].upper() + words[1:] if all(map(_has_case, filter(str.isalpha, words))) else words
-
-
-def _has_case(letter: str) -> bool:
-    return letter.lower() != letter.upper()
 
 
 # ---- the curve of the error against the range -----------------------------------------------------------
@@ -312,7 +299,7 @@ def show_calibrations(study: Study, why: Any, state: LabState) -> None:
             st.caption(say("stage.range.how_marked" if marked else "stage.range.how"))
         if state.scheme.number_format.kind == "integer":
             st.caption(say("stage.range.ghosts"))
-        refused = ((_capital(calibration_words(row.calibration)), row.problem) for row in found.rows)
+        refused = ((capital(calibration_words(row.calibration)), row.problem) for row in found.rows)
         show_refused(refused, "stage.range.not_possible")
         place = "" if block is None else f", block={block}"
         cells = f", cells={_CELLS}" if found.share < 1 else ""
@@ -337,7 +324,7 @@ def _offer_codebook(study: Study, state: LabState) -> None:
     def take() -> None:
         from quantviz.analysis.fitted_codebook import fit_codebook
 
-        _take(fit_codebook(x, session.state().scheme))
+        session.change(scheme=fit_codebook(x, session.state().scheme))
 
     offer(say("stage.range.fit_codebook", levels=levels), "range_codebook", take)
 
@@ -426,7 +413,7 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
     )
 
     def take(line: int) -> None:
-        _take(session.state().scheme.replace(calibration=rows[line].calibration))
+        session.change(scheme=session.state().scheme.replace(calibration=rows[line].calibration))
 
     show_table(
         _TABLE,
@@ -448,7 +435,7 @@ def _name(row: CalibrationRow, *, is_now: bool, is_best: bool, short: bool) -> s
 
     marks = [say("stage.range.now")] if is_now else []
     marks += [say("stage.range.best")] if is_best and not short else []
-    words = _capital(calibration_words(row.calibration))
+    words = capital(calibration_words(row.calibration))
     if row.calibration in all_calibrations(percentiles=()):
         words = say(f"calibrations.{row.calibration.id}.name")
     return f"{words} ({', '.join(marks)})" if marks else words

@@ -332,6 +332,8 @@ def _typed(place: str, name: str, value: float) -> dict[str, float]:
 
 def _set_random(name: str, value: float) -> None:
     now = session.state().source.unedited
+    if not hasattr(now, name):  # it was typed for another kind of tensor
+        return
     typed = _typed("random", name, value)
     with errors.caught_beside("random"):
         new: Source = dataclasses.replace(cast("Any", now), **typed)
