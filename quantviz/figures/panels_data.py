@@ -64,7 +64,7 @@ class BlockMap:
     #: (rows, columns) int32.
     ids: Array
     scale: Array
-    #: That the ids count over, row-major.
+    #: Row-major, as ids count.
     grid_shape: Shape
     #: Between the two grid values around each x, in the units of x.
     step: Array

@@ -98,13 +98,7 @@ class ProgramResult:
 
 
 def run_bug(bug: Bug, x: torch.Tensor, broken: bool, case: ProgramCase | None = None) -> ProgramResult:
-    """Run the bug's program on `x`, correct or broken; `case` sets values before it, else the first case.
-
-    >>> bug = BUGS["int8_difference_wraps"]
-    >>> x = bug.cases[0].source.tensor()
-    >>> run_bug(bug, x, broken=False).values["zero_point"], run_bug(bug, x, broken=True).x_hat.shape
-    (-77, torch.Size([3, 3]))
-    """
+    """Run the bug's program on `x`, correct or broken; `case` sets values before it, else the first case."""
     lines = bug.program(case or bug.cases[0], broken)
     values: dict[str, Any] = {"x": x}
     steps = []

@@ -71,11 +71,7 @@ _NO_TRIES: Mapping[str, tuple[Scheme, ...]] = MappingProxyType({})
 
 
 def price(hole: Hole, scheme: Scheme) -> float:
-    """Return the bits a weight that a scheme takes, without quantizing.
-
-    >>> price(HOLES["bell"], TEE), price(HOLES["bell"], RECIPES["int4_g32"])
-    (4.000244140625, 4.5)
-    """
+    """Return the bits a weight that a scheme takes, without quantizing."""
     from quantviz.evaluation.metric_formulas import bits_per_element
 
     return bits_per_element(scheme, hole.source.shape)
@@ -85,10 +81,6 @@ def problems(hole: Hole, scheme: Scheme) -> Iterator[QuantVizError]:
     """Yield the errors of a scheme that does not fit the tensor, or has rules of its own.
 
     With these a scheme could count too few bits, since they set the size of a scale.
-
-    >>> cheap = "int4,symmetric,per_group(size=8),min_max,course(scale_bits=1)"
-    >>> [problem.key for problem in problems(HOLES["bell"], Scheme.parse(cheap))]
-    ['golf.own_rules']
     """
     yield from scheme.problems(hole.source.shape)
     convention = scheme.chosen
@@ -217,12 +209,7 @@ class GolfRound(PageState):
 
     @classmethod
     def read(cls, params: Mapping[str, str], **_: Codec) -> tuple[GolfRound, tuple[QuantVizError, ...]]:
-        """Return the round of a link, and an error for each try that was left out.
-
-        >>> played, wrong = GolfRound.read({"hole": "heaps", "heaps": "int4~int9"})
-        >>> played.hole, list(map(str, played.here)), [problem.key for problem in wrong]
-        ('heaps', ['int4,symmetric,per_tensor,min_max,course'], ['golf.link_try'])
-        """
+        """Return the round of a link, and an error for each try that was left out."""
         wrong: list[QuantVizError] = []
         hole = params.get(_HOLE, _ALL[0].id)
         if hole not in HOLES:

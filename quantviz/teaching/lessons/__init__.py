@@ -65,11 +65,7 @@ def known_by(lesson: str, step: int) -> frozenset[str]:
 
 @cache
 def term_home(term: str) -> tuple[str, int] | None:
-    """Return the lesson that introduces a term, and its step from 0.
-
-    >>> term_home("scale")
-    ('range_to_grid', 2)
-    """
+    """Return the lesson that introduces a term, and its step from 0."""
     return next(((name, i) for name, i, step in all_steps() if (term, True) in step.terms), None)
 
 

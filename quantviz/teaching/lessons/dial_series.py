@@ -37,7 +37,7 @@ class MarksPicture:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """What a dial has at each stop, one of each."""
+    """A dial at each of its stops."""
 
     #: As answers and links have them, such as "0.5".
     #: The stops as answers and links have them, such as "0.5".

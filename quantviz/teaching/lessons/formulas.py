@@ -305,11 +305,7 @@ class Formula:
 
     @cached_property
     def named(self) -> tuple[tuple[str, str], ...]:
-        """The quantities that it names, each with its state, in the order of the text; a function with each.
-
-        >>> Formula("mse < 2 * col.mse").named
-        (('here', 'mse'), ('col', 'mse'))
-        """
+        """The quantities that it names, each with its state, in the order of the text; a function with each."""
         return tuple(dict.fromkeys(_named(self.tree)))
 
     @cached_property

@@ -26,9 +26,6 @@ def minutes(lesson: Lesson) -> int:
 
 @cache
 def legend_home() -> tuple[str, int] | None:
-    """Return the first step with all of the ruler, as its lesson's id and its number from 0.
-    >>> legend_home()
-    ('range_to_grid', 6)
-    """
+    """Return the first step with all of the ruler, as its lesson's id and its number from 0."""
     shown = ((name, i) for name, i, step in all_steps() if "number_line" in step.show and step.ruler == "all")
     return next(shown, None)
