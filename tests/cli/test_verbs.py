@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -372,3 +373,13 @@ def test_a_log_gets_a_line_now_and_then(capsys):
         scan._progress_words(ScanProgress(3, 9, 10, 100, 3, *rate)) for rate in ((2e6, 75.0), (None, None))
     )
     assert tuple(words) == ("3/9 tensors, 2 MB/s, 1:15 left", "3/9 tensors")
+
+
+def test_ranges_says_that_it_reads_the_first_batches_alone(folder, monkeypatch):
+    ranges = import_module("quantviz.cli.ranges")
+    whole = run("ranges", folder / "one.safetensors", "--format", "json")
+    assert (len(json.loads(whole.stdout)), "Only the first" in whole.stderr) == (8, False)
+    monkeypatch.setattr(ranges, "_MOST_BATCHES", 5)
+    some = run("ranges", folder / "one.safetensors", "--format", "json")
+    assert len(json.loads(some.stdout)) == 5
+    assert "Only the first 5 of 8 batches" in some.stderr

@@ -22,7 +22,7 @@ _COLUMNS = ("alpha", "sensitivity")
 
 
 def alphas(given: Sensitivities, read: Offers) -> Mapping[str, float]:
-    """Return α of each tensor of a table that has one, as `allocate` takes them; the others weigh 1.
+    """Return α of each tensor of a table that has one; the others weigh 1.
 
     Raises:
         QuantVizError: The file cannot be read, a tensor is not in the table, or a weight is no finite number
@@ -48,7 +48,7 @@ def alphas(given: Sensitivities, read: Offers) -> Mapping[str, float]:
 
 
 def weights_in(path: Path) -> Mapping[str, Any]:
-    """Return α of each tensor in a CSV, or the importance of each in a matrix, as `alphas` takes them.
+    """Return α of each tensor in a CSV, or the importance of each in a matrix.
 
     Raises:
         QuantVizError: It cannot be read.

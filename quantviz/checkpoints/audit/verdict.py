@@ -1,4 +1,4 @@
-"""Findings of an audit in words: the verdict in one sentence, and notes on coverage and oddities."""
+"""Findings of an audit in words: the verdict, and notes on coverage and oddities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quantviz.schemes.granularity import Flat, Granularity, PerBlock, PerChannel
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.schemes.scheme import Scheme
 
-#: From this share of different weights on, the verdict is that the whole file is another model.
+#: Share of different weights from which the whole file is another model.
 _MOST = 0.5
 #: Names that a sentence lists.
 _LISTED = 3
@@ -85,13 +85,11 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
 
 
 def _names_in(tensors: Sequence[TensorAudit]) -> set[str]:
-    """Return the names of tensors on both sides."""
     joined = (name for tensor in tensors if tensor.match for name in tensor.match.joined)
     return {name for tensor in tensors for name in (tensor.tensor, tensor.original)}.union(joined)
 
 
 def _sound(tensors: Sequence[TensorAudit]) -> list[TensorAudit]:
-    """Return the quantized weights that were compared and are neither constant nor not finite."""
     return [tensor for tensor in _with_status(tensors, "ok") if tensor.is_weight and not tensor.oddities]
 
 
@@ -104,7 +102,6 @@ def _odd(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
 
 
 def _rescaled(tensors: Sequence[TensorAudit], verdict: Note | None) -> Iterator[Note]:
-    """Yield a sentence for each kind of factors that the original has not."""
     kinds: dict[str, list[TensorAudit]] = {}
     for tensor in _with_status(tensors, "rescaled"):
         kinds.setdefault(tensor.notes[-1].key, []).append(tensor)
@@ -130,7 +127,6 @@ def _of_rescaled(
 
 
 def _rounded(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
-    """Yield a sentence for each dtype that originals were rounded to."""
     kinds: dict[object, list[TensorAudit]] = {}
     for tensor in _with_status(tensors, "rounded"):
         kinds.setdefault(tensor.notes[-1].params["dtype"], []).append(tensor)
@@ -162,7 +158,6 @@ def _done(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
 
 
 def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
-    """Yield notes on the matching of partners with different names."""
     matches = [tensor.match for tensor in tensors if tensor.match is not None]
     leads = Counter((match.here, match.there) for match in matches if match.how == "ends")
     for (here, there), count in leads.items():
@@ -260,7 +255,7 @@ def _off_by_a_step(tensor: TensorAudit) -> bool:
 
 
 def type_of(scheme: Scheme | None) -> str | None:
-    """Return the name of the recipe that a weight is stored as, such as "q4_k"; None where it has none."""
+    """Return the recipe that a weight is stored as, such as "q4_k"; None where it has none."""
     recipe = None if scheme is None else recipe_id(scheme)
     return recipe if recipe in ALL_RECIPES else None
 
@@ -287,7 +282,6 @@ def _scheme_words(compared: Sequence[TensorAudit]) -> Note:
 
 
 def granularity_words(granularity: Granularity) -> Note:
-    """Return the granularity in words, such as "groups of 128"."""
     if isinstance(granularity, PerGroup | Flat):
         return Note.of("audit.per_group", size=granularity.size)
     if isinstance(granularity, PerBlock):

@@ -41,7 +41,7 @@ _OTHER_PARTS = ("checkpoint.part_of", "checkpoint.parts_of")
 #: Parts of a split file.
 _MOST_PARTS = 1000
 _FOLDERS_NAMED = 6
-#: Elements from which a tensor is not like another by chance: norms are all ones in every file.
+#: Elements above which a tensor is not like another by chance: norms are all ones in every file.
 _TELLING = 256
 
 
@@ -49,27 +49,27 @@ _TELLING = 256
 class OpenModel:
     """The tensors of one model while its files are open, and the other files beside them."""
 
-    #: Quantized weights are decoded among them.
+    #: Quantized weights are decoded.
     tensors: ModelTensors
-    #: The file, with its folder, that holds each tensor of the files.
+    #: The path of the file that holds each tensor.
     files: Mapping[str, str]
     #: Files of a folder that are none of the model.
     aside: tuple[Aside, ...] = ()
-    #: Tensors of the index that are missing, by name, with their file and the reason.
+    #: Missing tensors of the index, by name, with their file and the reason.
     unread: Mapping[str, tuple[str, QuantVizError]] = field(default_factory=lambda: MappingProxyType({}))
     #: Files that are missing or cannot be opened.
     lost: tuple[Lost, ...] = ()
-    #: Bytes of all tensors that the index names; None if unknown.
+    #: Bytes of all tensors of the index; None if unknown.
     whole_bytes: int | None = None
-    #: Tensors of the shards that the index does not name, or that another file had before, with their files.
+    #: Tensors that the index does not name, or that an earlier file has.
     strays: tuple[Stray, ...] = ()
-    #: Notes on files of ranks, whose tensors are joined of pieces; their file is the checkpoint itself.
+    #: Notes on files of ranks, whose pieces are joined; the file of their tensors is the checkpoint itself.
     of_ranks: tuple[Note, ...] = ()
-    #: Every tensor with its file in the order of the index, or of the files, be it there or not.
+    #: Every tensor with its file in the order of the index, or of the files, missing ones included.
     order: tuple[tuple[str, str], ...] = ()
 
     def in_order(self, places: Iterable[tuple[str, str]]) -> list[int]:
-        """Return the numbers of some (file, tensor) in the order in which the checkpoint has them."""
+        """Return the numbers of (file, tensor) pairs in the checkpoint's order."""
         ranks = {place: rank for rank, place in enumerate(self.order)}
         listed = [ranks.get(place, len(ranks)) for place in places]
         return sorted(range(len(listed)), key=listed.__getitem__)
@@ -89,7 +89,7 @@ class Lost:
 
     #: Its name; of a part that another file's header lists, that file's with the part's number.
     name: str
-    #: Its path; of a part that a header lists, a path where nothing is.
+    #: Its path; for such a part one where nothing is.
     file: str
     reason: QuantVizError
     #: Whether an index names its tensors.
@@ -98,15 +98,14 @@ class Lost:
 
 @dataclass(frozen=True, eq=False)
 class Stray:
-    """A tensor that lies in a file of the model and is not taken for one of its tensors."""
+    """A tensor in a file of the model that is not taken for one of its tensors."""
 
     name: str
     file: str
-    #: Its file while that is open.
     catalog: Catalog
     #: A note where the index decides; an error where two tensors of one name are ambiguous.
     reason: Reason
-    #: The file that had a tensor of that name before, where the name is ambiguous.
+    #: The earlier file with a tensor of that name, where the name is ambiguous.
     first: str = ""
 
     @property
@@ -125,7 +124,7 @@ def open_file(file: str) -> closing[Catalog]:
 
 @contextmanager
 def open_model(path: str | PurePath) -> Iterator[OpenModel]:
-    """Open one model while the `with` block lasts, in however many files it lies.
+    """Open one model, in however many files it lies, while the `with` block lasts.
 
     Missing, damaged and ignored files are listed in it, for the caller to account for.
 
@@ -147,7 +146,7 @@ def open_model(path: str | PurePath) -> Iterator[OpenModel]:
 @contextmanager
 def open_near(path: str | PurePath, name: str | None) -> Iterator[Catalog]:
     """Open a checkpoint for one tensor while the `with` block lasts: of an index only shards that hold
-    tensors near it. Without a name it is whichever the checkpoint has.
+    tensors near it. Without a name the whole index is opened.
 
     Raises:
         QuantVizError: As from `open_checkpoint`.
@@ -215,7 +214,7 @@ def found_at(path: str | PurePath) -> CheckpointFiles:
 
 
 def _refuse_models_below(folder: str, names: Sequence[str]) -> None:
-    """Raise a `QuantVizError` with the folders below a folder that hold models, where there are any."""
+    """Raise a `QuantVizError` that names the folders below that hold models, where there are any."""
     if is_address(folder):
         return
     # The files of a cache of Hugging Face lie under their hashes; its folders of links have their names.
@@ -238,8 +237,8 @@ def _refuse_models_below(folder: str, names: Sequence[str]) -> None:
 def known_as(path: str | PurePath) -> str:
     """Return the key of a checkpoint's results: its path, or its address without the signature.
 
-    A folder is known by its index, or by the one file that is its model, so that it has the same results by
-    either name. A link keeps its name: in a cache of links the files themselves have meaningless names.
+    A folder is known by its index, or by the one file that is its model: it has the same results by either
+    name. A link keeps its name: in a cache of links the files themselves have meaningless names.
     """
     if isinstance(path, str) and is_address(path):
         return addresses.shown(path)
@@ -256,7 +255,6 @@ def known_as(path: str | PurePath) -> str:
 
 
 def check_part(file: str, catalog: Catalog) -> None:
-    """Raise a `QuantVizError` where a file is another part of a split .gguf than its name states."""
     named = NUMBERED.fullmatch(name_of(file))
     if not isinstance(catalog, GgufCatalog) or named is None:
         return
@@ -360,11 +358,9 @@ def _split_parts(
     parts: dict[str, Catalog], lost: Sequence[Lost]
 ) -> tuple[dict[str, Catalog], list[Lost] | None]:
     """Return the parts of one split .gguf in their order, whatever their names, and those that are missing by
-    their headers; none of those where the files are not parts of one.
+    their headers; None in place of these where the files are not parts of one.
 
-    Args:
-        parts: The open files by their paths.
-        lost: Files of which the names of others tell.
+    `lost` are missing files by the names of others.
     """
     splits = {
         file: part.split for file, part in parts.items() if isinstance(part, GgufCatalog) and part.split
@@ -441,7 +437,6 @@ def _prints(part: Catalog) -> Iterator[str]:
 
 
 def _of_stray(index: ShardedCatalog, name: str, shard: str, is_named: bool) -> Note:
-    """Return the reason why the index leaves a tensor of a shard aside."""
     if not is_named:
         return Note.of("checkpoint.unnamed", name=clipped(name), shard=clipped(shard))
     used = index.shard_of(name)
@@ -465,7 +460,6 @@ def _opened(file: str) -> Catalog:
 
 
 def _in_folders_of_ranks(folder: str) -> list[str]:
-    """Return the files in those folders of a folder that are named after a rank."""
     if is_address(folder):
         return []
     ranks = (each for each in sorted(Path(folder).iterdir()) if each.is_dir() and rank_of(f"{each.name}/x"))
@@ -477,7 +471,7 @@ def _is_gguf(file: str) -> bool:
 
 
 def _files_in(folder: str) -> list[str] | None:
-    """Return the files of a folder by their names; none where it is a file."""
+    """Return the sorted files of a folder; None where it is a file."""
     if not is_address(folder):
         if not Path(folder).is_dir():
             return None

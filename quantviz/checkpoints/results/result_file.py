@@ -40,22 +40,22 @@ _FILLED = f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version={VERSION};COMMIT;"
 _WAIT = 60.0
 #: SQLite calls back after so many instructions.
 _BETWEEN_CALLS = 100_000
-#: Entries of a list of tables that are compared with ours, and bytes of a file that is copied to be read.
+#: Tables that are compared with ours, and bytes of a file that is copied to be read.
 _MOST_LISTED = 20
 _MOST_COPIED = 2**30
-#: Readings of a file that is replaced again and again, before an error is raised.
+#: Readings of a file that is replaced again and again.
 _MOST_TIMES = 5
 #: Keys that are texts, of which only those in the conditions are read.
 _TEXT_KEYS = ("content", "scheme", "file", "tensor")
 #: SQLite's codes of a full disk: for the file, and for the index of its log.
 _DISK_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
-#: The log of a file that is being written, and its index.
+#: SQLite's log beside a file, and its index.
 _LOG = "-wal"
 _INDEX = "-shm"
 
 
 class TooLong:
-    """Stands for a value of more than `RESULT_VALUE_BYTES`, which is not read."""
+    """In place of a value of more than `RESULT_VALUE_BYTES`, which is not read."""
 
     def __repr__(self) -> str:
         return f"> {RESULT_VALUE_BYTES:,} B"
@@ -104,7 +104,6 @@ class ResultFile:
         return self._read(read)
 
     def count(self, columns: str, rest: str, values: Sequence[object]) -> tuple[int, ...]:
-        """Return counts: `SELECT columns FROM rest`."""
         [row] = self._read(lambda: self._fetch(f"SELECT {columns} FROM {rest}", values, 1))
         return row
 
@@ -128,7 +127,6 @@ class ResultFile:
     def _each_value(
         self, columns: Sequence[str], rest: str, values: Sequence[object], key: str, most: int
     ) -> list[tuple[Any, ...]]:
-        """Return rows as `rows` does, each value read by itself."""
         names = key.split(", ")
         table = rest.split()[0]
         # A foreign number may be too long itself; the requested ones are not.
@@ -185,12 +183,10 @@ class ResultFile:
                 raise
 
     def write(self, statement: str, values: Sequence[object]) -> int:
-        """Run a statement that writes, and return the number of the new row."""
         with self._sentences():
             return int(self._open.execute(statement, values).lastrowid or 0)
 
     def write_all(self, statement: str, values: Iterator[Sequence[object]]) -> None:
-        """Run a statement that writes once for each of some values."""
         with self._sentences():
             self._open.executemany(statement, values)
 
@@ -226,8 +222,8 @@ class ResultFile:
         """Return the address that opens the file so that nothing is written beside it.
 
         Without a log no process writes it: it is opened as immutable. With the log of another process, its
-        index is there too, and both are read. A log alone was copied: SQLite would make its index anew, so
-        both files are read in a folder of our own.
+        index is there too, and both are read. A log alone is copied with the file: SQLite would make its
+        index anew beside it.
         """
         path = self.path.resolve()
         if not self._is_written():
@@ -245,7 +241,6 @@ class ResultFile:
         return f"{path.as_uri()}?mode=ro"
 
     def _is_written(self) -> bool:
-        """Return whether a log with content lies beside the file."""
         try:
             return self._log.stat().st_size > 0
         except FileNotFoundError:
@@ -267,7 +262,6 @@ class ResultFile:
         self._open.execute("PRAGMA cell_size_check=ON")
 
     def _step(self) -> bool:
-        """Count steps; return whether the query has had too many."""
         self._steps_left -= _BETWEEN_CALLS
         return self._steps_left < 0
 
@@ -288,7 +282,6 @@ class ResultFile:
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:
-        """Raise errors of SQLite and of the disk as a `QuantVizError`."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
@@ -324,7 +317,6 @@ def _state_of(path: Path, log: Path) -> tuple[int, ...]:
 
 
 def _shape_of(listed: Sequence[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
-    """Return the tables of a file with their SQL, with white space made uniform."""
     return {(*row[:3], " ".join(str(row[3]).split())) for row in listed}
 
 

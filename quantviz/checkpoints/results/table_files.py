@@ -18,11 +18,11 @@ from quantviz.checkpoints.results.typed_tables import COLUMNS, KINDS, TypedTable
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
 
-#: The first bytes of a file of results, which is SQLite's.
+#: The first bytes of a file of results.
 _RESULTS = b"SQLite format 3\x00"
 #: Characters of a line of JSON.
 _MOST_OF_LINE = 2**22
-#: Lists and objects of a document of JSON for each row: the record, its shape, and a place.
+#: Lists and objects of JSON for each row: the record, its shape, and a place.
 _LISTS_OF_ROW = 4
 #: Rows of Parquet that are read at once.
 _ROWS_PER_READ = 1024
@@ -30,9 +30,7 @@ Columns: TypeAlias = Mapping[str, Sequence[Any]]
 
 
 def read_table(path: str | os.PathLike[str]) -> TypedTable:
-    """Return the rows of a table, as `allocate` takes them.
-
-    Of a file of results it is the newest scan.
+    """Return the rows of a table for `allocate`; of a file of results the newest scan.
 
     Raises:
         QuantVizError: The file cannot be read, is no table, is larger than the bounds, or has no scan.
@@ -142,7 +140,6 @@ _READERS = {".parquet": _of_parquet, ".csv": _of_csv, ".json": _of_json, ".jsonl
 
 
 def _lines(file: TextIO) -> Iterator[str]:
-    """Yield the lines of a file, each of which is bounded."""
     number = 0
     while line := file.readline(_MOST_OF_LINE + 1):
         number += 1

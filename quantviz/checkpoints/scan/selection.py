@@ -1,4 +1,4 @@
-"""Selection of the tensors of a checkpoint that are measured, and the scheme of each recipe on them.
+"""The tensors of a checkpoint that are measured, and the scheme of each recipe on them.
 
 Without an engine these are the matrices that engines quantize; with one, those that it quantizes, in the
 types that it falls back to where a recipe does not fit. Patterns of names change that.
@@ -28,26 +28,21 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.schemes.scheme import Scheme
 
-#: The kinds of tensors that are measured where no engine is named: those that any engine quantizes.
+#: The kinds measured where no engine is named: those that any engine quantizes.
 QUANTIZED: frozenset[Kind] = frozenset(("linear", "experts", "convolution", "embedding", "head"))
 
 
 @dataclass(frozen=True)
 class Selection(Picklable):
-    """Selection of the tensors of a checkpoint that are measured."""
-
-    #: The id of a profile; "" for none.
+    #: The id of a profile, or "".
     engine: str = ""
-    #: Patterns of names, in which `*` stands for any text: only these are measured, whatever they are.
     include: tuple[str, ...] = ()
-    #: And these are not.
     exclude: tuple[str, ...] = ()
-    #: The file of llama.cpp's importance matrix; "" where all columns count alike.
+    #: The file of llama.cpp's importance matrix, or "".
     imatrix: str = ""
 
     @property
     def profile(self) -> Profile | None:
-        """Return the engine's profile; none where no engine is named."""
         return PROFILES[self.engine] if self.engine else None
 
     def record(self) -> dict[str, Any]:
@@ -61,15 +56,14 @@ ALL_QUANTIZED = Selection()
 
 
 def entries_of(path: str, engine: str) -> tuple[Entry, ...]:
-    """Return the tensors of a checkpoint for an engine's scan; `QuantVizError` where it cannot be read."""
     return selected(list_checkpoint(path), Selection(engine), ()).entries
 
 
 def selected(
     listing: TensorListing, selection: Selection, named: Sequence[tuple[str, Scheme]]
 ) -> TensorListing:
-    """Return a listing in which tensors that are not measured are left aside, with the reason, and in which
-    the others have the substitutes for each recipe.
+    """Return a listing in which tensors that are not measured are left aside, with the reason, and the others
+    have the substitutes for each recipe.
 
     Raises:
         QuantVizError: No tensor has a name that a pattern asks for, or a recipe is a mixture of types of an
@@ -106,7 +100,7 @@ def selected(
 def _weighed(
     listing: TensorListing, selection: Selection, named: Sequence[tuple[str, Scheme]]
 ) -> TensorListing:
-    """Return a listing in which tensors have the importance of their columns, with a note of how many do.
+    """Return a listing in which tensors have the importance of their columns, with notes.
 
     Raises:
         QuantVizError: The file cannot be read, or has none of these tensors.
@@ -229,7 +223,6 @@ def _mixed(
     *,
     has_importance: bool,
 ) -> dict[str, dict[str, Scheme]]:
-    """Return the scheme of each tensor in mixtures of types, by the mixture's name and the tensor's."""
     presets = [name for name, _ in named if profile is not None and name in profile.presets]
     if profile is None or not presets:
         return {}
