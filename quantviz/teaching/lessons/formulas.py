@@ -305,7 +305,7 @@ class Formula:
 
     @cached_property
     def named(self) -> tuple[tuple[str, str], ...]:
-        """The quantities that it names, each with its state, in the order of the text; a function with each."""
+        """The quantities that it names, each with its state, in the order of the text."""
         return tuple(dict.fromkeys(_named(self.tree)))
 
     @cached_property
