@@ -61,7 +61,8 @@ def ranges(
     whole = (slice(None),) * len(others)
     batches = [catalog.read(name, (slice(start, start + batch), *whole)).tensor for start in starts]
     found = ranges_over_batches(batches, observer, scheme, orders=orders)
-    say("cli.ranges.settled", count=found.settled, all=len(batches), orders=orders)
+    words = "unsettled" if found.settled is None else "settled"
+    say(f"cli.ranges.{words}", count=found.settled, all=len(batches), orders=orders)
     if output.format in _DRAWN:
         _draw(found, f"{shown(file)} · {name} · {observer}", output)
         return

@@ -84,7 +84,7 @@ def range_curve(
     layout = bare_layout(colours, height, (56, 12, 24, 42))
     layout["xaxis"] |= {"title": axis_title(text("range_curve.batches", language)), "showgrid": False}
     layout["yaxis"] |= {"title": axis_title(text("range_curve.scale", language)), "rangemode": "tozero"}
-    if found.settled <= len(found.scale):
+    if found.settled is not None:
         at = found.settled
         line = {"color": colours.muted, "dash": "dot", "width": 1}
         layout["shapes"] = [shape("line", (at, at), (0, 1), line, yref="paper")]

@@ -278,12 +278,16 @@ class BatchRanges:
         return f"BatchRanges({self.observer}: {len(self.scale)} batches, scale {float(self.scale[-1]):.4g})"
 
     @property
-    def settled(self) -> int:
-        """Return the batches after which, in every order, the scale stays within 1 % of that of all."""
+    def settled(self) -> int | None:
+        """Return the batches after which, in every order, the scale stays within 1 % of that of all.
+
+        None where that of all depends on their order by more.
+        """
         last = self.scale[-1]
         near = (self.least_scale >= 0.99 * last) & (self.most_scale <= 1.01 * last)
         away = torch.nonzero(~near).flatten()
-        return int(away[-1]) + 2 if len(away) else 1
+        count = int(away[-1]) + 2 if len(away) else 1
+        return count if count <= len(self.scale) else None
 
 
 @public

@@ -126,6 +126,9 @@ def test_the_scale_is_that_of_the_range_and_its_spread_that_of_other_orders():
     whole = qv.ranges_over_batches(batches, "min_max", ASYMMETRIC, orders=6)
     assert whole.least_scale[-1] == whole.most_scale[-1] == whole.scale[-1]
     assert whole.settled > 1
+    # An average over batches is nearer to the last ones, whatever their number.
+    assert found.settled is None
+    assert not range_curve(found, height=200).to_dict()["layout"].get("shapes")
     means = qv.ranges_over_batches(batches, "mean", ASYMMETRIC, orders=1)
     # onnxruntime's ReduceMin has an array of one value for each batch.
     assert means.lo[-1].item() == np.nanmean([[x.numpy().min()] for x in batches], axis=0)[0]
@@ -155,6 +158,7 @@ def test_the_command_prints_a_row_for_each_batch(tmp_path, observer):
     assert answer.exit_code == 0, answer.output
     assert answer.stdout.count('"least_scale"') == 3
     assert "3 batches" in answer.stderr
+    assert ("depends on their order" in answer.stderr) == (observer in ("moving_average", "entropy"))
 
 
 def test_searches_are_bounded_and_the_way_out_fits(monkeypatch):

@@ -278,7 +278,8 @@ def _show_batches(seen: SeenLayer) -> None:
         st.caption(say("layers.channels.no_batches"))
         return
     count = len(found.scale)
-    st.markdown(say("layers.channels.settled", settled=min(found.settled, count), count=count))
+    words = "unsettled" if found.settled is None else "settled"
+    st.markdown(say(f"layers.channels.{words}", settled=found.settled, count=count))
     alt = say("range_curve.alt", count=count, scale=short_number(float(found.scale[-1])))
     show_figure(range_curve, "layers_batches_curve", alt, found, height=_CURVE_HEIGHT)
 
