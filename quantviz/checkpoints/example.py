@@ -1,4 +1,4 @@
-"""A small model to try a scan on: its tensors are seeded random ones, which the Lab can open too."""
+"""A small model to try a scan on, of seeded random tensors that the Lab can open too."""
 
 from __future__ import annotations
 
@@ -8,23 +8,17 @@ from quantviz.errors import QuantVizError
 from quantviz.sources import LoudColumns, LoudRows, Normal, OneOutlier, Source, StudentT
 from quantviz.whole_files import own_folder, put_whole
 
-#: Name of the example in place of a checkpoint's path; no file below a folder has that name.
+#: The example in place of a checkpoint's path; no file below a folder has that name.
 EXAMPLE = "example:"
 _LAYERS = 8
 _HIDDEN = 128
 _WIDE = 256
 _WORDS = 512
 _EXPERTS = 4
-#: Layers whose feed-forward part has experts.
 _SPARSE = (5, 6)
 
 
 def example_tensors() -> dict[str, Source]:
-    """Return the sources of the example's tensors, by name.
-
-    >>> example_tensors()["model.layers.0.self_attn.q_proj.weight"].shape
-    (128, 128)
-    """
     found: dict[str, Source] = {"model.embed_tokens.weight": Normal(_WORDS, _HIDDEN, 1)}
     for layer in range(_LAYERS):
         at = f"model.layers.{layer}"
@@ -42,7 +36,7 @@ def example_tensors() -> dict[str, Source]:
 
 
 def _drawn(kind: str, layer: int, rows: int, cols: int, seed: int) -> Source:
-    """Return a tensor as such layers often are: loud input columns after a norm, heavy tails later."""
+    """Return a tensor as layers often have it: loud input columns after a norm, heavy tails later."""
     if kind == "down_proj" and layer in (1, 2, 6):
         return LoudColumns(rows, cols, seed, every=64, factor=20.0)
     if kind == "o_proj" and layer >= 5:
@@ -55,10 +49,8 @@ def _drawn(kind: str, layer: int, rows: int, cols: int, seed: int) -> Source:
 
 
 def example_file() -> Path:
-    """Return the example's file, written where it is not there yet.
-
-    Raises:
-        QuantVizError: There is no folder that is this user's alone.
+    """Return the example's file, written where it is missing; `QuantVizError` without a folder of this
+    user's.
     """
     folder = own_folder("example")
     if folder is None:

@@ -9,7 +9,7 @@ from quantviz.checkpoints.model_map import ModelTensor, ScannedModel
 from quantviz.checkpoints.scan.recipes import scheme_named
 from quantviz.schemes.granularity import PerChannel
 
-#: From where on a number is a reason. A Gaussian's largest of a million values is 5 × its RMS, and its
+#: Bounds above which a number is a reason. A Gaussian's largest of a million values is 5 × its RMS, and its
 #: kurtosis 3.
 _LOUD = 12.0
 _HEAVY = 6.0
@@ -18,15 +18,12 @@ _CLIPPED = 0.001
 _COLUMNS_DB = 3.0
 #: A column of a few values is exact whatever the others are.
 _FEWEST_ROWS = 16
-#: A recipe that is better by less does not help, in dB.
 _LEAST_GAIN = 0.5
 
 
 @dataclass(frozen=True)
 class ErrorCause:
-    """Cause of a tensor's larger error: an id and its number."""
-
-    #: "nonfinite" (how many), "columns" (dB that a scale for each column gains), "loud" (peak over RMS),
+    #: "nonfinite" (values), "columns" (dB that a scale for each column gains), "loud" (peak over RMS),
     #: "heavy" (kurtosis), "zeroed", "clipped" (shares), or "coarse" (bits a weight) where nothing stands out.
     id: str
     number: float
@@ -34,8 +31,6 @@ class ErrorCause:
 
 @dataclass(frozen=True)
 class Finding:
-    """One of the worst tensors."""
-
     tensor: str
     sqnr_db: float
     reasons: tuple[ErrorCause, ...]
@@ -43,17 +38,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Fix:
-    """The recipe to try first on a tensor."""
-
     tensor: str
     recipe: str
     gain_db: float
-    #: Additional bits a weight; less than 0 where it takes fewer.
+    #: Additional bits a weight; negative where it takes fewer.
     more_bits: float
 
 
 def worst_tensors(model: ScannedModel, recipe: str, count: int = 3) -> tuple[Finding, ...]:
-    """Return the tensors of least SQNR under a recipe, the worst first, with why."""
     measured = [
         (value, tensor)
         for tensor in model.weights
@@ -66,7 +58,6 @@ def worst_tensors(model: ScannedModel, recipe: str, count: int = 3) -> tuple[Fin
 
 
 def reasons(model: ScannedModel, tensor: ModelTensor, recipe: str) -> tuple[ErrorCause, ...]:
-    """Return at most two causes of a tensor's error under a recipe, from the numbers of its rows."""
     numbers = {name: tensor.number(recipe, name) for name in ("nan", "inf", "peak_rms", "kurtosis")}
     found = []
     if numbers["nan"] + numbers["inf"] > 0:
@@ -86,7 +77,6 @@ def reasons(model: ScannedModel, tensor: ModelTensor, recipe: str) -> tuple[Erro
 
 
 def _column_gain(model: ScannedModel, tensor: ModelTensor) -> float:
-    """Return the dB that one scale for each column gains over one for each row, where both were measured."""
     best = -math.inf
     if len(tensor.shape) < 2 or tensor.shape[0] < _FEWEST_ROWS:
         return best
@@ -104,15 +94,14 @@ def _column_gain(model: ScannedModel, tensor: ModelTensor) -> float:
 
 
 def _is_by_column(recipe: str) -> bool:
-    """Return whether a recipe has one scale for each input of a layer."""
     granularity = scheme_named(recipe).granularity
     return isinstance(granularity, PerChannel) and granularity.axis != 0
 
 
 def first_fix(model: ScannedModel, name: str, recipe: str) -> Fix | None:
-    """Return the recipe to try first on a tensor: the one of fewest bits that brings it to the median of all
-    under the recipe that is shown, else the one of most SQNR; none where no recipe is better. One scale for
-    each column is no fix: no engine's kernels take it.
+    """Return the recipe to try first on a tensor: the one of fewest bits that brings it to the median of all,
+    else the one of most SQNR; None where no recipe is better. One scale for each column is no fix: no
+    engine's kernels take it.
     """
     tensor = model.by_name[name]
     here = tensor.number(recipe, "sqnr_db")

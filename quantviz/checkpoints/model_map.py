@@ -1,9 +1,7 @@
 """A model as a map: layers by kinds, a number in each square, from the rows of a scan.
 
-    model = read_model(listed, rows)
-    data = model_map(model, "int4_g128", "sqnr_db")
-
-Rows are those of `Results.rows` or of the table: one for each tensor under each recipe.
+model = read_model(listed, rows)
+data = model_map(model, "int4_g128", "sqnr_db")
 """
 
 from __future__ import annotations
@@ -21,16 +19,15 @@ from quantviz.checkpoints.results.rows import UNREAD, ResultRow
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.catalog import is_whole
 
-#: Quantities for a square's colour: dB, dB against the median of the kind, two measures of outliers, and the
-#: recipe of most SQNR among those of no more bits.
+#: Colours: dB, dB against the median of the kind, two measures of outliers, and the recipe of most SQNR among
+#: those of no more bits.
 COLOURS = ("sqnr_db", "against_median", "peak_rms", "kurtosis", "winner")
 #: Colour by recipe, where one was chosen for each tensor.
 CHOICE = "choice"
 #: Colour by SQNR, where a quantized checkpoint is compared with its original, with unread tensors marked.
 AUDIT = "audit"
-#: Of these a small number is the bad one.
 _LOW_IS_BAD = frozenset(("sqnr_db", "against_median", "difference", AUDIT))
-#: Bits a weight by which a recipe may have more and still counts as of the same size.
+#: Additional bits a weight of a recipe that still counts as of the same size.
 _SAME_BITS = 0.01
 
 #: Rows times columns of a map: a picture holds a number for each, whether a tensor stands there or not.
@@ -39,30 +36,24 @@ MOST_CELLS = 2**19
 
 @dataclass(frozen=True, eq=False)
 class ModelTensor:
-    """A tensor of a scanned model."""
-
     name: str
     shape: Shape
     dtype: str
     file: str
     place: TensorPlace
-    #: Measurements by recipe; empty as long as it waits.
     rows: Mapping[str, ResultRow] = field(default_factory=dict)
 
     def row(self, recipe: str) -> ResultRow:
-        """Return its row under a recipe, one without numbers as long as it waits."""
         waiting = ResultRow(self.name, recipe, "waiting", shape=self.shape, dtype=self.dtype, file=self.file)
         return self.rows.get(recipe, waiting)
 
     def number(self, recipe: str, name: str) -> float:
-        """Return a number of its row; NaN where there is none."""
         row = self.rows.get(recipe)
         value = row.number(name) if row is not None and row.status == "ok" else None
         return math.nan if value is None else value
 
     @property
     def is_weight(self) -> bool:
-        """Return whether it is measured, or would be by its shape."""
         if self.rows:
             return any(row.status != "left_aside" for row in self.rows.values())
         return len(self.shape) != 1
@@ -73,15 +64,12 @@ class ModelTensor:
         return len(self.shape) > 1 and not self.is_weight and not is_whole(self.dtype)
 
     def status(self, recipe: str) -> str:
-        """Return "ok", "left_aside", "refused", "not_read", "problem", or "waiting"."""
         row = self.rows.get(recipe)
         return "waiting" if row is None else row.status
 
 
 @dataclass(frozen=True, eq=False)
 class ScannedModel:
-    """The tensors of a scanned checkpoint in its order, and the recipes they were measured under."""
-
     tensors: tuple[ModelTensor, ...]
     recipes: tuple[str, ...]
 
@@ -130,14 +118,11 @@ _WAITING = ResultRow("", "", "waiting")
 
 @dataclass(frozen=True)
 class Square:
-    """One square of the map."""
-
     #: Row and column, from 0; row −1 is the strip of tensors of no layer.
     row: int
     column: int
-    #: Its tensor, or the worst of several.
+    #: Its tensor, or the worst of `count`.
     tensor: str
-    #: Number of tensors that it stands for.
     count: int
     #: "ok", "left_aside", "refused", "not_read", "problem" or "waiting", and the value where it is ok; "kept"
     #: where a choice leaves it as it is stored.
@@ -145,16 +130,13 @@ class Square:
     value: float
     #: The recipe that wins, where the colour is "winner".
     winner: str = ""
-    #: The layer whose experts it stands for; "" where it is a tensor.
+    #: The layer whose experts it stands for, or "".
     opens: str = ""
-    #: The row of its tensor under the recipe.
     found: ResultRow = _WAITING
 
 
 @dataclass(frozen=True, eq=False)
 class ModelMap:
-    """A map: the names of its rows and columns, and its squares."""
-
     colour: str
     rows: tuple[str, ...]
     #: In full, and as short as they stay distinct.
@@ -162,13 +144,13 @@ class ModelMap:
     short_kinds: tuple[str, ...]
     strip: tuple[str, ...]
     squares: tuple[Square, ...]
-    #: Tensors that have no square: biases and norms.
+    #: Tensors without a square: biases and norms.
     left_out: int = 0
     recipes: tuple[str, ...] = ()
     recipe: str = ""
-    #: Tensors that have no square because rows and columns would be too many: those of rare kinds.
+    #: Tensors of rare kinds without a square, because the map would be too large.
     crowded: int = 0
-    #: Numbers of tensors by status, and of those with another type than the recipe, by type.
+    #: Tensors by status, and those with another type than the recipe, by type.
     statuses: Mapping[str, int] = field(default_factory=dict)
     instead: Mapping[str, int] = field(default_factory=dict)
 
@@ -176,9 +158,8 @@ class ModelMap:
 def read_model(
     listed: Iterable[tuple[str, Shape, str, str]], rows: Iterable[ResultRow], recipes: Sequence[str]
 ) -> ScannedModel:
-    """Return a model from its tensors (name, shape, dtype, file) and the rows of a scan so far.
-
-    Of a name that is there twice, rows go to the tensor of the same file.
+    """Return a model from its tensors (name, shape, dtype, file) and the rows of a scan so far; of a name
+    that is there twice, rows go to the tensor of the same file.
     """
     rows_by_tensor: dict[tuple[str, str], dict[str, ResultRow]] = {}
     for row in rows:
@@ -193,10 +174,7 @@ def read_model(
 
 
 def audited_model(rows: Iterable[Mapping[str, Any]]) -> ScannedModel:
-    """Return a model from the rows of an audit, as `Audit.rows` has them.
-
-    A tensor of the original alone stands where the quantized file would have it.
-    """
+    """Return a model from `Audit.rows`, tensors of the original alone at their places."""
     rows = list(rows)
     leads = Counter(
         _leads(row["tensor"], row["original"]) for row in rows if row["tensor"] and row["original"]
@@ -242,7 +220,6 @@ def _leads(one: str, other: str) -> tuple[str, str]:
 
 
 def value_of(model: ScannedModel, tensor: ModelTensor, recipe: str, colour: str) -> float:
-    """Return the number of a tensor that a colour stands for; NaN where there is none."""
     if colour == "against_median":
         return tensor.number(recipe, "sqnr_db") - model.medians(recipe).get(tensor.place.kind, math.nan)
     if colour == AUDIT:
@@ -254,9 +231,8 @@ def value_of(model: ScannedModel, tensor: ModelTensor, recipe: str, colour: str)
 
 
 def winner_of(model: ScannedModel, tensor: ModelTensor, recipe: str) -> str:
-    """Return the recipe of most SQNR among those that take no more bits than `recipe` on this tensor.
-
-    It is "" where nothing was measured.
+    """Return the recipe of most SQNR among those of no more bits on this tensor; "" if nothing was
+    measured.
     """
     most = tensor.number(recipe, "effective_bits") + _SAME_BITS
     contest = [
@@ -269,7 +245,6 @@ def winner_of(model: ScannedModel, tensor: ModelTensor, recipe: str) -> str:
 
 
 def layers_with_experts(model: ScannedModel) -> tuple[str, ...]:
-    """Return the layers that have experts, as `model_map` takes them."""
     layers = [
         f"{tensor.place.stack}.{tensor.place.layer}" for tensor in model.weights if tensor.place.expert >= 0
     ]
@@ -292,9 +267,9 @@ def model_map(
         recipe: The recipe that is shown.
         colour: One of `COLOURS`.
         layer: One of `layers_with_experts`, to see its experts as rows.
-        against: Another model and its recipe: then a square shows the SQNR there minus the one here, in dB,
-            of the tensor of the same name, else of the same place.
-        choice: A recipe for each tensor: then a square shows that, and its card the numbers under it.
+        against: Another model and its recipe: a square shows the SQNR there minus the one here, in dB, of
+            the tensor of the same name, else of the same place.
+        choice: A recipe for each tensor: a square shows that, and its card the numbers under it.
     """
     weights = _mapped(model, layer)
     strip = [tensor for tensor in weights if tensor.place.layer < 0]
@@ -343,18 +318,14 @@ def _mapped(model: ScannedModel, layer: str) -> tuple[ModelTensor, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _LayerGrid:
-    """Layers, or experts of one, by kinds."""
-
     rows: tuple[str, ...]
     kinds: tuple[str, ...]
-    #: The tensors of each square by row and column.
     members: dict[tuple[int, int], list[ModelTensor]]
-    #: Tensors of kinds that have no column.
+    #: Tensors of kinds without a column.
     crowded: int
 
 
 def _grid(tensors: Sequence[ModelTensor], *, of_experts: bool) -> _LayerGrid:
-    """Return the rows and columns of tensors that belong to layers."""
     stacks = tuple(dict.fromkeys(tensor.place.stack for tensor in tensors))
     order = {stack: k for k, stack in enumerate(stacks)}
 
@@ -375,7 +346,6 @@ def _grid(tensors: Sequence[ModelTensor], *, of_experts: bool) -> _LayerGrid:
 
 
 def _fitting(kinds: tuple[str, ...], counts: Mapping[str, int], rows: int) -> tuple[str, ...]:
-    """Return the kinds that have a column: all, or those of most tensors where the map would be too large."""
     most = max(MOST_CELLS // max(rows, 1), 1)
     if len(kinds) <= most:
         return kinds
@@ -436,7 +406,7 @@ def _chosen(
 
 
 def difference(tensor: ModelTensor, recipe: str, other: ScannedModel, other_recipe: str) -> float:
-    """Return the SQNR of its twin in another model minus its own, in dB; NaN where one of them has none."""
+    """Return the SQNR of its twin in another model minus its own, in dB; NaN where one has none."""
     twin = other.by_name.get(tensor.name) or other.by_place.get(tensor.place)
     if twin is None:
         return math.nan

@@ -1,4 +1,4 @@
-"""List of the checkpoints and files of results in the server's folder."""
+"""The checkpoints and files of results in the server's folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 
 from quantviz.sources.local import FolderListing, data_folder, list_files, real_path
 
-#: Suffix of a file of results.
 RESULTS = ".sqlite"
 #: Suffixes of importance matrices that are no GGUF files; a GGUF one has the word in its name.
 IMATRICES = (".imatrix", "imatrix.dat")
@@ -34,16 +33,11 @@ class OfferedFiles:
     checkpoints: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     imatrices: tuple[str, ...] = ()
-    #: Whether there are more files than were looked at.
     cut_short: bool = False
 
 
 def offered() -> OfferedFiles:
-    """Return the files to choose from in the server's folder; none where no folder is set.
-
-    Raises:
-        QuantVizError: The path that is set is no folder.
-    """
+    """Return the files in the server's folder, if one is set; `QuantVizError` if it is none."""
     return offered_of(list_files(also=(RESULTS, *IMATRICES)))
 
 
@@ -88,8 +82,7 @@ def offered_of(listing: FolderListing) -> OfferedFiles:
 
 
 def holder_of(file: str, checkpoints: Collection[str]) -> str:
-    """Return the checkpoint that a file below the folder is of: itself, else its index or folder, else
-    itself.
+    """Return the checkpoint of a file below the folder: itself, else its index or folder, else itself.
 
     >>> holder_of("a/x-00001-of-00002.safetensors", ["a/", "b.gguf"])
     'a/'
@@ -108,7 +101,7 @@ def _folder(file: str) -> str:
 
 
 def as_link(name: str) -> str:
-    r"""Return a file's name as an address has it: names are any bytes there are, and an address is text.
+    r"""Return a file's name for an address: names are any bytes, and an address is text.
 
     >>> as_link("a/b.gguf"), from_link(as_link("\udcff.gguf")) == "\udcff.gguf"
     ('a/b.gguf', True)
@@ -130,11 +123,9 @@ def from_link(form: str) -> str:
 
 
 def checkpoint_path(name: str) -> Path:
-    """Return the path of an offered checkpoint, under the name that it is offered by: a link keeps its name,
-    since its target may lack the suffix that shows the format, and the other files beside it.
-
-    Raises:
-        QuantVizError: It is not there, or it or one of its files lies outside of the folder.
+    """Return the path of an offered checkpoint; `QuantVizError` if one of its files is missing or lies
+    outside of the folder. A link keeps its name: its target may lack the suffix that shows the format, and
+    the files beside it.
     """
     is_folder = real_path(name).is_dir()
     within = PurePosixPath(name) if is_folder else PurePosixPath(name).parent
@@ -147,7 +138,6 @@ def checkpoint_path(name: str) -> Path:
 
 
 def below_folder(path: str) -> str | None:
-    """Return a file's path below the folder, with "/"; none where it lies elsewhere."""
     folder = data_folder()
     if folder is None or not Path(path).is_relative_to(folder):
         return None
@@ -156,7 +146,6 @@ def below_folder(path: str) -> str | None:
 
 
 def offered_as(path: str, checkpoints: Collection[str]) -> str | None:
-    """Return the checkpoint of some that lies at a path; None where none does."""
     below = below_folder(path)
     if below is None:
         return None

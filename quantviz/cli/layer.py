@@ -112,6 +112,13 @@ def _answered(request: _LayerArguments) -> tuple[str, float, Note | None]:
         name, weight = weight_of(request.weights, request.outputs_axis)
         if request.output.format == "html":
             raise QuantVizError("cli.moments_page")
+        needing = {
+            "--method": request.method != "nearest",
+            "--dynamic": request.dynamic,
+            "--app": request.app,
+        }
+        if unused := [option for option, is_given in needing.items() if is_given]:
+            raise QuantVizError("cli.moments_only", got=", ".join(unused))
         numbers = _by_moments(name, weight, request.imatrix, scheme)
         write(request.output, numbers)
         return name, numbers["rel_out"], None

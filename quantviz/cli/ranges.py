@@ -54,7 +54,10 @@ def ranges(
     catalog = click.get_current_context().with_resource(open_near(file, tensor))
     name = name_in(catalog, shown(file), tensor)
     rows, *others = catalog.info(name).shape or (1,)
-    starts = range(0, rows, batch)[:_MOST_BATCHES]
+    starts = range(0, rows, batch)
+    if len(starts) > _MOST_BATCHES:
+        say("cli.ranges.most", count=_MOST_BATCHES, all=len(starts))
+        starts = starts[:_MOST_BATCHES]
     whole = (slice(None),) * len(others)
     batches = [catalog.read(name, (slice(start, start + batch), *whole)).tensor for start in starts]
     found = ranges_over_batches(batches, observer, scheme, orders=orders)

@@ -172,6 +172,8 @@ class _ReportPage:
 
     def written(self, title: str | None, live: Mapping[str, Any]) -> str:
         kinds = kind_map(self.summary.weights)
+        maps = list(self.maps(kinds)) if kinds.rows else []
+        reasons = list(self.unmeasured())
         return html_page(
             "scan",
             language=self.language,
@@ -183,12 +185,14 @@ class _ReportPage:
             notes=self.summary.notes,
             recipe=self.recipe,
             kinds=kinds.kinds,
-            maps=list(self.maps(kinds)) if kinds.rows else [],
+            maps=maps,
+            maps_left_out=len(self.summary.recipes) - len(maps) if maps else 0,
             tables=[
                 self.table("recipes", _RECIPES, self.recipes()),
                 self.table("worst", _WORST_COLUMNS, self.worst(self.linked)),
-                self.table("unmeasured", _UNMEASURED, self.unmeasured()),
+                self.table("unmeasured", _UNMEASURED, reasons[:_REASONS]),
             ],
+            reasons_left_out=max(0, len(reasons) - _REASONS),
             **live,
         )
 
@@ -336,7 +340,7 @@ class _ReportPage:
             for row in self.summary.rows
             if row.status != "ok"
         )
-        for (status, reason, recipe), count in counts.most_common(_REASONS):
+        for (status, reason, recipe), count in counts.most_common():
             yield reason, count, recipe, self.say(f"report.{status}")
 
 

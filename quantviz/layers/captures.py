@@ -70,17 +70,14 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 }
 _PART = {word: part for part, words in _WORDS.items() for word in words}
 #: The end of the name of a layer that is one group of a convolution. Files and links keep little but names.
-_GROUP = re.compile(r"\.group(\d{1,9})of(\d{1,9})(?:\.weight)?$")
+_GROUP = re.compile(r"\.group(\d{1,9})of([1-9]\d{0,8})(?:\.weight)?$")
 #: A word or a number of a name: `fc1_input` has "fc", "1" and "input".
 _PIECE = re.compile(r"[^\W\d_]+|\d+")
 
 
 @dataclass(frozen=True, eq=False)
 class Captured(Picklable):
-    """A layer with some of its inputs."""
-
     name: str
-    #: One of `KINDS`.
     kind: str
     #: W, (outputs, inputs).
     weight: Values
@@ -104,7 +101,7 @@ class Captured(Picklable):
 
     @property
     def groups(self) -> int:
-        """Return the number of groups of a convolution whose inputs are those of all, one after the other."""
+        """Return the number of groups of a convolution, whose inputs are side by side."""
         return self.inputs.shape[1] // self.weight.shape[1]
 
     def whole(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -138,8 +135,8 @@ class Captured(Picklable):
     def shared(
         self, weights: Scheme | None, inputs: Scheme | None, *, static: bool = True, seed: int = 0
     ) -> tuple[Scheme | None, Scheme | None]:
-        """Return schemes with one scale over all groups of a convolution, as engines have it; unchanged where
-        the convolution is not at hand.
+        """Return schemes with one scale over all groups of a convolution, as engines have it, if it is at
+        hand.
         """
         if not self.convolution:
             return weights, inputs
@@ -203,7 +200,6 @@ class Layers(Picklable):
     """Layers with some of their inputs, in the order in which they ran: by name, or one after the other."""
 
     layers: tuple[Captured, ...]
-    #: Remarks for the user, such as on layers that were left aside.
     notes: tuple[Note, ...] = ()
     #: The layers of a file that cannot be read.
     unread: tuple[UnreadLayer, ...] = ()
@@ -347,7 +343,6 @@ def is_capture(catalog: Catalog) -> bool:
 
 
 def has_layers(catalog: Catalog) -> bool:
-    """Return whether an open file has weights with their inputs: is a capture, or has their names."""
     return is_capture(catalog) or bool(_by_name(catalog))
 
 
@@ -394,15 +389,16 @@ def _with_convolutions(layers: tuple[Captured, ...]) -> tuple[Captured, ...]:
     whole: dict[str, tuple[Captured, ...]] = {}
     for (_, count), parts in groups.items():
         shapes = {(part.inputs.shape[0], part.weight.shape) for part in parts.values()}
-        if sorted(parts) == list(range(count)) and len(shapes) == 1:
+        # `count` is a number of the name alone: no list is made of so many.
+        if len(parts) == count > max(parts) and len(shapes) == 1:
             whole |= dict.fromkeys((part.name for part in parts.values()), tuple(parts.values()))
     return tuple(replace(captured, convolution=whole.get(captured.name, ())) for captured in layers)
 
 
 def named_layers(catalog: Catalog) -> dict[str, NamedLayer]:
-    """Return the layers of a file by their names, in its order: each weight (outputs, inputs) or (inputs,
-    outputs) beside inputs (…, tokens, inputs) of its width, such as `fc1.weight` beside `fc1.input`, or `W1`
-    beside `X1`.
+    """Return the layers of a file by their names, in its order, such as `fc1.weight` beside `fc1.input`.
+
+    A weight is (outputs, inputs) or (inputs, outputs), its inputs are (…, tokens, inputs).
     """
     places: dict[tuple[str, ...], dict[str, str]] = {}
     for name in catalog.names:
@@ -419,14 +415,21 @@ def named_layers(catalog: Catalog) -> dict[str, NamedLayer]:
             continue
         outputs = next((axis for axis in (0, 1) if sizes[1 - axis] == shape[-1]), None)
         if outputs is not None:
-            name = re.sub(r"[\W_]*(?<![^\W\d_])(?:weights?|w)$", "", weight, flags=re.IGNORECASE) or weight
+            name = _name_of_layer(weight)
             named[name] = NamedLayer(weight, inputs, parts.get("bias"), outputs, len(shape) - 1)
     return named
 
 
+def _name_of_layer(weight: str) -> str:
+    """Return a weight's name without its last word if that says so; one pass, however long names are."""
+    pieces = list(_PIECE.finditer(weight))
+    if len(pieces) < 2 or pieces[-1].end() < len(weight) or _PART.get(pieces[-1][0].casefold()) != "weight":
+        return weight
+    return weight[: pieces[-2].end()]
+
+
 def _part_of(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the part of a layer that a tensor is by its name, and the other words of the name: the layer's.
-    A name without such a word is that of a weight.
+    """Return the part of a layer that a tensor is by its name, else "weight", and the layer's words.
 
     >>> _part_of("net/fc1_input"), _part_of("W1"), _part_of("fc1")
     (('inputs', ('net', 'fc', '1')), ('weight', ('1',)), ('weight', ('fc', '1')))
@@ -531,15 +534,17 @@ def _layer_in(
     try:
         weight = catalog.stored(named.weight)
         inputs = catalog.stored(named.inputs)
+        if named.outputs:
+            weight = as_matrix(weight, named.outputs)
+        if named.token_axes > 1:
+            inputs = as_matrix(inputs, tuple(range(named.token_axes)))
+        # A bias is read once its size is that of the outputs.
+        of_bias = catalog.info(named.bias).shape if named.bias else None
+        for wrong in shape_problems(weight.shape, inputs.shape, of_bias):
+            return UnreadLayer(name, kind, wrong)
         bias = catalog.load(named.bias) if named.bias else None
     except QuantVizError as problem:
         return UnreadLayer(name, kind, problem)
-    if named.outputs:
-        weight = as_matrix(weight, named.outputs)
-    if named.token_axes > 1:
-        inputs = as_matrix(inputs, tuple(range(named.token_axes)))
-    for wrong in shape_problems(weight.shape, inputs.shape, None if bias is None else tuple(bias.shape)):
-        return UnreadLayer(name, kind, wrong)
     return Captured(name, kind, weight, inputs, bias, inputs.shape[0] if seen is None else seen)
 
 

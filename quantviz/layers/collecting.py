@@ -198,7 +198,7 @@ def collect(
     many = [layer for layer in found if layer.groups > _MOST_GROUPS]
     left = sum(layer.groups - _MOST_GROUPS for layer in many)
     shown = [f"{layer.name} ({_MOST_GROUPS}/{layer.groups})" for layer in many]
-    notes = (*note_on_layers("collect_groups", shown, left), *found.notes)
+    notes = (*note_on_names("collect_groups", shown, left), *found.notes)
     return Layers(tuple(group for layer in found for group in _groups_of(layer)), notes)
 
 
@@ -224,8 +224,8 @@ def collected(
         raise QuantVizError("collect.nothing_ran", count=len(watched))
     idle = [each.name for each in watched if each.name not in order]
     notes = [
-        *note_on_layers("collect_idle", idle),
-        *(note for key in ("collect_other", "collect_vectors") for note in note_on_layers(key, others[key])),
+        *note_on_names("collect_idle", idle),
+        *(note for key in ("collect_other", "collect_vectors") for note in note_on_names(key, others[key])),
     ]
     return Layers(tuple(each.captured() for each in order.values()), tuple(notes))
 
@@ -327,7 +327,7 @@ def _pads_of(layer: _Convolution) -> list[tuple[int, int]]:
     return [(each, each) for each in layer.padding]
 
 
-def note_on_layers(key: str, names: list[str], count: int | None = None) -> list[Note]:
+def note_on_names(key: str, names: list[str], count: int | None = None) -> list[Note]:
     if not names:
         return []
     some = ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])

@@ -29,6 +29,8 @@ from quantviz.text import number, table
 _INT32 = (-(2**31), 2**31 - 1)
 #: Bits of a code at most whose products are added in int32.
 _CODE_BITS = 8
+#: Sums in int64 lie below it: LiteRT's MultiplyByQuantizedMultiplier assumes so of what it multiplies.
+_WIDEST = 2**47
 
 
 @checked_fields
@@ -287,7 +289,7 @@ def _of_numbers(bias: Any, weights: Codes, inputs: Codes, engine: IntegerEngine)
         return real.to(torch.float32), 0
     rounded = torch.round(real / _sum_scale(weights, inputs))
     if engine.sums == "int64":
-        return rounded.to(torch.int64), 0
+        return rounded.clamp(-_WIDEST, _WIDEST).to(torch.int64), 0
     clipped = rounded.clamp(*_INT32)
     beyond = clipped != rounded
     # An output counts once, however many tokens have codes of their own.
@@ -328,6 +330,8 @@ def _check_layer(result: IntegerResult) -> None:
         raise QuantVizError("layer.width", got=inputs.shape[1], wanted=weights.shape[1], shape=inputs.shape)
     if result.bias is not None:
         _of_each_output(result.bias, weights, inputs)
+        if INTEGER_ENGINES[result.engine].sums == "int64" and bool((result.bias.abs() >= _WIDEST).any()):
+            raise QuantVizError("integer.wide_bias", engine=result.engine)
     scale, zero = single_params(result.outputs)
     _check_formats(result, moved=bool((inputs.zero_point != 0).any()) or bool(zero))
     if not fmt.code_min <= int(zero) <= fmt.code_max:

@@ -94,7 +94,6 @@ class Operand(Picklable):
 
     #: Its values, not quantized: (lines, inputs).
     stored: Stored
-    #: Its quantization; None where it stays as it is.
     study: Study | None
     notes: tuple[Note, ...] = ()
     #: The values that the layer multiplies by, float32, if a method makes them otherwise than by its scheme
@@ -131,9 +130,7 @@ class Operand(Picklable):
         return self._decoded(self.study, lines, out)
 
     def codes(self, lines: slice) -> torch.Tensor:
-        """Return the codes of some lines, float32; their values where codes are not of the operand's
-        scheme.
-        """
+        """Return the codes of some lines, float32, or their values where there are no codes of the scheme."""
         if self.effective is not None or self.study is None:
             return self.quantized(lines)
         if self.study.result is not None:
@@ -160,8 +157,7 @@ class Operand(Picklable):
         return float(METRICS["sqnr_db"].of(Moments(cells=cells, x2=signal, e2=noise)))
 
     def explain(self, index: Shape) -> Explanation:
-        """Return the derivation of one value, as `quantviz.explain` does; in the basis in which it is
-        rounded.
+        """Return the derivation of one value, as `quantviz.explain` does, in the basis of its rounding.
 
         Raises:
             QuantVizError: The operand is not quantized, or there is no such value.
@@ -224,8 +220,7 @@ def input_operand(inputs: Any, scheme: Scheme | None, width: int, seed: int, *, 
     `width` is the weight's number of inputs. With `static`, tokens held back set no scale that tokens share.
 
     Raises:
-        QuantVizError: The inputs are not a matrix of finite numbers of that width, or the scheme does not
-            fit.
+        QuantVizError: The inputs are no such matrix of finite numbers, or the scheme does not fit.
     """
     stored, said = as_stored(inputs)
     if len(stored.shape) != 2:
@@ -260,10 +255,7 @@ def study_of_tokens(
     is that of a group whose tokens are all held back.
 
     Args:
-        stored: The values, (tokens, inputs).
-        scheme: The scheme.
         held_back: Whether each token is held back, bool (tokens,).
-        static: Whether shared scales are chosen without those.
         known: The `facts` of the values, where they are known.
         seen: The values that shared scales are chosen on, where these are others: of a run before.
     """
@@ -300,7 +292,6 @@ def notes_on_groups(
 
 
 def _without(stored: InMemory, left_out: torch.Tensor) -> InMemory:
-    """Return values with NaN in place of some tokens."""
     values = read_whole(stored).masked_fill(left_out[:, None], torch.nan)
     return InMemory(values, dtype=stored.dtype)
 
@@ -331,8 +322,6 @@ def _joined(of_first: torch.Tensor, first: Range | QParams, second: Range | QPar
 def shares_scales(scheme: Scheme, shape: Shape) -> bool:
     """Return whether tokens of a matrix of `shape` share anything that their scales are made of.
 
-    >>> shares_scales(Scheme("int8"), (8, 4)), shares_scales(as_scheme("int8_per_row"), (8, 4))
-    (True, False)
     >>> shares_scales(as_scheme("nvfp4"), (8, 16)), shares_scales(as_scheme("mxfp4"), (8, 32))
     (True, False)
     """

@@ -41,7 +41,6 @@ class ProductSums:
     def __init__(self, held_back: torch.Tensor, outputs: int) -> None:
         self._sides = torch.stack((~held_back, held_back)).to(torch.float64)
         self._outputs = torch.zeros(2, outputs, dtype=torch.float64)
-        #: float64 (tokens,).
         self.tokens = torch.zeros(len(held_back), dtype=torch.float64)
 
     def add(self, tokens: slice, outputs: slice, one: torch.Tensor, other: torch.Tensor) -> None:
@@ -92,7 +91,6 @@ class OutputErrors:
 class PartErrors(OutputErrors):
     #: Sums of the part times the error.
     along: ProductSums
-    #: Sums of the squared error.
     whole: ProductSums
 
     @property

@@ -31,7 +31,6 @@ class Cells:
 
     #: XWᵀ.
     product: torch.Tensor
-    #: The bias of each output, (outputs,).
     bias: torch.Tensor
     #: The weight's part of the error, XΔWᵀ, with the change of the bias where a method makes one.
     weights: torch.Tensor
@@ -53,7 +52,6 @@ class Cells:
 
     @property
     def of_product(self) -> torch.Tensor:
-        """Return the error of the product, before its outputs are rounded."""
         return self.weights + self.inputs + self.cross
 
     @property
@@ -65,7 +63,6 @@ class Cells:
 class Layer:
     weights: Operand
     inputs: Operand
-    #: float64 (outputs,).
     bias: torch.Tensor
     #: Ŷ, (tokens, outputs), where it is quantized itself.
     outputs: Operand | None = None

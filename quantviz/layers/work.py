@@ -45,8 +45,7 @@ SchemesOfSides: TypeAlias = tuple[Scheme | None, Scheme | None]
 
 
 class LayerSource(Protocol):
-    def open(self) -> Captured:
-        """Return the layer with its values."""
+    def open(self) -> Captured: ...
 
 
 def products_of(chain: Chain, shape: Shape, schemes: SchemesOfSides = (None, None)) -> float:
@@ -76,10 +75,8 @@ def _search_of(scheme: Scheme | None, chain: Chain) -> float:
 
 
 def refuse_long(chain: Chain, shape: Shape, seconds: float, schemes: SchemesOfSides = (None, None)) -> None:
-    """Raise an error for a layer that takes longer under a chain, with a square weight that does not.
-
-    Raises:
-        QuantVizError: It does.
+    """Raise `QuantVizError` for a layer that takes longer under a chain; name a square weight that does
+    not.
     """
     tokens, inputs, outputs = shape
     needed = products_of(chain, shape, schemes) / SPEED
@@ -93,8 +90,6 @@ def refuse_long(chain: Chain, shape: Shape, seconds: float, schemes: SchemesOfSi
 
 
 class ComputedLayer(NamedTuple):
-    """A layer with its numbers."""
-
     result: LayerResult
     #: All outputs, where they are few enough.
     cells: Cells | None
@@ -139,13 +134,11 @@ def computed(
 
 
 def channels_kept_apart(result: LayerResult, share: float) -> KeptApart:
-    """Return the output errors with a share of the input channels in float16, see `kept_apart`."""
     w, w_hat = result.weights.values(_ALL), result.weights.quantized(_ALL)
     return kept_apart(w, w_hat, result.inputs.values(_ALL), result.held_back, share)
 
 
 def errors_of_channels(result: LayerResult, group: slice) -> torch.Tensor:
-    """Return the root mean square of the weight's error in each input channel of a group, float64."""
     return result.weights.changes(_ALL)[:, group].square().mean(0).sqrt()
 
 

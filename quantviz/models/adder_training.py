@@ -21,7 +21,6 @@ STEPS = 3000
 _BATCH = 512
 _RATE = 3e-3
 _SEED = 0
-#: Steps between two lines on the loss.
 _TOLD = 100
 
 
@@ -64,7 +63,6 @@ def right_of_all(network: Network) -> int:
 
 
 def main() -> None:
-    """Train the adder and write its file."""
     from safetensors.torch import save_file
 
     parser = argparse.ArgumentParser(description=__doc__)

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 _HIDDEN = -1e4
 #: Times by which the scores' error changes without the part that softmax takes away, from which it misleads.
 _MISLEADS = 4.0
-#: Rows of which the least and the greatest KL are named by a quantile.
 _QUANTILE = 0.99
 
 
@@ -203,7 +202,6 @@ class AttentionResult(Picklable):
         return data_frame({name: [row[name] for row in rows] for name in rows[0]})
 
 
-#: The names of a result's axes.
 _AXES = ("heads", "queries", "tokens")
 
 
@@ -271,7 +269,6 @@ def attention(
 
 
 def _outputs(weights: RoundedPair, values: RoundedPair) -> RoundedPair:
-    """Return the outputs of weights over values."""
     share = len(weights.before) // len(values.before)
     return RoundedPair(
         *(side @ own.repeat_interleave(share, 0) for side, own in zip(weights, values, strict=True))
@@ -279,7 +276,6 @@ def _outputs(weights: RoundedPair, values: RoundedPair) -> RoundedPair:
 
 
 def score_factor(channels: int, options: AttentionOptions) -> float:
-    """Return the factor of the scores of heads of so many channels."""
     return options.scale or 1 / math.sqrt(channels)
 
 
@@ -289,7 +285,6 @@ def _scores(
     schemes: tuple[Scheme | None, Scheme | None],
     options: AttentionOptions,
 ) -> tuple[RoundedPair, RoundedPair, RoundedPair]:
-    """Return queries and keys as they are multiplied, and their scores, under their schemes."""
     of_queries = RoundedPair(*sides_of_queries(queries, keys.shape[1], options))
     of_keys = RoundedPair(*sides_of_keys(keys, schemes[0], options))
     share = len(queries) // len(keys)
@@ -300,7 +295,6 @@ def _scores(
 
 
 def _errors(result: AttentionResult, heads: slice) -> dict[str, PartError]:
-    """Return the errors of the parts of attention, over some heads."""
     seen = result.seen[heads]
     parts = {
         "scores": [torch.where(seen, side[heads], 0.0) for side in result.scores],
@@ -313,7 +307,6 @@ def _errors(result: AttentionResult, heads: slice) -> dict[str, PartError]:
 
 
 def _numbers(result: AttentionResult, heads: slice) -> dict[str, float]:
-    """Return the KL divergences and errors over some heads, by the names of a table's columns."""
     rows = result.kl_rows[heads].flatten()
     errors = _errors(result, heads)
     return {
@@ -336,7 +329,6 @@ def _squares(values: torch.Tensor) -> float:
 
 
 def _check_shapes(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor | None) -> None:
-    """Raise a `QuantVizError` for heads that do not belong to each other."""
     fits = queries.shape[2] == keys.shape[2] and queries.shape[0] % keys.shape[0] == 0
     if not fits or (values is not None and values.shape[:2] != keys.shape[:2]):
         shapes = [tuple(tensor.shape) for tensor in (queries, keys, values) if tensor is not None]
@@ -357,7 +349,7 @@ def _masked(mask: Any, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the numbers that a mask adds to the scores, and whether a query sees a token.
 
     Raises:
-        QuantVizError: It is no mask of scores of that shape, or a query sees no token.
+        QuantVizError: It is no mask of scores of `shape`, or a query sees no token.
     """
     _, queries, tokens = shape
     if mask is None:

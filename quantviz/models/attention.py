@@ -42,8 +42,8 @@ class AttentionView:
         return tuple(torch.nonzero(sizes > _LOUD * sizes.median()).flatten().tolist())
 
     def moved(self) -> tuple[float, ...]:
-        """Return the share of its attention that each head moves elsewhere: half the sum of |after − before|,
-        mean over tokens.
+        """Return the share of its attention that each head moves elsewhere: half of Σ|after − before|, mean
+        over tokens.
         """
         gaps = (self.after - self.before).abs().sum(-1).mean(-1) / 2
         return tuple(gaps.tolist())
@@ -61,8 +61,8 @@ def attention_of(model: str, schemes: ModelSchemes, layer: int) -> AttentionView
 
 
 def key_costs(model: str) -> Mapping[str, float]:
-    """Return the KL divergence, in bits a character, of int4 keys by the axis of a scale, of `KEY_SCHEMES`;
-    values are as they are.
+    """Return the KL divergence of int4 keys, in bits a character, by the axis of a scale, one of
+    `KEY_SCHEMES`.
     """
     return {
         axis: divergence(
@@ -74,7 +74,6 @@ def key_costs(model: str) -> Mapping[str, float]:
 
 
 def _watched(network: Network, tokens: torch.Tensor, layer: int) -> dict[str, torch.Tensor]:
-    """Return the keys, values and attention of a layer on some tokens, by their last names."""
     found: dict[str, torch.Tensor] = {}
     at = f"model.layers.{layer}."
 

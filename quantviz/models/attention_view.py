@@ -24,7 +24,6 @@ PRODUCTS = ("scores", "output")
 _LOUD = 4.0
 #: The share of a loud channel's squares from which it is the same in each token.
 _SAME = 0.8
-#: Products of a cell that are told.
 _TOLD_TERMS = 512
 
 Schemes = tuple[Scheme | str | None, Scheme | str | None, Scheme | str | None]
@@ -40,19 +39,16 @@ class AttentionTask:
     options: AttentionOptions = field(default_factory=AttentionOptions)
 
     def result(self, heads: Heads) -> AttentionResult:
-        """Return the attention of heads.
-
-        Raises:
-            QuantVizError: As `attention` raises it.
-        """
         mask: Any = {"own": heads.mask, "causal": "causal", "none": None}[self.mask]
         return attention(heads.q, heads.k, heads.v, *self.schemes, mask=mask, options=self.options)
 
 
 @dataclass(frozen=True)
 class AttentionLook:
-    """The place in view: a head, one of `PRODUCTS`, "x" for values or "error", the part of it from a first to
-    before a last line of each axis and the selected cell and product, None for all and for the worst.
+    """The place in view: a head, one of `PRODUCTS`, and "x" for values or "error".
+
+    `lines` are a first and an end of each axis, None for all; `cell` and `channel` are selected, None for the
+    worst.
     """
 
     head: int
@@ -63,7 +59,6 @@ class AttentionLook:
     channel: int | None
 
     def within(self, shape: tuple[int, int, int]) -> AttentionLook:
-        """Return the place limited to a multiplication of so many rows, products a cell, and columns."""
         rows, products, columns = shape
         cell = self.cell if self.cell and self.cell[0] < rows and self.cell[1] < columns else None
         channel = self.channel if self.channel is not None and self.channel < products else None
@@ -81,7 +76,6 @@ class LoudKey(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Return whether the channel is loud by what all tokens have in common."""
         return self.same > _SAME
 
 
@@ -121,8 +115,6 @@ class AttentionCell(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AttentionView:
-    """The numbers, the picture and the cell of attention that a page shows."""
-
     #: Numbers by the names of `AttentionResult.record`, "layer_error", and "kl_of_heads".
     numbers: Mapping[str, Any]
     notes: tuple[Note, ...]
@@ -136,11 +128,7 @@ class AttentionView:
 
 
 def view_of(heads: Heads, task: AttentionTask, look: AttentionLook, most: int) -> AttentionView:
-    """Return the view of heads, in at most `most` pixels along an axis.
-
-    Raises:
-        QuantVizError: As `attention` raises it.
-    """
+    """Return the view of heads in at most `most` pixels along an axis; raise as `attention` does."""
     result = task.result(heads)
     product = look.product if result.output is not None else PRODUCTS[0]
     look = dataclasses.replace(look, head=min(look.head, len(result.seen) - 1), product=product)
@@ -179,9 +167,10 @@ def loud_key(result: AttentionResult, head: int) -> LoudKey | None:
 def ways_of(
     heads: Heads, task: AttentionTask, channel_keys: Scheme | str
 ) -> Mapping[str, tuple[float, float]]:
-    """Return the mean KL divergence of a row and the scores' error as a layer's, by ways to round the keys:
-    as they are, less their mean, in the basis of a Hadamard matrix, "channel" by another scheme, and less
-    their mean in that basis.
+    """Return the mean KL divergence of a row and the scores' error as a layer's, by ways to round the keys.
+
+    The ways are as they are, less their mean, in the basis of a Hadamard matrix, by another scheme
+    ("channel"), and less their mean in that basis.
     """
     found = {}
     for name, center, hadamard in (
@@ -199,7 +188,6 @@ def ways_of(
 
 
 def _key_head(result: AttentionResult, head: int) -> int:
-    """Return the head of keys that a head of queries reads."""
     return head // (len(result.seen) // len(result.sides.k.before))
 
 
@@ -250,7 +238,6 @@ def _cell(
     parts: tuple[RoundedPair, RoundedPair, RoundedPair],
     look: AttentionLook,
 ) -> AttentionCell:
-    """Return the selected cell, or the one with the largest error."""
     x, w, y = parts
     place = look.cell
     if place is None:

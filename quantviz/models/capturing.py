@@ -134,15 +134,15 @@ class _CapturedOutputs:
             self._writer.add(name, op, axes, tensor)
 
     def check_names(self) -> None:
-        """Raise a `QuantVizError` if a wanted name is that of no output."""
         for form in self._unknown:
             if self._seen:
                 raise QuantVizError("runs.unknown", got=form, known=", ".join(self._seen))
 
 
 def _changes(tensor: torch.Tensor) -> int:
-    """Return a number that differs after a change in place; a tensor made under inference mode keeps no
-    count of its changes, so it is one of its values.
+    """Return a number that differs after a change in place.
+
+    A tensor made under inference mode keeps no count of its changes, so the number is one of its values.
     """
     if not tensor.is_inference():
         return tensor._version
@@ -154,8 +154,9 @@ def _changes(tensor: torch.Tensor) -> int:
 
 
 def tensors_in(output: Any, key: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the tensors of an output, each with its keys and numbers in what holds it; and what may hold
-    some and is not known.
+    """Yield the tensors of an output, each with its keys and numbers in what holds it.
+
+    An unknown object, which may hold some, is yielded too.
     """
     if is_dataclass(output) and not isinstance(output, type | Mapping):
         output = {each.name: getattr(output, each.name) for each in fields(output)}

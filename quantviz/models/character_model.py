@@ -21,7 +21,6 @@ from quantviz.models.network import KINDS, Network, Sizes
 from quantviz.models.sums import ADDER_SIZES, drawn_sums, sums_in, tokens_of_sums
 from quantviz.models.texts import as_tokens
 
-#: The built-in models by name.
 CHARACTER = "character"
 TWIN = "character_twin"
 QK_NORM = "character_qk_norm"
@@ -43,8 +42,9 @@ _DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True)
 class _LoudChannels:
-    """The loud channels of a twin: of each normalization, hidden units, and channels of keys; and how much
-    louder than the model's the first two are, a power of two, so that no value is rounded.
+    """The loud channels of a twin: of each normalization, hidden units, and channels of keys.
+
+    The first two are `factor` times louder than the model's, a power of two, so that no value is rounded.
     """
 
     channels: tuple[int, ...]
@@ -89,7 +89,6 @@ def sizes_of(name: str) -> Sizes:
 
 
 def _tensors_in(file: str) -> dict[str, torch.Tensor]:
-    """Return the tensors of one of the models' files, float32."""
     from quantviz.sources.files import open_tensors
 
     with open_tensors(_DATA / file) as catalog:
@@ -98,8 +97,8 @@ def _tensors_in(file: str) -> dict[str, torch.Tensor]:
 
 @cache
 def tokens_of(part: str, model: str = CHARACTER) -> torch.Tensor:
-    """Return excerpts of the text that is "held_back" from a model's training, or of that for "calibration";
-    of an adder, sums.
+    """Return excerpts of the text that is "held_back" from training, or of that for "calibration"; of an
+    adder, sums.
 
     int64 (excerpts, characters), one character longer than the model's context.
     """
@@ -109,8 +108,9 @@ def tokens_of(part: str, model: str = CHARACTER) -> torch.Tensor:
 
 
 def pieces_of(model: str, text: str | None) -> torch.Tensor:
-    """Return a text, None for the one that is held back, as pieces that a model reads, int64 (pieces,
-    characters); of an adder it has one sum a line.
+    """Return a text as the pieces that a model reads, int64 (pieces, characters); None is the held-back text.
+
+    An adder has one sum a line.
     """
     if text is None:
         return tokens_of("held_back", model)
@@ -142,11 +142,7 @@ def _with_loud_channels(network: Network, loud: _LoudChannels) -> Network:
 
 
 def loud_channels(twin: str = TWIN) -> Mapping[str, tuple[int, ...]]:
-    """Return the loud input channels of a twin's linear layers, by their kinds.
-
-    >>> loud_channels()["fc1"], loud_channels()["self_attn.out_proj"]
-    ((19, 70, 99), ())
-    """
+    """Return the loud input channels of a twin's linear layers, by their kinds."""
     _, loud = _TWINS[twin]
     found = dict.fromkeys(KINDS, loud.channels) | {"self_attn.out_proj": (), "fc2": loud.units}
     return MappingProxyType(found)
@@ -173,7 +169,6 @@ def _scaled(at: str, loud: _LoudChannels) -> Iterator[tuple[str, int, tuple[int,
 
 
 def _times(values: torch.Tensor, axis: int, channels: tuple[int, ...], factor: float) -> torch.Tensor:
-    """Return a tensor with some channels of an axis multiplied by a power of two."""
     scaled = values.clone()
     lines = scaled if axis == 0 else scaled.mT
     lines[list(channels)] *= factor

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 class Content(Enum):
-    """A kind of file of tensors."""
-
     #: The inputs and weights of layers, as `capture` writes them.
     CAPTURE = "capture"
     #: Queries, keys and values of heads.
@@ -33,17 +31,10 @@ class Content(Enum):
 
 
 def content_of(content: bytes, name: str) -> Content:
-    """Return the kind of a file. It can be called in another process.
-
-    Args:
-        content: The file's bytes.
-        name: The file's name, of which the suffix gives the format.
+    """Return the kind of a file; its name's suffix gives the format. It can be called in another process.
 
     Raises:
-        QuantVizError: It cannot be read, or is one of two files that are needed together.
-
-    >>> content_of(b"1.5,2\\n3,4", "numbers.csv")
-    <Content.TENSOR: 'tensor'>
+        QuantVizError: The file cannot be read, or is one of two files that are needed together.
     """
     with open_tensors(content, name) as catalog:
         if has_layers(catalog):
@@ -58,11 +49,7 @@ def content_of(content: bytes, name: str) -> Content:
 
 
 def is_run_file(content: bytes, name: str) -> bool:
-    """Return whether a file is that of a run. It can be called in another process.
-
-    Raises:
-        QuantVizError: It cannot be read.
-    """
+    """Return whether a file is that of a run. It can be called in another process."""
     with open_tensors(content, name) as catalog:
         return is_run(catalog)
 

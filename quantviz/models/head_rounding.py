@@ -121,9 +121,8 @@ def cache_bytes(
     schemes: tuple[Scheme | None, Scheme | None],
     options: AttentionOptions,
 ) -> CacheBytes:
-    """Return the sizes of keys and values (heads, tokens, channels) under their schemes.
-
-    Tokens that are not rounded, and means that are taken out, have 16 bits a number.
+    """Return the sizes of keys and values, (heads, tokens, channels): what is not rounded has 16 bits a
+    number.
     """
     bits = [0, 0]
     plain = 0
@@ -146,9 +145,6 @@ def turned(heads: torch.Tensor, positions: torch.Tensor, base: float, layout: st
     """Return heads (heads, tokens, channels) turned by rotary positions, float64.
 
     Channel pair i of d / 2 turns by position · base^(−2i/d).
-
-    >>> turned(torch.tensor([[[1.0, 0.0]]]).double(), torch.tensor([0]), 10000.0, "halves").tolist()
-    [[[1.0, 0.0]]]
     """
     channels = heads.shape[2]
     if channels % 2:
@@ -188,7 +184,6 @@ def _both(
 def _rounded(
     heads: torch.Tensor, scheme: Scheme | None, count: int, options: AttentionOptions, *, center: bool
 ) -> torch.Tensor:
-    """Return heads (heads, tokens, channels) with the first `count` tokens rounded, in their own basis."""
     if scheme is None or not count:
         return heads
     moved, mean = _moved(heads, count, options, center=center)
@@ -210,8 +205,10 @@ def _moved(
 
 
 class RoundedCell(NamedTuple):
-    """How one key or value was rounded: the mean of its channel that was taken out, 0 for none, and its
-    derivation; in the basis of a Hadamard matrix that of the coefficient at its place.
+    """The mean that was taken out of a key's or value's channel, 0 for none, and the derivation of its
+    rounding.
+
+    In the basis of a Hadamard matrix the derivation is that of the coefficient at its place.
     """
 
     mean: float
@@ -221,8 +218,8 @@ class RoundedCell(NamedTuple):
 def explain_rounding(
     head: torch.Tensor, scheme: Scheme | None, place: tuple[int, int], options: AttentionOptions, part: str
 ) -> RoundedCell | None:
-    """Return how a cell (token, channel) of the keys ("k") or values ("v") of one head, (tokens, channels),
-    was rounded; None where it stays as it is.
+    """Return how a cell (token, channel) of one head's keys ("k") or values ("v") was rounded; None if it was
+    not.
     """
     count = options.rounded_tokens(len(head))[part == "v"]
     if scheme is None or place[0] >= count:

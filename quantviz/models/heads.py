@@ -1,5 +1,4 @@
-"""Queries, keys and values of heads: those in a file by their names, those that captured layers make, and
-built-in ones.
+"""Queries, keys and values of heads: in a file by their names, made by captured layers, and built-in ones.
 
 Built-in heads are added here: one entry in `BUILT_IN_HEADS`, and their words under
 `[attention.built_in.<name>]`.
@@ -7,6 +6,7 @@ Built-in heads are added here: one entry in `BUILT_IN_HEADS`, and their words un
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +34,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 #: The words after and before the letter of queries, keys or values in a layer's name: "q_proj", "wq".
-_PROJECTION = re.compile(r"(?:[._/-](?:proj|projection|lin|linear|dense|matmul))+$", re.IGNORECASE)
+_PROJECTION = ("proj", "projection", "lin", "linear", "dense", "matmul")
 _WEIGHT = re.compile(r"(?<![^\W_])w(?=[qkv]$)", re.IGNORECASE)
 #: The name of a layer that makes queries, keys and values together; in cross attention it makes no queries.
 _FUSED = re.compile(
@@ -69,10 +69,12 @@ def names_of_heads(names: tuple[str, ...]) -> dict[str, dict[str, str]]:
     """
     by_start: dict[str, dict[str, str]] = {}
     for name in names:
-        before, word = re.fullmatch(r"(.*?)([^\W_]*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
+        # From its end on: a search for the last word would go through a long one again from each place.
+        backwards = itertools.takewhile(str.isalnum, reversed(name))
+        word = "".join(backwards)[::-1]
         for part, words in _WORDS.items():
             if word.casefold() in words:
-                by_start.setdefault(before, {})[part] = name
+                by_start.setdefault(name.removesuffix(word), {})[part] = name
     return {before.rstrip("._/-"): parts for before, parts in by_start.items() if {"q", "k"} <= parts.keys()}
 
 
@@ -93,16 +95,15 @@ def heads_in(catalog: Catalog, name: str) -> Heads:
 
 
 def names_of_projections(names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the names of the layers that make "q", "k" and, where there is one, "v", by what stands before;
-    one layer may make all.
+    """Return the names of the layers that make "q", "k" and perhaps "v", by what stands before; one may make
+    all.
 
-    >>> names_of_projections(("layers.0.attn.q_proj", "layers.0.attn.k_proj", "blk.1.attn_q", "blk.1.attn_k"))
-    {'layers.0.attn': {'q': 'layers.0.attn.q_proj', 'k': 'layers.0.attn.k_proj'}, \
-'blk.1.attn': {'q': 'blk.1.attn_q', 'k': 'blk.1.attn_k'}}
+    >>> names_of_projections(("blk.1.attn_q", "blk.1.attn_k"))
+    {'blk.1.attn': {'q': 'blk.1.attn_q', 'k': 'blk.1.attn_k'}}
     >>> names_of_projections(("h.0.attn.c_attn", "h.0.mlp.c_fc"))
     {'h.0.attn': {'q': 'h.0.attn.c_attn', 'k': 'h.0.attn.c_attn', 'v': 'h.0.attn.c_attn'}}
     """
-    layers = {_WEIGHT.sub("", _PROJECTION.sub("", name)): name for name in names}
+    layers = {_WEIGHT.sub("", _without_projection(name)): name for name in names}
     found = {
         before: {part: layers[each] for part, each in parts.items()}
         for before, parts in names_of_heads(tuple(layers)).items()
@@ -111,6 +112,13 @@ def names_of_projections(names: Iterable[str]) -> dict[str, dict[str, str]]:
         if fused := _FUSED.fullmatch(name):
             found.setdefault(fused["before"].rstrip("._/-"), dict.fromkeys("qkv", name))
     return found
+
+
+def _without_projection(name: str) -> str:
+    pieces = re.split(r"([._/-])", name)
+    while len(pieces) > 1 and pieces[-1].casefold() in _PROJECTION:
+        del pieces[-2:]
+    return "".join(pieces)
 
 
 @dataclass(frozen=True)
@@ -126,8 +134,8 @@ class Projections:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Return the channels that a head may have, likeliest first: a capture does not say how many heads
-        its queries and keys have.
+        """Return the channels that a head may have, likeliest first: a capture does not say how many heads it
+        has.
         """
         most = math.gcd(*self.outputs.values())
         return tuple(width for width in dict.fromkeys((*_WIDTHS, most)) if most and most % width == 0)
@@ -157,14 +165,11 @@ def projections_of(layers: Layers, name: str) -> Projections:
 
 
 def heads_of_layers(layers: Layers, made: Projections, width: int, most: int) -> Heads:
-    """Return the heads that captured layers make of their inputs: XWᵀ and the bias of the tokens that were
-    kept, in their order, before any positions.
+    """Return the heads that captured layers make of the tokens that were kept, in their order, before
+    positions.
 
-    Args:
-        layers: The layers.
-        made: Those that make queries, keys and values.
-        width: The channels of a head.
-        most: The most scores of all heads: only the first tokens are taken where there are more.
+    `width` is the channels of a head; of more than `most` scores of all heads only the first tokens are
+    taken.
     """
     tokens = max(math.isqrt(most * width // made.outputs["q"]), 1)
     outputs = {each: _outputs(layers[each], tokens, width) for each in dict.fromkeys(made.names.values())}
@@ -177,7 +182,6 @@ def heads_of_layers(layers: Layers, made: Projections, width: int, most: int) ->
 
 
 def _outputs(layer: Captured, tokens: int, width: int) -> torch.Tensor:
-    """Return the outputs of a layer's first tokens as heads, float32 (heads, tokens, width)."""
     weight, inputs = layer.whole()
     found = inputs[:tokens] @ weight.T
     if layer.bias is not None:
@@ -189,8 +193,8 @@ def _outputs(layer: Captured, tokens: int, width: int) -> torch.Tensor:
 
 
 def _loud_keys(*, same: bool) -> Heads:
-    """Return one head whose key channels 9 and 40 are loud: by what all tokens have in common, where `same`,
-    or by values that differ from token to token.
+    """Return one head whose key channels 9 and 40 are loud: in all tokens alike if `same`, else in each by
+    itself.
     """
     random = np.random.default_rng(7)
     sizes = np.ones(64)

@@ -43,9 +43,8 @@ CHEAP: Mapping[str, Callable[[LayerEffect], float]] = MappingProxyType(
 
 
 def layer_effects(model: str, schemes: ModelSchemes) -> tuple[LayerEffect, ...]:
-    """Return the effect of each linear layer of a built-in model that the schemes round, in their order.
-
-    The schemes of the table and of the cache are left out.
+    """Return the effect of each linear layer that the schemes round; those of the table and the cache are
+    left out.
 
     Raises:
         QuantVizError: There is no such model, or a scheme does not fit.
@@ -97,13 +96,7 @@ def predictions(effects: Sequence[LayerEffect]) -> Mapping[str, float]:
 
 
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return Spearman's rank correlation; equal values share their mean rank. NaN where all are equal.
-
-    >>> round(rank_correlation([1.0, 2.0, 9.0], [0.1, 0.2, 0.3]), 3)
-    1.0
-    >>> round(rank_correlation([1.0, 2.0, 3.0], [5.0, 4.0, 4.0]), 3)
-    -0.866
-    """
+    """Return Spearman's rank correlation; equal values share their mean rank. NaN where all are equal."""
     ranks = torch.stack([_ranks(one), _ranks(other)])
     return float(torch.corrcoef(ranks)[0, 1])
 

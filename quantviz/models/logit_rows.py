@@ -35,7 +35,6 @@ class LogitDifference:
     reference_perplexity: float = math.nan
 
 
-#: A tensor that is none of logits.
 NO_LOGITS = LogitDifference()
 
 
@@ -70,8 +69,9 @@ class LogitRows:
         self._likelihoods: list[torch.Tensor] = []
 
     def add(self, x: torch.Tensor, y: torch.Tensor, targets: torch.Tensor | None = None) -> None:
-        """Add rows of the reference's logits x and of the run's y; targets are the tokens that follow, in the
-        shape of the rows, and negative where none is scored.
+        """Add rows of the reference's logits x and of the run's y.
+
+        Targets are the tokens that follow, in the shape of the rows, and negative where none is scored.
         """
         p = torch.log_softmax(x.double(), -1)
         q = torch.log_softmax(y.double(), -1)
@@ -87,7 +87,6 @@ class LogitRows:
             self._likelihoods.append(torch.stack(pairs))
 
     def difference(self) -> LogitDifference:
-        """Return the numbers over all rows that were added."""
         kl = np.sort(torch.cat(self._kl).numpy() * _BITS_PER_NAT) if self._kl else np.empty(0)
         if not len(kl):
             return NO_LOGITS
@@ -121,10 +120,7 @@ def _percentile(ordered: np.ndarray, fraction: float) -> float:
 def next_tokens(tokens: Any, skip: int | None) -> torch.Tensor:
     """Return the token after each one, of tokens (batch, tokens) or (tokens,); −1 where none is scored.
 
-    Args:
-        tokens: Whole numbers, the tokens that the model read.
-        skip: The positions at the start of each row that are not scored; None takes half of them, as
-            llama.cpp does.
+    The first `skip` positions of a row are not scored; None takes half of them, as llama.cpp does.
 
     >>> next_tokens([[5, 6, 7, 8]], None)
     tensor([[-1, -1,  8, -1]])

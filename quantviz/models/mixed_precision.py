@@ -31,11 +31,8 @@ def mixes(model: str, schemes: LayerSchemes, effects: Sequence[LayerEffect]) -> 
     """Return three choices of the same size: the same bits for each layer, "uniform"; the least error of the
     weights, "proxy"; and the least where each layer weighs as its measured KL divergence, "measured".
 
-    Args:
-        model: A built-in model.
-        schemes: The schemes of each layer in the uniform choice; codes are rounded to nearest.
-        effects: The effects of the layers under these schemes: α of a layer is its KL divergence over the
-            relative error of its weight.
+    `effects` are those of the layers under the uniform choice: α of a layer is its KL divergence over the
+    relative error of its weight.
     """
     weights = schemes.weights
     assert isinstance(weights, Scheme)

@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelLayer:
-    """A linear layer of a built-in model: its weight, and its inputs on the text for calibration.
-
-    >>> ModelLayer("character", "model.layers.0.fc1").shape
-    (1024, 128, 512)
-    >>> next(ModelLayer("character", "model.layers.9.fc1").problems()).key
-    'model.no_layer'
-    """
+    """A linear layer of a built-in model: its weight, and its inputs on the text for calibration."""
 
     #: One of `MODELS`.
     name: str
@@ -47,7 +41,6 @@ class ModelLayer:
 
     @property
     def key(self) -> str:
-        """Return its text form, which identifies it."""
         return f"{self.id}(name={self.name},layer={self.layer})"
 
     def problems(self) -> Iterator[QuantVizError]:
@@ -60,11 +53,6 @@ class ModelLayer:
             yield QuantVizError("model.no_layer", got=self.layer, known=", ".join(layers))
 
     def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Captured:  # noqa: B008 (it holds nothing)
-        """Return the layer with its values.
-
-        Raises:
-            QuantVizError: There is no such layer.
-        """
         from quantviz.layers.captures import Captured
         from quantviz.models.character_model import network_of
         from quantviz.models.quantizing import watched_on_calibration
@@ -77,9 +65,7 @@ class ModelLayer:
         return Captured(self.layer, "linear", weight, inputs, tensors.get(f"{self.layer}.bias"), len(inputs))
 
     def title(self, language: str) -> str:
-        """Return the layer's name for people: its model's, and its own in the network."""
         return text(f"layers.in_model.{self.name}", language, layer=self.layer.removeprefix("model."))
 
     def look(self, language: str) -> str:
-        """Return the sentence on where its weight and its inputs are from."""
         return text("layers.in_model.look", language)

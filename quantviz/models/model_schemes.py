@@ -24,12 +24,7 @@ SHARED = MappingProxyType(
 
 
 def scheme_of_bits(bits: int, granularity: Granularity = SHARED["row"]) -> Scheme:
-    """Return the scheme of weights of so many bits: bfloat16 at 16, symmetric integers below.
-
-    >>> str(scheme_of_bits(16)), str(scheme_of_bits(4))
-    ('bfloat16,symmetric,per_tensor,given(scale=1.0),course', \
-'int4,symmetric,per_channel,min_max,course')
-    """
+    """Return the scheme of weights of so many bits: bfloat16 at 16, symmetric integers below."""
     if bits == 16:
         return Scheme("bfloat16", calibration=Given(1.0, 0))
     return Scheme(f"int{bits}", "symmetric", granularity)
@@ -109,11 +104,7 @@ class ModelSchemes(Picklable):
 
 
 def as_schemes(given: ModelSchemes | LayerSchemes | Scheme | str | None) -> ModelSchemes:
-    """Return schemes of a model: one scheme is that of the weights of its linear layers.
-
-    >>> as_schemes("int4_g32") == ModelSchemes(LayerSchemes("int4_g32"))
-    True
-    """
+    """Return schemes of a model: one scheme is that of the weights of its linear layers."""
     if isinstance(given, ModelSchemes):
         return given
     if isinstance(given, LayerSchemes):
@@ -122,11 +113,6 @@ def as_schemes(given: ModelSchemes | LayerSchemes | Scheme | str | None) -> Mode
 
 
 def check_names(schemes: ModelSchemes, known: tuple[str, ...]) -> None:
-    """Raise an error for schemes of a layer that the model does not have.
-
-    Raises:
-        QuantVizError: There is no such layer.
-    """
     for name, _ in schemes.own:
         if name not in known:
             raise QuantVizError("model.no_layer", got=name, known=", ".join(known))

@@ -19,7 +19,7 @@ from quantviz.layers.collecting import (
     collected,
     iterated,
     modules_by_name,
-    note_on_layers,
+    note_on_names,
     rows_of,
     run_batch,
     shaped_as_output,
@@ -152,7 +152,7 @@ def run_module(
         sums.rel_out,
         sums.logits.difference(),
         mean_bits(rounded.values()),
-        (*seen.notes, *note_on_layers("run_groups_nearest", grouped), *notes),
+        (*seen.notes, *note_on_names("run_groups_nearest", grouped), *notes),
     )
 
 
@@ -223,7 +223,6 @@ def _numbers(layer: Captured, rounded: QuantizedLinear) -> LayerNumbers:
 def _compared(
     model: nn.Module, pairs: list[tuple[Any, Any]], rounded: Mapping[str, QuantizedLinear], loss: Loss | None
 ) -> _OutputSums:
-    """Return the sums over batches of a model's outputs and losses, before and after."""
     sums = _OutputSums()
     with torch.no_grad():
         for number, (batch_inputs, target) in enumerate(pairs):
@@ -250,8 +249,6 @@ class _Under(ExitStack):
 
 
 def _hook_of(rounded: QuantizedLinear) -> Any:
-    """Return the hook that puts a rounded layer's output in place of the layer's own."""
-
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor) -> Any:
         inputs = args[0] if args else next(iter(kwargs.values()), None)
         if not isinstance(inputs, torch.Tensor) or not inputs.numel():

@@ -37,8 +37,8 @@ _NONE: Mapping[str, Rounder] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of layers, channels, heads and hidden units, of the context and of characters, and of the first
-    characters of a text that are given: the network learns to write the others.
+    """`given` is the number of a text's first characters that are given: the network learns to write the
+    others.
     """
 
     layers: int = 4
@@ -50,11 +50,7 @@ class Sizes:
     given: int = 1
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Return the shape of each tensor of the network, by name.
-
-        >>> sum(torch.Size(shape).numel() for shape in Sizes().shapes().values())
-        817920
-        """
+        """Return the shape of each tensor of the network, by name."""
         found: dict[str, tuple[int, ...]] = {
             f"{EMBEDDING}.weight": (self.characters, self.width),
         }
@@ -74,11 +70,7 @@ class Sizes:
         return MappingProxyType(found)
 
     def linear_layers(self) -> tuple[str, ...]:
-        """Return the names of the linear layers in order of execution, the head last.
-
-        >>> Sizes(layers=1).linear_layers()[3:]
-        ('model.layers.0.self_attn.out_proj', 'model.layers.0.fc1', 'model.layers.0.fc2', 'lm_head')
-        """
+        """Return the names of the linear layers in order of execution, the head last."""
         within = tuple(f"model.layers.{layer}.{kind}" for layer in range(self.layers) for kind in KINDS)
         return (*within, HEAD)
 
@@ -107,11 +99,9 @@ class Cache:
         return next((values.shape[1] for values in self._kept.values()), 0)
 
     def keep(self, tokens: int) -> None:
-        """Forget all but the first tokens."""
         self._kept = {name: values[:, :tokens] for name, values in self._kept.items()}
 
     def extended(self, name: str, new: torch.Tensor) -> torch.Tensor:
-        """Return the kept tokens and the new ones, which are kept from now on."""
         before = self._kept.get(name)
         self._kept[name] = new if before is None else torch.cat((before, new), dim=1)
         return self._kept[name]
@@ -129,8 +119,7 @@ def logits(
     Args:
         network: The network.
         tokens: Characters' numbers, (batch, tokens).
-        cache: Keys and values of the tokens before, which is extended; without one the first token is the
-            first of its text.
+        cache: Keys and values of the tokens before, which is extended; without one a text begins.
         watch: Receives each linear layer's inputs by its name and its `OUTPUTS` below that, each layer's
             "queries", "keys", "values" and "weights" of attention, and the residual stream after each of its
             `PARTS`, as "model.layers.0.attention".
@@ -143,13 +132,9 @@ def logits(
 
 @lru_cache(maxsize=8)
 def distances(heads: int, new: int, every: int) -> torch.Tensor:
-    """Return the addends of the scores of the last `new` of `every` tokens: −slope · distance, and −inf for
-    the tokens that come later; float32 (heads, new, every).
+    """Return the addends of the scores of the last `new` of `every` tokens, float32 (heads, new, every).
 
-    >>> distances(2, 1, 3)
-    tensor([[[-2.0000, -1.0000,  0.0000]],
-    <BLANKLINE>
-            [[-0.5000, -0.2500,  0.0000]]])
+    They are −slope · distance, and −inf for the tokens that come later.
     """
     # They are kept: those that are made while a model runs must do for its training, too.
     with torch.inference_mode(mode=False):

@@ -34,8 +34,6 @@ _BEFORE = "_QuantizeLinear_Input"
 
 @dataclass(frozen=True)
 class _Value:
-    """A value of a graph: its name in the run, and its operator."""
-
     name: str
     operator: str
 
@@ -148,7 +146,9 @@ def _values(nodes: Sequence[_GraphNode], declared: Set[str]) -> dict[str, _Value
         if not quantizers or any(node.operator != _QUANTIZE or node.inputs[0] != name for node in quantizers):
             continue
         after = (node for code in quantizers[0].outputs for node in users.get(code, []))
-        taken = next((node.outputs[0] for node in after if node.operator == _DEQUANTIZE), None)
+        taken = next(
+            (node.outputs[0] for node in after if node.operator == _DEQUANTIZE and node.outputs), None
+        )
         if taken in made and taken not in declared:
             values[taken] = _Value(name, node.operator)
             values[name] = _Value(f"{name}{_BEFORE}", node.operator)
@@ -156,7 +156,6 @@ def _values(nodes: Sequence[_GraphNode], declared: Set[str]) -> dict[str, _Value
 
 
 def _text(view: memoryview, message: WireField, number: int) -> str:
-    """Return a text of a message; "" if it has none."""
     content = ""
     for message_field in message_fields(view, message.start, message.stop):
         if message_field.number == number and message_field.wire == BYTES:
@@ -165,11 +164,7 @@ def _text(view: memoryview, message: WireField, number: int) -> str:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """Return a field of bytes as a message has it.
-
-    >>> _field(12, b"ab")
-    b'b\\x02ab'
-    """
+    """Return a field of bytes as a message has it."""
     return _varint(number << 3 | BYTES) + _varint(len(content)) + content
 
 
@@ -182,7 +177,6 @@ def _varint(value: int) -> bytes:
 
 
 def _wanted(values: Mapping[str, _Value], names: Sequence[str] | None) -> list[str]:
-    """Return the values whose names in the run are wanted, in their order."""
     shown = {name: value.name for name, value in values.items()}
     for form in names or ():
         if not any(fnmatch.fnmatchcase(name, form) for name in shown.values()):
@@ -198,7 +192,7 @@ def _feeds(batch: Any, inputs: Sequence[str], number: int) -> dict[str, Any]:
     """Return a batch as arrays by the names of the model's inputs.
 
     Raises:
-        QuantVizError: It has another number of inputs, or others, or one is no array.
+        QuantVizError: Inputs are missing or left over, or one is no array.
     """
     if isinstance(batch, Mapping):
         feeds = dict(batch)

@@ -23,8 +23,6 @@ from quantviz.schemes.granularity import PerChannel, PerTensor
 
 @dataclass(frozen=True)
 class SchemeNumbers:
-    """The numbers of an adder under one scheme."""
-
     #: The scheme in words, such as "int4_row gptq".
     name: str
     #: SQNR in dB of all weights that are rounded, inf without an error.
@@ -58,12 +56,7 @@ PREDICTORS: Mapping[str, Callable[[SchemeNumbers], float]] = MappingProxyType(
 
 @cache
 def tried_schemes() -> Mapping[str, ModelSchemes]:
-    """Return schemes of weights, inputs, methods and the cache, by their names.
-
-    >>> found = tried_schemes()
-    >>> len(found), str(found["int3_row gptq"].layers)
-    (62, 'int3,symmetric,per_channel,min_max,course;-;gptq')
-    """
+    """Return schemes of weights, inputs, methods and the cache, by their names."""
     return MappingProxyType(dict(_tried()))
 
 
@@ -94,7 +87,6 @@ def scheme_numbers(adder: str, name: str) -> SchemeNumbers:
 
 
 def numbers_of(name: str, found: RunResult) -> SchemeNumbers:
-    """Return the numbers of an adder's run under a scheme of some name."""
     tensors = network_of(found.model).tensors
     layers = {name: each for name, each in found.layers.items() if name != HEAD}
     power = {name: float(tensors[f"{name}.weight"].double().square().sum()) for name in layers}
@@ -127,12 +119,7 @@ class PairOrders:
 
 
 def pair_orders(rows: Sequence[SchemeNumbers]) -> PairOrders:
-    """Return how KL orders the pairs of schemes.
-
-    >>> one, other = (SchemeNumbers(name, 0.0, 0.0, kl, 500) for name, kl in (("a", 0.1), ("b", 0.2)))
-    >>> pair_orders([one, other]).undecided
-    1
-    """
+    """Return how KL orders the pairs of schemes."""
     alike = undecided = 0
     against = []
     for one, other in itertools.combinations(sorted(rows, key=lambda each: each.kl), 2):

@@ -49,8 +49,6 @@ STORED_BITS = 16.0
 
 @dataclass(frozen=True, eq=False)
 class QuantizedLinear:
-    """A linear layer under its schemes."""
-
     name: str
     schemes: LayerSchemes
     #: Ŵ, float32 (outputs, inputs).
@@ -68,8 +66,7 @@ class QuantizedLinear:
 
 
 def products(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Return XWᵀ, (tokens, outputs); of a convolution with groups, whose inputs lie one after the other, each
-    group's own.
+    """Return XWᵀ, (tokens, outputs), or that of each group of a convolution, whose inputs are side by side.
 
     >>> products(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.ones(2, 2)).tolist()
     [[3.0, 7.0]]
@@ -83,27 +80,25 @@ def products(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Quantized:
-    """A network under schemes, with its linear layers by name."""
-
     network: Network
     layers: Mapping[str, QuantizedLinear]
 
     @property
     def bits(self) -> float:
-        """Return the mean bits of a weight of the linear layers, with scales."""
         return mean_bits(self.layers.values())
 
 
 def mean_bits(layers: Iterable[QuantizedLinear]) -> float:
-    """Return the mean bits of a weight of some layers, with scales."""
     counts = [(layer.weight.numel(), layer.bits) for layer in layers]
     return sum(bits * count for count, bits in counts) / sum(count for count, _ in counts)
 
 
 @lru_cache(maxsize=2)
 def watched_on_calibration(model: str) -> Mapping[str, torch.Tensor]:
-    """Return the inputs of a built-in model's linear layers, and its keys and values, on the text for
-    calibration, (tokens, channels) by name.
+    """Return the inputs of a built-in model's linear layers, and its keys and values, (tokens, channels) by
+    name.
+
+    They are those of the text for calibration.
     """
     watched: dict[str, torch.Tensor] = {}
 
@@ -118,8 +113,10 @@ def watched_on_calibration(model: str) -> Mapping[str, torch.Tensor]:
 
 @lru_cache(maxsize=2)
 def fisher_on_calibration(model: str) -> Mapping[str, torch.Tensor]:
-    """Return the squared slopes of a built-in model's loss, in nats a character, by the outputs of its linear
-    layers, for the tokens of `watched_on_calibration`, float64 (tokens, outputs) by name.
+    """Return the squared slopes of a built-in model's loss, in nats a character, by its linear layers'
+    outputs.
+
+    They are of the tokens of `watched_on_calibration`, float64 (tokens, outputs) by name.
     """
     network = network_of(model)
     tokens = tokens_of("calibration", model).clone()
@@ -144,11 +141,7 @@ def fisher_on_calibration(model: str) -> Mapping[str, torch.Tensor]:
 
 
 def quantized_network(model: str, schemes: ModelSchemes) -> Quantized:
-    """Return a built-in model under schemes.
-
-    Raises:
-        QuantVizError: A scheme does not fit, or is that of no layer.
-    """
+    """Raise `QuantVizError` for a scheme that does not fit, or is that of no layer."""
     network = network_of(model)
     names = network.sizes.linear_layers()
     check_names(schemes, names)
@@ -164,7 +157,6 @@ def quantized_network(model: str, schemes: ModelSchemes) -> Quantized:
 
 
 def with_layers(network: Network, layers: Iterable[QuantizedLinear]) -> Network:
-    """Return a network in which some linear layers are rounded."""
     tensors = dict(network.tensors)
     inputs = dict(network.inputs)
     for layer in layers:
@@ -194,11 +186,7 @@ def rounded_layers(model: str, schemes: ModelSchemes) -> Iterator[QuantizedLinea
 
 @lru_cache(maxsize=_MOST_LAYERS)
 def rounded_layer(model: str, name: str, schemes: LayerSchemes) -> QuantizedLinear:
-    """Return a linear layer of a built-in model under its schemes.
-
-    Raises:
-        QuantVizError: A scheme does not fit it.
-    """
+    """Raise `QuantVizError` for a scheme that does not fit the layer."""
     tensors = network_of(model).tensors
     weight = tensors[f"{name}.weight"]
     bias = tensors.get(f"{name}.bias")
@@ -345,15 +333,10 @@ def _without_loud(chain: Chain, task: MethodTask) -> Rounder | None:
 
 
 def rounder(scheme: Scheme, seen: torch.Tensor) -> Rounder:
-    """Return the rounding of matrices (tokens, channels), of which `seen` was seen on the text for
-    calibration.
+    """Return the rounding of matrices (tokens, channels); `seen` is one on the text for calibration.
 
     Raises:
         QuantVizError: Groups of tokens share a scale: a model rounds each token before the next one is known.
-
-    >>> nearest = rounder(Scheme("int8"), torch.tensor([[1.0, -127.0], [2.0, 3.0]]))
-    >>> nearest(torch.tensor([[0.8, 3.1]])).tolist()
-    [[1.0, 3.0]]
     """
     shape = (len(seen), seen.shape[1])
     for problem in scheme.problems(shape):
@@ -391,7 +374,6 @@ def _of_own_scales(scheme: Scheme, seen: torch.Tensor) -> Rounder:
 
 
 def _cached(model: str, schemes: ModelSchemes, layers: int) -> dict[str, Rounder]:
-    """Return the rounding of the keys and values of each layer, by name."""
     rounders = {}
     for part in ("keys", "values"):
         scheme = getattr(schemes, part)

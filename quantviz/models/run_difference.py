@@ -60,7 +60,6 @@ class TensorDifference(WithLogits, Picklable):
 
     @property
     def is_compared(self) -> bool:
-        """Return whether it has numbers."""
         return self.status == "compared"
 
     @property
@@ -71,8 +70,6 @@ class TensorDifference(WithLogits, Picklable):
 
 @dataclass(frozen=True)
 class _PartSums:
-    """The sums of a tensor's parts."""
-
     moments: Moments
     largest: tuple[float, Shape]
     left_out: int
@@ -92,14 +89,8 @@ def difference(
 ) -> TensorDifference:
     """Return the difference of a tensor of the same shape in two files.
 
-    Args:
-        reference: The file of the reference.
-        other: The file of the run.
-        name: The tensor's name in the reference.
-        labels: Its operation, and the label of the run.
-        logits: Whether its last axis is that of logits.
-        targets: The tokens that follow each row of logits, negative where none is scored.
-        beside: The tensor's name in the run, if it has another.
+    `labels` are its operation and the label of the run. Targets are the tokens that follow each row of
+    logits, negative where none is scored. `beside` is the tensor's name in the run, if it has another.
     """
     op, run = labels
     shape = tuple(reference.info(name).shape)
@@ -193,7 +184,6 @@ def _finite(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def _moments(x: torch.Tensor, y: torch.Tensor, size: torch.Tensor, count: int) -> Moments:
-    """Return the moments of some values and of the sizes of their errors."""
     return Moments(
         cells=number_of(count),
         x2=x @ x,

@@ -18,6 +18,7 @@ from typing import IO, Any
 import torch
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.layers.collecting import note_on_names
 from quantviz.pickling import Picklable
 from quantviz.public_calls import check_fields, checked_fields, public_class
 from quantviz.schemes.granularity import Shape
@@ -26,14 +27,9 @@ from quantviz.sources.files.catalog import REAL_DTYPES
 from quantviz.sources.files.safetensors import DTYPES, written_header
 from quantviz.whole_files import cannot_write, write_file
 
-#: The text that marks a file of a run, with the version of its form.
 FORMAT = "quantviz run 1"
-#: The dtypes that are written, by torch's name.
 _WRITTEN = REAL_DTYPES & frozenset(DTYPES.values())
-#: Bytes that are copied at a time.
 _BYTES_PER_COPY = 2**22
-#: Names that a note lists.
-_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -93,16 +89,10 @@ class CapturedRun(Picklable):
 
 
 def is_run(catalog: Catalog) -> bool:
-    """Return whether an open file is that of a run, as `capture` writes it."""
     return bool(catalog.names) and catalog.header_texts(catalog.names[0]).get("format") == FORMAT
 
 
 def run_in(catalog: Catalog, path: str) -> CapturedRun:
-    """Return the run in an open file, which is called `path`.
-
-    Raises:
-        QuantVizError: Its description is damaged.
-    """
     if not is_run(catalog):
         tensors = tuple(_tensor_in(catalog, path, name, {}, {}) for name in catalog.names)
         return CapturedRun(path, tensors, is_ordered=False)
@@ -116,7 +106,6 @@ def run_in(catalog: Catalog, path: str) -> CapturedRun:
 
 
 def _parsed(texts: Mapping[str, str], key: str, kind: type, path: str) -> Any:
-    """Return one of the texts of the header as JSON of a kind, a list or an object."""
     try:
         parsed = json.loads(texts.get(key, ""))
     except (ValueError, RecursionError):
@@ -179,16 +168,11 @@ class RunWriter:
         self._aside.close()
 
     def begin_batch(self) -> None:
-        """Count the outputs that follow to the next batch."""
         self._batch += 1
         self._calls.clear()
 
     def add(self, name: str, op: str, axes: tuple[str, ...], output: torch.Tensor) -> None:
-        """Write an output; leave one aside that has no real numbers in it.
-
-        Raises:
-            QuantVizError: The file cannot be written.
-        """
+        """Write an output; one without real numbers in it is left aside."""
         call = self._calls[name] = self._calls.get(name, 0) + 1
         owner = (name, call)
         name = self._free(f"{name}#{call}" if call > 1 else name, owner)
@@ -213,11 +197,9 @@ class RunWriter:
         self._put(written, values.to("cpu").contiguous())
 
     def leave_aside(self, name: str) -> None:
-        """Name an output that is not written."""
         self._left_aside[name] = None
 
     def _free(self, name: str, owner: tuple[str, int]) -> str:
-        """Return a name that no other output has."""
         while self._owners.setdefault(name, owner) != owner:
             name += "'"
         return name
@@ -251,20 +233,13 @@ class RunWriter:
             RunTensor(name, entry.op, entry.axes, entry.shape, entry.dtype)
             for name, entry in self._tensors.items()
         )
-        return CapturedRun(str(self._path), tensors, notes=self._notes())
+        notes = tuple(note_on_names("run_left_aside", list(self._left_aside)))
+        return CapturedRun(str(self._path), tensors, notes=notes)
 
     def _parts(self, header: bytes) -> Iterator[bytes]:
-        """Yield the bytes of the header, then those of each tensor, some at a time."""
         yield header
         for entry in self._tensors.values():
             for start, stop in entry.places:
                 self._aside.seek(start)
                 for at in range(start, stop, _BYTES_PER_COPY):
                     yield self._aside.read(min(_BYTES_PER_COPY, stop - at))
-
-    def _notes(self) -> tuple[Note, ...]:
-        names = list(self._left_aside)
-        if not names:
-            return ()
-        some = ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])
-        return (Note.of("run_left_aside", count=len(names), names=some),)

@@ -56,9 +56,9 @@ def scores_of(
     keep_inputs: bool = False,
     done: tuple[int, torch.Tensor] | None = None,
 ) -> Scores:
-    """Return the scores of the characters of a text's pieces that are not given, under a network.
+    """Return the scores of the characters of pieces, int64 (pieces, characters), that are not given.
 
-    `pieces` are int64 (pieces, characters), and `done` is as `logits` takes it.
+    `done` is as `logits` takes it.
     """
     streams: dict[str, torch.Tensor] = {}
     inputs: dict[str, torch.Tensor] = {}
@@ -102,11 +102,9 @@ def _original_text(model: str, seed_text: str, draw: int) -> str:
 class LayerNumbers:
     """The errors of one linear layer whose inputs are those of the original."""
 
-    #: SQNR of its weight in dB, inf without an error.
     weight_db: float
     #: ‖error‖² / ‖XWᵀ‖² of its outputs.
     rel_out: float
-    #: Bits a weight with scales.
     bits: float
 
 
@@ -255,8 +253,10 @@ class RunResult:
 
 
 def sums_right(found: RunResult) -> int:
-    """Return the number of an adder's sums that are right, as its `sums` have it, without writing them: those
-    of which each digit is the likeliest after the right ones before it.
+    """Return the number of an adder's sums that are right, as `RunResult.sums` counts them, without writing
+    them.
+
+    In a right sum each digit is the likeliest after the right ones before it.
     """
     scores = found._scores
     likeliest = scores.log_probabilities.argmax(1) == scores.targets
@@ -264,8 +264,7 @@ def sums_right(found: RunResult) -> int:
 
 
 def first_jump(depth: Mapping[str, float]) -> tuple[str, float] | None:
-    """Return the place where the error of the stream first grows to more than twice that before it, and the
-    factor; None where it never does. The first place counts as no jump.
+    """Return the place where the error of the stream first grows more than twofold, and the factor, or None.
 
     >>> first_jump({"a": 0.01, "b": 0.015, "c": 0.06})
     ('c', 4.0)
@@ -283,13 +282,7 @@ def divergence(before: Scores, after: Scores) -> float:
 
 
 def relative_error(changed: torch.Tensor, before: torch.Tensor) -> float:
-    """Return ‖changed − before‖² / ‖before‖²: 0 without an error, inf where only the divisor is 0.
-
-    >>> relative_error(torch.tensor([3.0, 5.0]), torch.tensor([3.0, 4.0]))
-    0.04
-    >>> relative_error(torch.zeros(2), torch.zeros(2)), relative_error(torch.ones(2), torch.zeros(2))
-    (0.0, inf)
-    """
+    """Return ‖changed − before‖² / ‖before‖²: 0 without an error, inf where only the divisor is 0."""
     signal = before.to(torch.float64)
     squares = (changed.to(torch.float64) - signal).square().sum()
     return torch.where(squares == 0, 0.0, squares / signal.square().sum()).item()
@@ -342,8 +335,6 @@ def run_built_in(
 
 @dataclass(frozen=True)
 class Texts:
-    """A text before, the text that a model writes, the original's choices in its places, and its own text."""
-
     seed_text: str
     written: str
     choices: str
@@ -352,8 +343,6 @@ class Texts:
 
 @dataclass(frozen=True)
 class Ran:
-    """A model under schemes, beside the original."""
-
     #: Losses and KL divergence in bits a character, and bits a weight with scales.
     loss: float
     original_loss: float
@@ -361,7 +350,6 @@ class Ran:
     bits: float
     #: The share of next characters of the text of which another one is the likeliest.
     changed: float
-    #: The error of the residual stream by place.
     depth: Mapping[str, float]
     #: Of a model that writes text, and of an adder.
     texts: Texts | None = None
@@ -369,7 +357,6 @@ class Ran:
 
 
 def ran(model: str, schemes: ModelSchemes) -> Ran:
-    """Return the numbers of a built-in model under schemes, and its texts or its sums."""
     found = run_built_in(model, schemes)
     texts = None
     if found.sums is None:

@@ -29,7 +29,6 @@ JUMP_DB = 10.0
 _FOLDED = ("batchnorm", "elu", "clip", "tanh", "sigmoid", "swish", "silu", "mish", "add")
 #: Names that a sentence lists.
 _NAMED = 3
-#: Columns of the records.
 _COLUMNS = ("sqnr_db", "cosine", "max_error", "max_error_at", "left_out", "not_finite")
 
 
@@ -289,8 +288,6 @@ def compare_runs(
 
 @dataclass(frozen=True)
 class _RunPair:
-    """A run beside the reference, both open."""
-
     reference: Catalog
     of_reference: CapturedRun
     other: Catalog
@@ -301,7 +298,6 @@ class _RunPair:
     targets: torch.Tensor | None
 
     def differences(self) -> Iterator[TensorDifference]:
-        """Yield the difference of each tensor of the reference, then the tensors of the run alone."""
         others = {each.name: each for each in self.of_other}
         tensors = list(self.of_reference)
         at = 0
@@ -367,7 +363,6 @@ class _RunPair:
 
 
 def _of_logits(diff: TensorDifference, say: Callable[..., str]) -> Iterator[str]:
-    """Yield the sentences on a tensor's rows as logits."""
     logits = diff.logits
     if not math.isnan(logits.kl):
         numbers = {name: f"{getattr(logits, name):.4g}" for name in ("kl", "kl_median", "kl_99", "kl_max")}
@@ -383,7 +378,6 @@ def _of_logits(diff: TensorDifference, say: Callable[..., str]) -> Iterator[str]
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return the first names as a sentence lists them."""
     return ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])
 
 
@@ -407,7 +401,6 @@ def _labels(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def _reason(diff: TensorDifference, language: str) -> str:
-    """Return why a tensor has no numbers; "" if it has."""
     if diff.problem is not None:
         return diff.problem.message(language)
     if diff.beside:
@@ -419,11 +412,7 @@ def _reason(diff: TensorDifference, language: str) -> str:
 
 
 def _db(value: float) -> str:
-    """Return decibels in a sentence; "NaN" for a tensor without numbers.
-
-    >>> _db(12.345), _db(math.inf), _db(math.nan)
-    ('12.3', '∞', 'NaN')
-    """
+    """Return decibels in a sentence; "NaN" for a tensor without numbers."""
     if math.isnan(value):
         return "NaN"
     return f"{value:.1f}".replace("-", "−").replace("inf", "∞")

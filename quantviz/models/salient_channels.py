@@ -81,11 +81,7 @@ def salient_costs(
 
 
 def salient_channels(model: str, layer: str, choice: str) -> torch.Tensor:
-    """Return the input channels of a layer that are kept by one of `KEPT_BY`, int64 (channels,).
-
-    >>> salient_channels("character_twin", "model.layers.1.fc1", "activation").tolist()
-    [70, 19]
-    """
+    """Return the input channels of a layer that are kept by one of `KEPT_BY`, int64 (channels,)."""
     weight = network_of(model).tensors[f"{layer}.weight"]
     if choice == "activation":
         sizes = watched_on_calibration(model)[layer].abs().mean(0)
@@ -97,7 +93,6 @@ def salient_channels(model: str, layer: str, choice: str) -> torch.Tensor:
 
 
 def _kept(model: str, rounded: QuantizedLinear, choice: str) -> QuantizedLinear:
-    """Return a layer whose channels of a choice are as they are stored."""
     channels = salient_channels(model, rounded.name, choice)
     weight = rounded.weight.clone()
     weight[:, channels] = network_of(model).tensors[f"{rounded.name}.weight"][:, channels]
@@ -107,7 +102,6 @@ def _kept(model: str, rounded: QuantizedLinear, choice: str) -> QuantizedLinear:
 
 
 def _scaled(model: str, rounded: QuantizedLinear, scheme: Scheme, factor: float) -> QuantizedLinear:
-    """Return a layer rounded with its salient channels scaled up."""
     weight = network_of(model).tensors[f"{rounded.name}.weight"]
     factors = torch.ones(weight.shape[1])
     factors[salient_channels(model, rounded.name, "activation")] = factor

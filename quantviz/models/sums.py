@@ -25,7 +25,6 @@ ANSWER_DIGITS = DIGITS + 1
 #: Sums that are drawn to be measured on, and those of them that make up the field.
 DRAWN = 1000
 FIELD = 100
-#: The adder's network.
 ADDER_SIZES = Sizes(2, 64, 4, 256, context=11, characters=len(CHARACTERS), given=8)
 #: Seeds of the sums that are never trained on, and of those for calibration.
 _SEEDS = MappingProxyType({"held_back": 2, "calibration": 1})
@@ -35,9 +34,7 @@ _QUANTILE = 1.959964
 
 
 def drawn_sums(part: str) -> torch.Tensor:
-    """Return the pairs of numbers that are "held_back" from training, or those for "calibration", int64
-    (sums, 2), each drawn from all pairs alike.
-    """
+    """Return the pairs "held_back" from training or for "calibration", int64 (sums, 2), all alike likely."""
     draw = torch.Generator().manual_seed(_SEEDS[part])
     return torch.randint(10**DIGITS, (DRAWN, 2), generator=draw)
 
@@ -59,11 +56,7 @@ def sums_in(text: str) -> torch.Tensor:
 
 
 def tokens_of_sums(pairs: torch.Tensor) -> torch.Tensor:
-    """Return sums with their right answers as characters' numbers, int64 (sums, 12).
-
-    >>> "".join(CHARACTERS[each] for each in tokens_of_sums(torch.tensor([[12, 345]]))[0])
-    '210+543=7530'
-    """
+    """Return sums with their right answers as characters' numbers, int64 (sums, 12)."""
     plus, equals = (torch.full((len(pairs), 1), CHARACTERS.index(sign)) for sign in "+=")
     left, right = (_digits(pairs[:, side], DIGITS) for side in (0, 1))
     return torch.cat((left, plus, right, equals, _digits(pairs.sum(1), ANSWER_DIGITS)), 1)
@@ -76,12 +69,7 @@ def _digits(numbers: torch.Tensor, count: int) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Sum:
-    """Two numbers, and what a network writes for their sum.
-
-    >>> one = Sum(999, 3, "1012")
-    >>> one.is_right, one.wrong, one.carries
-    (False, (False, False, True, False), 3)
-    """
+    """Two numbers, and what a network writes for their sum."""
 
     left: int
     right: int
@@ -90,12 +78,10 @@ class Sum:
 
     @property
     def truth(self) -> str:
-        """Return the right answer, padded with zeros."""
         return str(self.left + self.right).zfill(ANSWER_DIGITS)
 
     @property
     def is_right(self) -> bool:
-        """Return whether each digit is right."""
         return self.answer == self.truth
 
     @property
@@ -105,15 +91,12 @@ class Sum:
 
     @property
     def carries(self) -> int:
-        """Return the number of places that carry a one: 0 to 3."""
         powers = (10 ** (place + 1) for place in range(DIGITS))
         return sum(self.left % power + self.right % power >= power for power in powers)
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums as a network answers them."""
-
     every: tuple[Sum, ...]
 
     def __str__(self) -> str:
@@ -126,13 +109,12 @@ class Sums:
 
     @property
     def right(self) -> int:
-        """Return the number of right ones."""
         return sum(each.is_right for each in self.every)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Return bounds of the share of right ones among all sums, with 95 % confidence, from sums that were
-        drawn at random.
+        """Return bounds of the share of right ones among all sums, with 95 % confidence, if these were
+        drawn.
         """
         return wilson_interval(self.right, len(self.every))
 
@@ -145,11 +127,6 @@ class Sums:
         }
         return MappingProxyType({carries: (sum(own), len(own)) for carries, own in groups.items()})
 
-    @property
-    def wrong_places(self) -> tuple[int, ...]:
-        """Return the number of wrong characters at each place, the units last."""
-        return tuple(map(sum, zip(*(each.wrong for each in self.every), strict=True)))
-
     def field(self, *, by_carries: bool = False) -> tuple[Sum, ...]:
         """Return the first hundred; in the order in which they were drawn, or of their carries."""
         first = self.every[:FIELD]
@@ -157,8 +134,9 @@ class Sums:
 
 
 def answered(network: Network, pairs: torch.Tensor) -> Sums:
-    """Return sums as a network answers them, from pairs of numbers, int64 (sums, 2): at each place of the
-    answer the likeliest character, after those that it has written before.
+    """Return sums as a network answers them, from pairs of numbers, int64 (sums, 2).
+
+    Each character is the likeliest after those that it has written before.
     """
     cache = Cache()
     given = network.sizes.given
@@ -179,9 +157,6 @@ def answered(network: Network, pairs: torch.Tensor) -> Sums:
 def wilson_interval(right: int, count: int) -> tuple[float, float]:
     """Return the bounds of a share of which `count` draws had `right`, with 95 % confidence: Wilson's score
     interval (Wilson 1927), which Brown, Cai and DasGupta (2001) recommend.
-
-    >>> [round(bound, 4) for bound in wilson_interval(993, 1000)]
-    [0.9856, 0.9966]
     """
     share, square = right / count, _QUANTILE**2
     middle = (share + square / (2 * count)) / (1 + square / count)

@@ -17,7 +17,6 @@ CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
 _NUMBERS = {character: number for number, character in enumerate(CHARACTERS)}
 #: Scores are divided by this before a character is drawn: below 1 likely ones become likelier.
 TEMPERATURE = 0.7
-#: Characters that are guessed at a time.
 _AHEAD = 8
 
 
@@ -31,20 +30,11 @@ def plain(text: str) -> str:
 
 
 def as_tokens(text: str) -> torch.Tensor:
-    """Return the numbers of a text's characters, int64 (characters,).
-
-    >>> as_tokens("\\n a").tolist()
-    [0, 1, 66]
-    """
+    """Return the numbers of a text's characters, int64 (characters,)."""
     return torch.tensor([_NUMBERS[each] for each in plain(text)], dtype=torch.int64)
 
 
 def as_text(tokens: torch.Tensor) -> str:
-    """Return the text of some characters' numbers.
-
-    >>> as_text(as_tokens("def f(x):"))
-    'def f(x):'
-    """
     return "".join(CHARACTERS[number] for number in tokens.tolist())
 
 
@@ -58,14 +48,9 @@ def written(
 ) -> str:
     """Return the text that a network writes after a text.
 
-    Args:
-        network: The network.
-        seed_text: The text before, of at least one of the model's characters.
-        characters: The number of characters to write.
-        draw: Draws the random numbers.
-        like: A network that is nearly the same, and the text that it wrote. The result is the same without
-            it, but takes more passes: several characters that the other one guesses are checked in one pass
-            (speculative decoding: Leviathan et al. 2023).
+    `like` is a network that is nearly the same, and the text that it wrote. The result is the same without
+    it, but takes more passes: several characters that the other one guesses are checked in one pass
+    (speculative decoding: Leviathan et al. 2023).
 
     Raises:
         QuantVizError: There is no text before, or both together exceed the model's context.
@@ -95,8 +80,9 @@ def written(
 
 
 def choices(network: Network, seed_text: str, text: str, draw: int = 0) -> str:
-    """Return the characters that a network would write in the places of a text, each after all of the text
-    before it and with the random numbers of `written`.
+    """Return the characters that a network would write in the places of a text, each after all before it.
+
+    The random numbers are those of `written`.
     """
     line = as_tokens(seed_text + text)
     chances = _chances(len(text), network.sizes.characters, draw)
@@ -125,11 +111,7 @@ def _continued(network: Network, cache: Cache, line: torch.Tensor, chances: torc
 
 
 def first_difference(one: str, other: str) -> int | None:
-    """Return the place of the first character that differs; None where the texts are equal.
-
-    >>> first_difference("abc", "abd"), first_difference("ab", "ab")
-    (2, None)
-    """
+    """Return the place of the first character that differs; None where the texts are equal."""
     for at, (a, b) in enumerate(zip(one, other, strict=True)):
         if a != b:
             return at

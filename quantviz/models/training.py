@@ -35,7 +35,6 @@ _RATE = 3e-3
 _WARM_UP = 20
 _DECAY = 0.01
 _SEED = 0
-#: Steps between two lines on the loss.
 _TOLD = 20
 #: Standard deviation of the values before training.
 _DEVIATION = 0.05
@@ -138,7 +137,6 @@ def _share_of_rate(step: int, steps: int) -> float:
 
 
 def main() -> None:
-    """Train the model and write its files."""
     from safetensors.torch import save_file
 
     parser = argparse.ArgumentParser(description=__doc__)

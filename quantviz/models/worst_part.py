@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from quantviz.layers.layer_picture import pixel_edges
 from quantviz.models.run_difference import TensorDifference
 from quantviz.models.run_file import run_in
 from quantviz.models.runs import RunComparison
@@ -17,7 +18,6 @@ from quantviz.schemes.granularity import Shape
 from quantviz.sources.files import Catalog, open_tensors
 
 Array = npt.NDArray[Any]
-#: Elements that are read at a time.
 _ELEMENTS_PER_READ = 2**20
 
 
@@ -44,7 +44,7 @@ class WorstPart:
 
 def worst_part(comparison: RunComparison, label: str, most: int) -> WorstPart | None:
     """Return the matrix around the largest error of a run's worst tensor, in at most `most` pixels a side;
-    none if no tensor has an error.
+    None if no tensor has an error.
 
     Raises:
         QuantVizError: A file cannot be read any more.
@@ -72,8 +72,8 @@ def _pixels(reference: Catalog, other: Catalog, worst: TensorDifference, most: i
     """Return the values of both runs in each pixel's cell of largest error."""
     shape = worst.shape
     rows, cols = (1, 1, *shape)[-2:]
-    col_edges = _edges(cols, most)
-    row_edges = _edges(rows, most)
+    col_edges = pixel_edges(0, cols, most).tolist()
+    row_edges = pixel_edges(0, rows, most).tolist()
     held: tuple[int | slice, ...] = worst.max_error_at[:-2]
     pixels: tuple[list[Array], list[Array]] = ([], [])
     for top, bottom in itertools.pairwise(row_edges):
@@ -92,16 +92,6 @@ def _pixels(reference: Catalog, other: Catalog, worst: TensorDifference, most: i
         for line, values in zip(pixels, _largest_of_runs(*found, col_edges), strict=True):
             line.append(values)
     return np.stack(pixels[0]), np.stack(pixels[1])
-
-
-def _edges(length: int, most: int) -> list[int]:
-    """Return where pixels begin along an axis, and its end.
-
-    >>> _edges(10, 4), _edges(3, 4)
-    ([0, 2, 5, 7, 10], [0, 1, 2, 3])
-    """
-    count = min(length, most)
-    return [k * length // count for k in range(count + 1)]
 
 
 def _magnitude(x: Array, y: Array) -> Array:

@@ -15,9 +15,9 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.public_calls import check_fields, checked_fields, public, public_class
 from quantviz.quantization.entropy_ranges import least_window
-from quantviz.quantization.histogram_ranges import Quantiles, bin_at_share
+from quantviz.quantization.histogram_ranges import BINS_TOGETHER, Quantiles, bin_at_share
 from quantviz.quantization.qparams import params_to_try
-from quantviz.schemes.calibration import Range
+from quantviz.schemes.calibration import FLOAT32_MAX, Range
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.blocks import viewed
@@ -46,8 +46,6 @@ _MOST_ORDERS = 200
 
 
 class Observer(ABC):
-    """The range of the batches so far."""
-
     #: Whether each range is searched for, which takes some milliseconds.
     searches: ClassVar[bool] = False
 
@@ -110,6 +108,7 @@ class Histogram(Observer):
     """onnxruntime's histogram from −max to max: the first batch sets the width of a bin, wider add bins."""
 
     bins = _ENTROPY_BINS
+    most_bins = _MOST_BINS
     searches = True
 
     def __init__(self, symmetric: bool) -> None:
@@ -130,12 +129,12 @@ class Histogram(Observer):
             largest = of_batch
         elif of_batch > largest:
             width = 2 * largest / len(self._counts)
-            more = int((of_batch - largest) // width + 1)
+            more = self._more_bins(of_batch - largest, width)
             largest = more * width + largest
         before = self._counts
         # In float32, as the edges are.
         span: Any = (-largest, largest)
-        counts, edges = np.histogram(values, len(before) + 2 * more, range=span)
+        counts, edges = self._counted(values, len(before) + 2 * more, span)
         counts[more : len(counts) - more] += before
         self._counts, self._edges, self._largest = counts, edges.astype(np.float32), largest
 
@@ -144,10 +143,23 @@ class Histogram(Observer):
         least, most = self._seen.ends()
         return max(float(low), least), min(float(high), most)
 
+    def _more_bins(self, beyond: Any, width: Any) -> int:
+        """Return the bins that a side needs to reach so far beyond its last one."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            more = beyond // width + 1
+        if not len(self._counts) + 2 * more <= self.most_bins:
+            raise QuantVizError("observers.bins", most=self.most_bins)
+        return int(more)
+
+    def _counted(self, values: Array, bins: Any, span: Any = None) -> tuple[Array, Array]:
+        try:
+            return np.histogram(values, bins, range=span)
+        except ValueError:
+            # float32 has no numbers between the edges of such narrow bins.
+            raise QuantVizError("observers.bins", most=self.most_bins) from None
+
     def _in_histogram(self) -> tuple[Any, Any]:
         """Return onnxruntime's entropy: the window whose distribution changes least in 128 cells."""
-        if len(self._counts) > _MOST_BINS:
-            raise QuantVizError("observers.bins", got=len(self._counts), most=_MOST_BINS)
         ((begin,), (end,)) = least_window(lambda: self._counts[None], len(self._counts), _ENTROPY_CELLS)
         return self._edges[begin], self._edges[end]
 
@@ -156,6 +168,7 @@ class Percentile(Histogram):
     """onnxruntime's Percentile: in that histogram; symmetric in one of |x|, which grows upwards."""
 
     bins = _PERCENTILE_BINS
+    most_bins = BINS_TOGETHER
     searches = False
     _empty = True
 
@@ -167,15 +180,16 @@ class Percentile(Histogram):
         magnitudes = x.abs().numpy()
         if self._empty:
             self._empty = False
-            self._counts, edges = np.histogram(magnitudes, self.bins)
+            self._counts, edges = self._counted(magnitudes, self.bins)
             self._edges = edges.astype(np.float32)
             return
         edges = self._edges
         largest = magnitudes.max()
         if largest > edges[-1]:
             width = edges[1] - edges[0]
+            self._more_bins(largest - edges[-1], width)
             edges = np.hstack([edges, np.arange(edges[-1] + width, largest + width, width)])
-        counts, edges = np.histogram(magnitudes, edges)
+        counts, edges = self._counted(magnitudes, edges)
         counts[: len(self._counts)] += self._counts
         self._counts, self._edges = counts, edges.astype(np.float32)
 
@@ -191,8 +205,8 @@ class Percentile(Histogram):
 
 
 class TorchHistogram(Observer):
-    """torch's HistogramObserver: 2048 bins over all that was seen, moved to wider ones in sixteenths, and its
-    search by quantiles.
+    """torch's HistogramObserver: 2048 bins, moved to wider ones in sixteenths, and its search by
+    quantiles.
     """
 
     searches = True
@@ -297,7 +311,8 @@ def ranges_over_batches(
 
     Raises:
         QuantVizError: There is no such observer, a batch is empty or has NaN or Inf, the scheme has more than
-            one scale, or "entropy" or "histogram" would search for more than 5,000 ranges.
+            one scale, "entropy" or "histogram" would search for more than 5,000 ranges, or a histogram does
+            not hold the batches: the first one is far narrower than another.
 
     >>> found = ranges_over_batches([torch.tensor([-1.0, 1.0]), torch.tensor([0.0, 3.0])], orders=2)
     >>> found.lo.tolist(), found.hi.tolist(), found.settled
@@ -348,6 +363,9 @@ def _observed(
     for number in order:
         observing.add(values[number])
         ends.append(observing.ends())
+    if not all(math.isfinite(end) for pair in ends for end in pair):
+        width = float(max(x.max() for x in values)) - float(min(x.min() for x in values))
+        raise QuantVizError("range_beyond_float32", width=width, largest=FLOAT32_MAX)
     return torch.tensor(ends, dtype=torch.float32)
 
 

@@ -23,7 +23,6 @@ from quantviz.schemes.scale_search import SEARCHES
 #: Factors on a block's scale, in the order of trying: with 1.0 its largest magnitude becomes the format's
 #: largest value, with 1.5 two thirds of that. The first one wins if both have the same error.
 FACTORS = (1.0, 1.5)
-#: Error measures of a block, by their names in a search.
 _ERRORS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType(
     {
         "squares": lambda error: (error**2).sum(-1),
@@ -34,13 +33,8 @@ _ERRORS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType
 
 
 def block_maximum(blocks: BlockValues, context: Context) -> QParams:
-    """Return scale and zero point of each block: of the two candidate scales the one with the smaller error.
-
-    >>> from quantviz import choose_qparams
-    >>> x = torch.tensor([4.0, 3.0, 2.0, 1.0] * 4)
-    >>> scheme = "float4_e2m1fn,symmetric,per_group(size=16),searched,fouroversix"
-    >>> choose_qparams(x, scheme).scale_codes.item()
-    384.0
+    """Return scale and zero point of each block: of the two candidate scales the one with the smaller
+    error.
     """
     convention = context.convention
     fmt = context.format

@@ -37,14 +37,8 @@ def calibrated(
 ) -> Range | QParams:
     """Return the clipping range, or scale and zero point, of each block by the scheme's calibration.
 
-    Args:
-        of_blocks: The values of the blocks.
-        scheme: The scheme whose calibration is used.
-        trial: Computes the error of blocks with a range, see `Context.trial`.
-        absmax: Computes the largest magnitude of the whole tensor, which calibrations of values alone do not
-            need.
-        importance: Weights of the errors by column, see `quantize`.
-        find: Searches the scales of blocks in place of the reference.
+    `absmax` computes the largest magnitude of the whole tensor, which calibrations of values alone do not
+    need. `find` searches the scales of blocks in place of the reference.
     """
     if importance is not None and scheme.search is None:
         return weighted(of_blocks, scheme, importance, find)
@@ -130,17 +124,9 @@ _CELLS_PER_CHUNK = 2**16
 
 @dataclass(frozen=True, eq=False)
 class TrialByReference:
-    """`Context.trial` of a whole tensor, by the reference quantizer.
-
-    >>> x, scheme = torch.tensor([1.0, 0.5, 9.0]), Scheme("int4")
-    >>> trial = TrialByReference(x, torch.tensor(9.0), scheme, scheme.layout((3,)))
-    >>> ends = torch.tensor([7.0, 14.0])
-    >>> trial(Range(-ends, ends, torch.tensor([9.0])), torch.tensor([0, 0])).tolist()
-    [4.25, 2.25]
-    """
+    """`Context.trial` of a whole tensor, by the reference quantizer."""
 
     x: torch.Tensor
-    #: The tensor's `largest_magnitude`.
     absmax: torch.Tensor
     scheme: Scheme
     layout: BlockLayout
@@ -169,7 +155,6 @@ class TrialByReference:
 
     @cached_property
     def _left_out(self) -> torch.Tensor | None:
-        """Return whether each element of the rows is left out, bool; none if all count."""
         counted = counted_cells(self.x, self.scheme)
         counts = self._as_rows(torch.ones_like(self.x, dtype=torch.bool) if counted is None else counted)
         return None if bool(counts.all()) else ~counts
@@ -198,18 +183,9 @@ class TrialByReference:
 
 
 def powers(errors: torch.Tensor, power: float) -> torch.Tensor:
-    """Return |error|^`power`, float64: squares are exact, other powers those of float32.
-
-    >>> powers(torch.tensor([-2.0, 3.0]), 2.0).tolist()
-    [4.0, 9.0]
-    """
+    """Return |error|^`power`, float64: squares are exact, other powers those of float32."""
     return errors.to(torch.float64).square() if power == 2 else errors.abs().pow(power).to(torch.float64)
 
 
 def finite_or_infinite(sums: torch.Tensor, refused: torch.Tensor) -> torch.Tensor:
-    """Return the sums, infinite where they are NaN, infinite or refused.
-
-    >>> finite_or_infinite(torch.tensor([1.0, torch.nan, 2.0]), torch.tensor([False, False, True])).tolist()
-    [1.0, inf, inf]
-    """
     return torch.where(torch.isfinite(sums) & ~refused, sums, math.inf)

@@ -17,15 +17,7 @@ from quantviz.tensors import blocks
 
 
 def part(r: QuantResult, index: Window) -> QuantResult:
-    """Return the part of a result at `index`; every cell keeps the scale it had.
-
-    `index` has one number or slice for each axis.
-
-    >>> from quantviz.quantization.quantizer import quantize
-    >>> r = quantize([[1.0, 2.0], [3.0, 40.0]], Scheme("int4"))
-    >>> part(r, (0, slice(None))).x_hat.tolist() == r.x_hat[0].tolist()
-    True
-    """
+    """Return the part of a result at `index`, a number or slice for each axis; every cell keeps its scale."""
     params, layout = _params_of_cells(r.qparams, r.layout, blocks.flat_indices_of(r.shape, index))
     return QuantResult(
         r.scheme,
@@ -47,14 +39,7 @@ def quantize_part(
 ) -> QuantResult:
     """Quantize the part of a tensor at `index` from its own values alone, with the same result as `part`.
 
-    `x` is the part, `shape` the shape of the whole tensor, and `qparams` are those of the whole tensor.
-
-    >>> from quantviz.quantization.quantizer import choose_qparams, quantize
-    >>> x, scheme = torch.tensor([[1.0, 2.0], [3.0, 40.0]]), Scheme("int4")
-    >>> params, index = choose_qparams(x, scheme), (0, slice(0, 2))
-    >>> own = quantize_part(x[index], scheme, params, (2, 2), index)
-    >>> own.error.tolist() == quantize(x, scheme).error[index].tolist()
-    True
+    `x` is the part; `shape` and `qparams` are those of the whole tensor.
     """
     return quantize_cells(x, scheme, qparams, shape, blocks.flat_indices_of(shape, index))
 
@@ -66,12 +51,6 @@ def quantize_cells(
 
     `x` are their values, `places` their flat indices in the tensor (int64, of the shape of `x`), and
     `qparams` are those of the whole tensor.
-
-    >>> from quantviz.quantization.quantizer import choose_qparams
-    >>> x, scheme = torch.tensor([[1.0, 2.0], [3.0, 40.0]]), Scheme("int4")
-    >>> cells, places = torch.tensor([40.0, 2.0]), torch.tensor([3, 1])
-    >>> quantize_cells(cells, scheme, choose_qparams(x, scheme), (2, 2), places).q.tolist()
-    [7, 0]
     """
     params, layout = _params_of_cells(qparams, scheme.layout(shape), places)
     chance = {"index": places} if scheme.arithmetic.ties == "stochastic" else {}
@@ -91,13 +70,8 @@ def errors_of_cells(
 ) -> torch.Tensor:
     """Return the errors of some cells of a part of a tensor.
 
-    `qparams` and `layout` are those of the part, which begins at flat index `offset` of the tensor;
-    `places` are the cells' flat indices in the whole tensor.
-
-    >>> scheme, params = Scheme("int4"), QParams(torch.ones(1), torch.zeros(1))
-    >>> x, places = torch.tensor([0.75]), torch.tensor([5])
-    >>> errors_of_cells(x, scheme, params, scheme.layout((2,)), places, offset=4).item()
-    0.25
+    `qparams` and `layout` are those of the part, which begins at flat index `offset` of the tensor; `places`
+    are the cells' flat indices in the whole tensor.
     """
     params, _ = _params_of_cells(qparams, layout, places - offset)
     chance = {"index": places} if scheme.arithmetic.ties == "stochastic" else {}
@@ -112,7 +86,6 @@ def cell_index(scheme: Scheme, shape: Shape) -> NamedTensors:
 def _params_of_cells(
     params: QParams, layout: BlockLayout, places: torch.Tensor
 ) -> tuple[QParams, BlockLayout]:
-    """Return scale and zero point of each cell at `places`, and the layout of blocks of one cell."""
     values = block_values(params)
     if layout.block_count == 1:
         cells = {name: grid.flatten()[0].expand(places.shape) for name, grid in values.items()}

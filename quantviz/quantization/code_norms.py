@@ -103,8 +103,7 @@ def _saturated(x: torch.Tensor) -> torch.Tensor:
 
 
 def inverse_root(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return 1 / √x of whole numbers of at least 1 as `factor` / 2³¹ · 2^`shift`, by Newton's steps in fixed
-    point.
+    """Return 1 / √x of whole numbers of at least 1 as `factor` / 2³¹ · 2^`shift`, by Newton's steps.
 
     >>> factor, shift = inverse_root(torch.tensor([10000]))
     >>> f"{factor.item() / 2**31 * 2.0**shift.item():.6f}"

@@ -52,8 +52,6 @@ def fused_sum(first: str) -> Operations:
 
 
 def _added(term: str) -> Operation:
-    """Return the operation that adds a term in steps of the sum."""
-
     def added(values: NamedTensors) -> torch.Tensor:
         return _fused(values[f"q_{term}"], values[f"r_{term}"], values["y"])
 

@@ -26,13 +26,11 @@ def value_operations(scheme: Scheme) -> Operations:
 
 
 def _of_dtype(name: str, dtype: torch.dtype) -> Operation:
-    """Return the operation that brings a value to a dtype."""
     key = f"{name}_float32" if dtype == torch.float32 else f"{name}_rounded"
     return cast(key, name, dtype)
 
 
 def _valued(scheme: Scheme, dtype: torch.dtype) -> Operations:
-    """Return the operations to `x_hat` as the convention's steps give it."""
     convention = scheme.arithmetic
     if convention.value_order == "divide_inverse":
         return _divided(scheme, dtype)
@@ -95,7 +93,6 @@ def _divided(scheme: Scheme, dtype: torch.dtype) -> Operations:
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def error_operations(scheme: Scheme) -> Operations:
-    """Return the operations from `x_hat` and `x` to `error`."""
     error = Operation("error", "error = x_hat - x")
     if not scheme.leaves_out:
         return (error,)
@@ -104,9 +101,7 @@ def error_operations(scheme: Scheme) -> Operations:
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def block_names(scheme: Scheme) -> frozenset[str]:
-    """Return the names in the operations of the other values that codes and values are computed with, besides
-    scale and zero point.
-    """
+    """Return the names of the values besides scale and zero point that codes and values are computed with."""
     reads = frozenset[str]().union(
         *(operation.reads for operation in (*code_operations(scheme), *value_operations(scheme)))
     )

@@ -28,8 +28,6 @@ from quantviz.schemes.engine_calibrations import (
     PercentileONNXRuntime,
 )
 
-#: Computes the range, or scale and zero point, of each block from the calibration, the blocks' values and the
-#: context.
 Computed = Callable[[Any, BlockValues, Context], Range | QParams]
 
 #: The function of each class; a calibration is added here too, unless its own `calibrate` answers.
@@ -53,5 +51,4 @@ COMPUTED: Mapping[type[Calibration], Computed] = MappingProxyType(
 
 
 def compute(calibration: Calibration, blocks: BlockValues, context: Context) -> Range | QParams:
-    """Return the clipping range, or scale and zero point, of each block by a calibration."""
     return COMPUTED[type(calibration)](calibration, blocks, context)

@@ -92,7 +92,6 @@ def _least_change(counts: Array, clips: Array, cells: int) -> Array:
 
 
 def _times_log(counts: Array) -> Array:
-    """Return n log n of each, 0 for 0."""
     return np.asarray(counts * np.log(np.where(counts > 0, counts, 1)))
 
 
@@ -118,12 +117,10 @@ def entropy_onnxruntime(calibration: EntropyONNXRuntime, blocks: BlockValues, co
 
 
 def least_window(counts: Callable[[], Array], bins: int, cells: int) -> tuple[Array, Array]:
-    """Return begin and end of onnxruntime's window of least divergence in each histogram.
+    """Return begin and end of onnxruntime's window of least divergence in each histogram of `bins` bins.
 
-    Args:
-        counts: Returns the histograms (k, bins); not asked for where there is one window alone.
-        bins: The number of bins.
-        cells: The number of cells that a window is merged into.
+    `counts` returns the histograms (k, bins); it is not called if there is one window alone. A window is
+    merged into `cells` cells.
     """
     middle = bins // 2
     windows = [(middle - half, min(middle + half + 1, bins)) for half in range(cells // 2, middle + 1)]

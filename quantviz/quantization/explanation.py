@@ -65,13 +65,7 @@ class Step(Picklable):
 
 @dataclass(frozen=True)
 class Rounding:
-    """The rounding of a cell's value to the grid, with all numbers in units of the scale.
-
-    >>> from quantviz import Given, Scheme, quantize
-    >>> rounding = explain(quantize([2.6, 2.5], Scheme("float4_e2m1fn", calibration=Given(1.0))), 1).rounding
-    >>> rounding.below, rounding.above, rounding.distances, rounding.nearer, rounding.output, rounding.rule
-    (2.0, 3.0, (0.5, 0.5), 'tie', 2.0, 'even')
-    """
+    """The rounding of a cell's value to the grid, with all numbers in units of the scale."""
 
     #: x in units of the scale, just before rounding; NaN for 0 / 0.
     y: float
@@ -92,13 +86,12 @@ class Rounding:
 
     @property
     def distances(self) -> tuple[float, float]:
-        """Return the distances of the two neighbours, in units of the scale."""
         return self.y - self.below, self.above - self.y
 
     @property
     def nearer(self) -> str:
-        """Return the nearer neighbour: "below", "above" or "tie"; "same" if y is on the grid, "none" if y is
-        not finite.
+        """Return the nearer neighbour: "below", "above", "tie", "same" on the grid, "none" if y is not
+        finite.
         """
         if not math.isfinite(self.y):
             return "none"
@@ -270,9 +263,7 @@ class CellInput:
     ranged: NamedTensors
     #: The first value of largest magnitude of its block.
     extreme: torch.Tensor
-    #: The largest magnitude of the tensor.
     tensor_absmax: torch.Tensor
-    #: The number of elements of its block.
     block_size: int
     #: The number of those that are left out: NaN and Inf, if the scheme ignores them.
     left_out: int = 0
@@ -283,19 +274,15 @@ class CellInput:
 
 
 class _Derivation:
-    """The steps of one cell, collected while its operations run."""
-
     def __init__(self) -> None:
         self.steps: list[Step] = []
         #: The last silent cast of each value, which a later line may need.
         self._casts: dict[str, Step] = {}
 
     def run(self, operations: Operations, values: NamedTensors) -> NamedTensors:
-        """Return the values after the operations, whose lines become steps."""
         return run_operations(operations, values, self._record)
 
     def last(self, key: str) -> Step | None:
-        """Return the last step whose key begins so, where there is one."""
         return next((step for step in reversed(self.steps) if step.key.startswith(key)), None)
 
     def _record(self, operation: Operation, values: NamedTensors, result: torch.Tensor) -> None:
@@ -380,7 +367,6 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
 
 
 def _rounding(derivation: _Derivation, scheme: Scheme) -> Rounding:
-    """Return the rounding among the steps so far, with the grid's neighbours."""
     fmt = scheme.number_format
     step = derivation.last("round")
     assert step is not None
@@ -429,15 +415,15 @@ _OF_BLOCK: Mapping[str, str] = MappingProxyType(
 
 
 def _extreme(values: torch.Tensor) -> torch.Tensor:
-    """Return the first value of largest magnitude; 0 if there are no values."""
     if values.numel():
         return values[values.abs().argmax()]
     return torch.zeros(())
 
 
 def _expression(line: str, scheme: Scheme, cell: CellInput) -> str:
-    """Return the expression of an input of the operations, which leaves NaN and Inf out of the block or the
-    tensor where the scheme ignores them; empty if only the number is known.
+    """Return the expression of an input of the operations; "" if only the number is known.
+
+    It leaves NaN and Inf out of the block or the tensor where the scheme ignores them.
     """
     if not scheme.leaves_out or not line:
         return line
@@ -503,12 +489,10 @@ def _causes(
 
 
 def block_of_cell(r: QuantResult, index: Shape | int) -> torch.Tensor:
-    """Return the values of the block that the cell at `index` lies in, as a vector."""
     return blocks.block_values(r.x, r.layout, r.layout.block_of(_checked(index, r.shape), r.shape))
 
 
 def _same(one: float, other: float) -> bool:
-    """Return whether two numbers are one, the sign of 0 included."""
     return one == other and math.copysign(1, one) == math.copysign(1, other)
 
 

@@ -47,24 +47,11 @@ class FormatFacts:
 
     @property
     def range_db(self) -> float:
-        """Return the dynamic range as 20 · log10."""
         return 20 * self.range_decades
 
 
 @functools.lru_cache(maxsize=MOST_KEPT)
 def format_facts(fmt: NumberFormat) -> FormatFacts:
-    """Return the facts of a format.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> e4m3 = format_facts(FORMATS["float8_e4m3fn"])
-    >>> e4m3.largest, e4m3.smallest_normal, e4m3.smallest_subnormal
-    (448.0, 0.015625, 0.001953125)
-    >>> e4m3.values, e4m3.nan_codes, e4m3.inf_codes
-    (253, (127, 255), ())
-    >>> int4 = format_facts(FORMATS["int4"])
-    >>> int4.largest, int4.lowest, int4.smallest_normal, int4.values
-    (7.0, -8.0, None, 16)
-    """
     by_kind: dict[str, list[int]] = {kind: [] for kind in KINDS}
     for code in fmt.codes:
         by_kind[code_kind(fmt, code)].append(code)
@@ -86,12 +73,7 @@ def format_facts(fmt: NumberFormat) -> FormatFacts:
 
 @functools.lru_cache(maxsize=MOST_KEPT)
 def finite_values(fmt: NumberFormat) -> tuple[float, ...]:
-    """Return every finite value once, smallest first.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> finite_values(FORMATS["float4_e2m1fn"])[7:]
-    (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-    """
+    """Return every finite value once, smallest first."""
     # -0 and 0 are equal, and the one without sign comes last.
     return tuple({value: value + 0.0 for value, _ in fmt.finite}.values())
 
@@ -113,16 +95,7 @@ class End:
 
 @functools.lru_cache(maxsize=MOST_KEPT)
 def float_end(fmt: NumberFormat) -> End | None:
-    """Return the reason why a float format has no value above its largest; none for other formats.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> float_end(FORMATS["float8_e4m3fn"])
-    End(reason='nan', following=480.0, field=15, code=127)
-    >>> float_end(FORMATS["float16"])
-    End(reason='inf', following=65536.0, field=31, code=31744)
-    >>> float_end(FORMATS["float4_e2m1fn"]), float_end(FORMATS["int4"])
-    (End(reason='last', following=8.0, field=4, code=None), None)
-    """
+    """Return the reason why a float format has no value above its largest; none for other formats."""
     layout = fmt.float_bits
     if layout is None:
         return None
@@ -144,10 +117,6 @@ def float_end(fmt: NumberFormat) -> End | None:
 def reach(fmt: NumberFormat) -> float:
     """Return the target of the largest |x| under absmax scaling: the format's largest value, or its largest
     magnitude if no value is positive.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> reach(FORMATS["int4"]), reach(FORMATS["nf4"]), reach(FORMATS["int1"])
-    (7.0, 1.0, 1.0)
     """
     values = finite_values(fmt)
     return values[-1] if values[-1] > 0 else -values[0]
@@ -155,12 +124,8 @@ def reach(fmt: NumberFormat) -> float:
 
 @functools.lru_cache(maxsize=MOST_KEPT)
 def brought_to_one(fmt: NumberFormat) -> NumberFormat:
-    """Return the format with every value divided by its `reach`, as a codebook of the same name; for at most
-    `LISTED_BITS` bits.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> [round(value, 3) for value in finite_values(brought_to_one(FORMATS["int4"]))[:3]]
-    [-1.143, -1.0, -0.857]
+    """Return the format with every value divided by its `reach`, a codebook; of at most `LISTED_BITS`
+    bits.
     """
     values = tuple(value / reach(fmt) for value in finite_values(fmt))
     return NumberFormat(
@@ -182,15 +147,7 @@ class GapStep:
 
 @functools.lru_cache(maxsize=MOST_KEPT)
 def gap_steps(fmt: NumberFormat, negative: bool = False) -> tuple[GapStep, ...]:
-    """Return the gap over the magnitude, from 0 up on one side of it; empty where the format has no values
-    there.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> [(step.start, step.end, step.gap) for step in gap_steps(FORMATS["float4_e2m1fn"])]
-    [(0.0, 2.0, 0.5), (2.0, 4.0, 1.0), (4.0, 6.0, 2.0)]
-    >>> gap_steps(FORMATS["int4"], negative=True)
-    (GapStep(start=0.0, end=8.0, gap=1.0),)
-    """
+    """Return the gap over the magnitude, from 0 up on one side of it, if the format has values there."""
     values = finite_values(fmt)
     side = (
         sorted(-value for value in values if value < 0)
@@ -237,25 +194,13 @@ class RoundedNumber:
 
     @property
     def error(self) -> float:
-        """Return the rounding error: the format's value less x."""
         return self.value - self.x
 
 
 def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> RoundedNumber:
-    """Round `x` to `fmt`, half-way by `ties`, one of `grids.TIES`; beyond the ends it stays at the end
-    (saturates).
+    """Round `x` to `fmt`, half-way by `ties`, one of `grids.TIES`; beyond the ends it stays at the end.
 
     The values of the format are divided by `unit`, as in `brought_to_one`.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> one = land(2.5, FORMATS["float4_e2m1fn"])
-    >>> one.below, one.above, one.value, one.code, one.tie, one.beyond
-    (2.0, 3.0, 2.0, 4, True, '')
-    >>> far = land(500.0, FORMATS["float8_e4m3fn"])
-    >>> far.below, far.above, far.value, far.beyond
-    (448.0, None, 448.0, 'above')
-    >>> land(0.5, FORMATS["int4"], unit=7.0).tie
-    True
     """
     if not math.isfinite(x):
         raise QuantVizError("number_not_finite", got=x)
@@ -284,12 +229,6 @@ def gap_at(x: float, fmt: NumberFormat) -> float | None:
     """Return the distance between the two values around `x`.
 
     At a value itself it is the distance to the next one away from 0, or at the end the last one.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> gap_at(300.0, FORMATS["float8_e4m3fn"]), gap_at(2.0, FORMATS["float4_e2m1fn"])
-    (32.0, 1.0)
-    >>> print(gap_at(9.0, FORMATS["int4"]))
-    None
     """
     values = finite_values(fmt)
     if not values[0] <= x <= values[-1]:
@@ -304,12 +243,6 @@ def gap_at(x: float, fmt: NumberFormat) -> float | None:
 
 
 def code_kind(fmt: NumberFormat, code: int) -> str:
-    """Return the kind of a code, one of `KINDS`.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> [code_kind(FORMATS["float8_e5m2"], code) for code in (0x00, 0x03, 0x04, 0x7C, 0x7D)]
-    ['zero', 'subnormal', 'normal', 'inf', 'nan']
-    """
     value = fmt.value(code)
     if math.isnan(value):
         return "nan"
@@ -323,25 +256,11 @@ def code_kind(fmt: NumberFormat, code: int) -> str:
 
 
 def word(fmt: NumberFormat, code: int) -> str:
-    """Return the bits of a code, the highest one first.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> word(FORMATS["int4"], -3)
-    '1101'
-    """
     return "".join(fmt.split(code))
 
 
 def flipped(fmt: NumberFormat, code: int, bit: int) -> int | None:
-    """Return the code with its bit `bit`, counted from the lowest, flipped; none where the format has no such
-    code.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> flipped(FORMATS["float4_e2m1fn"], 0b0100, 1), flipped(FORMATS["int4"], 5, 3)
-    (6, -3)
-    >>> print(flipped(FORMATS["ternary"], 0, 1))
-    None
-    """
+    """Return the code with its bit `bit`, counted from the lowest, flipped, if the format has such a code."""
     turned = (code % (1 << fmt.bits)) ^ (1 << bit)
     if fmt.code_min < 0 and turned >> (fmt.bits - 1):  # two's complement
         turned -= 1 << fmt.bits
@@ -349,21 +268,11 @@ def flipped(fmt: NumberFormat, code: int, bit: int) -> int | None:
 
 
 def code_name(fmt: NumberFormat, code: int) -> str:
-    """Return the bits of a code as a hexadecimal number of its length.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> code_name(FORMATS["float16"], 1), code_name(FORMATS["int8"], -1)
-    ('0x0001', '0xFF')
-    """
     return f"0x{code % (1 << fmt.bits):0{-(-fmt.bits // 4)}X}"
 
 
 def odd_times_power(value: float) -> tuple[int, int]:
-    """Return the odd whole number m and the k for which `value` is m · 2^k exactly; (0, 0) for 0.
-
-    >>> odd_times_power(0.009765625), odd_times_power(-448.0)
-    ((5, -9), (-7, 6))
-    """
+    """Return the odd whole number m and the k for which `value` is m · 2^k exactly; (0, 0) for 0."""
     if not value:
         return 0, 0
     top, bottom = value.as_integer_ratio()

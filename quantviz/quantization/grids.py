@@ -42,8 +42,7 @@ class Grid(Protocol):
 
 
 def _fraction_rule(outward: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a function that rounds to the nearest whole number, exactly half-way away from 0 where
-    `outward(y)`.
+    """Return a function that rounds to the nearest whole number, half-way away from 0 where `outward(y)`.
 
     Not `floor(y + 0.5)`, whose sum is rounded: 0.49999997 would become 1. The fraction of y after `trunc` is
     exact.
@@ -76,23 +75,14 @@ TIES: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType(
 
 
 def nearest(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
-    """Return the value of the unbounded grid that is nearest to `y`, in its dtype; break ties by `ties`, one
-    of `TIES`.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> y, fp4 = torch.tensor([2.5, -2.4, 5.1, 7.0]), FORMATS["float4_e2m1fn"]
-    >>> nearest(y, fp4, "even").tolist(), nearest(y, fp4, "away").tolist()
-    ([2.0, -2.0, 6.0, 8.0], [3.0, -2.0, 6.0, 8.0])
-    """
+    """Return the value of the unbounded grid nearest to `y`, in its dtype; `ties` is one of `TIES`."""
     if has_torch_function((y,)):
         return handle_torch_function(nearest, (y,), y, fmt, ties)
     return nearest_by_coordinate(y, fmt, ties)
 
 
 def nearest_by_coordinate(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
-    """Return the nearest value by the operations of the format's grid, also for a name that stands for a
-    tensor.
-    """
+    """Do as `nearest` by the operations of the format's grid, also for a name that stands for a tensor."""
     grid = GRIDS[fmt.kind]
     coordinate = grid.coordinate(y, fmt)
     if ties != "adding_half_away":
@@ -106,10 +96,6 @@ def dithered(y: torch.Tensor, fmt: NumberFormat, chance: torch.Tensor) -> torch.
     """Return one of the two values around `y`, chosen at random.
 
     It is the upper one if `chance`, in [0, 1), is less than the share of the gap that lies below `y`.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> dithered(torch.tensor([0.25, 0.25]), FORMATS["int4"], torch.tensor([0.2, 0.3])).tolist()
-    [1.0, 0.0]
     """
     grid = GRIDS[fmt.kind]
     coordinate = grid.coordinate(y, fmt)
@@ -118,26 +104,14 @@ def dithered(y: torch.Tensor, fmt: NumberFormat, chance: torch.Tensor) -> torch.
 
 
 def neighbours(y: torch.Tensor, fmt: NumberFormat) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the values of the unbounded grid below and above `y`; both are `y` if it is one of them.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> below, above = neighbours(torch.tensor(300.0), FORMATS["float8_e4m3fn"])
-    >>> below.item(), above.item()
-    (288.0, 320.0)
-    """
+    """Return the values of the unbounded grid below and above `y`; both are `y` if it is one of them."""
     grid = GRIDS[fmt.kind]
     coordinate = grid.coordinate(y, fmt)
     return grid.value(torch.floor(coordinate), y, fmt), grid.value(torch.ceil(coordinate), y, fmt)
 
 
 def local_step(x: torch.Tensor, scale: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-    """Return the step of each element: the magnitude of its scale times the gap between its two neighbours on
-    the grid. In the dtype of `scale`.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> local_step(torch.tensor([3.0, 0.1]), torch.tensor(0.5), FORMATS["float4_e2m1fn"]).tolist()
-    [1.0, 0.25]
-    """
+    """Return each element's step, in the dtype of `scale`: |scale| times the gap of its grid neighbours."""
     if fmt.kind == "integer":
         return scale.abs()
     return scale.abs() * GRIDS[fmt.kind].gap(
@@ -275,7 +249,6 @@ class _Codebook:
 #: resolves it at any place in a codebook.
 _A_LITTLE = 2.0**-40
 
-#: The arithmetic of each kind of number format.
 GRIDS: Mapping[str, Grid] = MappingProxyType(
     {"integer": _Integers(), "float": _Floats(), "codebook": _Codebook()}
 )
@@ -291,7 +264,6 @@ def _times_two_to(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
 
 @functools.lru_cache(maxsize=MOST_KEPT)
 def _table(fmt: NumberFormat) -> torch.Tensor:
-    """Return the value of each code, float32."""
     return torch.tensor(fmt.values, dtype=torch.float32)
 
 

@@ -64,8 +64,8 @@ def _round(
     inverse: torch.Tensor,
     zero: torch.Tensor,
 ) -> torch.Tensor:
-    """Return sums over each row: of |error|, of the zero points that fit each value alone, and of ones (the
-    count of values).
+    """Return sums over each row: of |error|, of the zero points that fit each value alone, and the count of
+    values.
     """
     codes = (x * inverse + zero).round().clamp(code_min, code_max)
     error = x - (codes - zero) / inverse
@@ -74,11 +74,7 @@ def _round(
 
 
 def shrunk(errors: torch.Tensor, beta: float, p: float) -> torch.Tensor:
-    """Return the errors brought nearer to 0, those that are small to 0 itself.
-
-    >>> shrunk(torch.tensor([0.02, -2.0]), 10.0, 1.0).numpy().round(4).tolist()
-    [0.0, -1.899999976158142]
-    """
+    """Return the errors brought nearer to 0, those that are small to 0 itself."""
     sizes = errors.abs()
     less = 1 / beta if p == 1 else (1 / beta) * sizes.pow(p - 1)
     return (sizes - less).clamp(min=0) * errors.sign()

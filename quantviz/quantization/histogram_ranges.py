@@ -25,7 +25,6 @@ BINS_TOGETHER = 2**22
 
 
 def blocks_together(bins: int) -> int:
-    """Return the number of blocks with `bins` bins each that are searched at a time."""
     return max(BINS_TOGETHER // bins, 1)
 
 
@@ -98,13 +97,11 @@ def range_of(
 
 
 def ends_of(part: BlockSource) -> tuple[Array, Array]:
-    """Return smallest and largest value of each block, float32."""
     lo, hi = part.ends
     return lo.numpy(), hi.numpy()
 
 
 def largest_of(part: BlockSource) -> Array:
-    """Return the largest magnitude of each block, float32."""
     lo, hi = ends_of(part)
     return np.maximum(np.abs(lo), np.abs(hi))
 
@@ -120,11 +117,7 @@ def magnitude_ends(part: BlockSource) -> tuple[Array, Array]:
 
 
 def edges_of_numpy(first: Array, last: Array, bins: int) -> Array:
-    """Return the edges (k, bins + 1) that `numpy.histogram` makes, float32.
-
-    >>> edges_of_numpy(np.float32([0, 2]), np.float32([1, 2]), 2).tolist()
-    [[0.0, 0.5, 1.0], [1.5, 2.0, 2.5]]
-    """
+    """Return the edges (k, bins + 1) that `numpy.histogram` makes, float32."""
     alone = first == last
     first = np.where(alone, first - np.float32(0.5), first)
     last = np.where(alone, last + np.float32(0.5), last)
@@ -166,8 +159,8 @@ def counted(part: BlockSource, edges: Array, *, of_magnitudes: bool = False) -> 
 
 
 def counted_from_zero(part: BlockSource, largest: Array, bins: int) -> Array:
-    """Return the number of magnitudes in each bin from 0 to the largest, as `torch.histc` counts, int64
-    (k, bins).
+    """Return the number of |x| in each bin from 0 to the largest, as `torch.histc` counts: int64 (k,
+    bins).
     """
     # With nothing but zeros torch counts from -1 to 1.
     low = np.where(largest > 0, np.float32(0), -1)

@@ -9,21 +9,13 @@ from quantviz.tensors.lazy import HalfPrecision, Stored
 
 
 def rounded_to(scheme: Scheme) -> str | None:
-    """Return the dtype of half precision that a scheme rounds its input to; none where it takes the input as
-    it is.
-    """
+    """Return the dtype of half precision that a scheme rounds its input to, if it does."""
     dtype = scheme.chosen.input_dtype
     return dtype if dtype in HALVES else None
 
 
 def input_notes(scheme: Scheme, dtype: str) -> tuple[Note, ...]:
-    """Return the notes on an input of `dtype` under a scheme that was chosen regardless of it; none on
-    float32.
-
-    >>> gguf = Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed")
-    >>> str(*input_notes(gguf, "bfloat16"))
-    'Widened from bfloat16 to float32 first, as this engine does.'
-    """
+    """Return the notes on an input of `dtype` under a scheme chosen regardless of it; none on float32."""
     if dtype not in HALVES or rounded_to(scheme) is not None:
         return ()
     half_input = scheme.chosen.half_input_of(dtype, scheme.format)
@@ -37,14 +29,9 @@ def input_notes(scheme: Scheme, dtype: str) -> tuple[Note, ...]:
 
 
 def on_stored(x: Stored, scheme: Scheme) -> tuple[Stored, Scheme, tuple[Note, ...]]:
-    """Return a tensor and a scheme that go together, and notes: the tensor rounded to the dtype that the
-    scheme names, or the scheme for the dtype that the tensor has.
+    """Return a tensor and a scheme that go together, and notes.
 
-    >>> import torch
-    >>> from quantviz.tensors.lazy import InMemory
-    >>> x = InMemory(torch.ones(2), dtype="bfloat16")
-    >>> print(on_stored(x, Scheme("int8", convention="torchao"))[1])
-    int8,symmetric,per_tensor,min_max,torchao(input_dtype=bfloat16)
+    The tensor is rounded to the dtype that the scheme names, or the scheme is the one for the tensor's dtype.
     """
     half = rounded_to(scheme)
     if half is not None and x.dtype != half:

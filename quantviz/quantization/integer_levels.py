@@ -17,14 +17,6 @@ from quantviz.schemes.scale_search import SEARCHES
 
 
 def integer_levels(blocks: BlockValues, context: Context) -> QParams:
-    """Return both levels of each block.
-
-    >>> from quantviz import choose_qparams
-    >>> x = torch.tensor([[119.0, 0.0, -119.0, 20.0]])
-    >>> params = choose_qparams(x, "uint4,asymmetric,per_group(size=2),searched,qserve")
-    >>> params.global_scale.tolist(), params.scale_codes.tolist(), params.zero_point.tolist()
-    ([[1.0, 1.0]], [[8, 9]], [[0, 13]])
-    """
     convention = context.convention
     fmt = context.format
     assert convention.search is not None

@@ -46,7 +46,6 @@ OPERATORS: Mapping[str, Mapping[str, Operations]] = MappingProxyType(
         NORM: NORMS,
     }
 )
-#: Those of two terms.
 _OF_TWO = ("add", "mul")
 #: Arithmetic that keeps codes as they are but for rounding: scales and zero points must be the same.
 _SAME_SCALE = (("average", "litert_pool"),)
@@ -241,7 +240,6 @@ def prepared(
     arithmetic: str,
     norm: NormOptions | None = None,
 ) -> tuple[Operations, NamedTensors]:
-    """Return the operations of an operator on codes, and the values that they read."""
     if operator not in OPERATORS:
         raise QuantVizError("operator_unknown", got=operator, known=", ".join(OPERATORS))
     arithmetics = OPERATORS[operator]
@@ -302,7 +300,6 @@ def _check_divisors(values: NamedTensors, arithmetic: str) -> None:
 
 
 def _affine(norm: NormOptions, shape: torch.Size) -> NamedTensors:
-    """Return the weight, bias and eps of a LayerNorm of rows."""
     found = {"eps": torch.tensor(norm.eps, dtype=torch.float64)}
     for name, given, default in (("weight", norm.weight, 1.0), ("bias", norm.bias, 0.0)):
         found[name] = torch.full(shape[-1:], default) if given is None else as_real(given).values

@@ -94,12 +94,7 @@ def aciq(calibration: ACIQGauss | ACIQLaplace, blocks: BlockValues, context: Con
 
 
 def factor_of(fmt: NumberFormat, *, gaussian: bool, symmetric: bool = False) -> float:
-    """Return the best clip of a family, as a multiple of its spread, for as many cells as a format has.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> [round(factor_of(FORMATS["int4"], gaussian=gaussian), 2) for gaussian in (True, False)]
-    [2.56, 5.03]
-    """
+    """Return the best clip of a family, as a multiple of its spread, for as many cells as a format has."""
     # An unsigned format has all cells on one side of 0.
     cells = 4.0 ** (fmt.bits + (symmetric and not fmt.signed))
     return _of_gauss(cells) if gaussian else _of_laplace(cells)
@@ -124,7 +119,6 @@ def _of_gauss(cells: float) -> float:
 
 
 def _root(rising: Callable[[float], float]) -> float:
-    """Return the zero of a rising function, by bisection."""
     low = 1e-3
     high = 64.0
     while low < (middle := (low + high) / 2) < high:

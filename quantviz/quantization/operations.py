@@ -30,8 +30,6 @@ NamedTensors = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Operation:
-    """One line of the arithmetic."""
-
     #: Names the line's words under `[steps]` in `quantviz/text/*.toml`.
     key: str
     #: The line: `name = expression`.
@@ -43,16 +41,13 @@ class Operation:
 
     @functools.cached_property
     def name(self) -> str:
-        """Return the name of the value that it computes."""
         return self.line.partition(" = ")[0]
 
     @functools.cached_property
     def reads(self) -> frozenset[str]:
-        """Return the names in its expression."""
         return frozenset(re.findall(r"\w+", self.line.partition(" = ")[2]))
 
     def run(self, values: NamedTensors) -> torch.Tensor:
-        """Return the value of the expression for some values."""
         if self.function is not None:
             return self.function(values)
         result: torch.Tensor = eval(_compiled(self.line), _WORDS, values)
@@ -108,18 +103,17 @@ _WORDS: dict[str, Any] = {
 
 
 def silent(key: str, line: str, function: Callable[[NamedTensors], torch.Tensor] | None = None) -> Operation:
-    """Return an operation that explanations leave out where it changes nothing."""
     return Operation(key, line, function, silent=True)
 
 
 def cast(key: str, name: str, dtype: torch.dtype) -> Operation:
-    """Return the silent operation that brings a value to a dtype."""
     return silent(key, f"{name} = {dtype_name(dtype)}({name})")
 
 
 def number_over(key: str, name: str, number: float, divisor: str, words: str = "") -> Operation:
-    """Return the operation that divides a number by a value, in one division: torch's `/` would multiply by
-    the reciprocal, and round twice.
+    """Return the operation that divides a number by a value in one division.
+
+    torch's `/` would multiply by the reciprocal, and round twice.
     """
     line = f"{name} = {words or number_code(number)} / {divisor}"
     return Operation(key, line, lambda v: torch.full_like(v[divisor], number) / v[divisor])
@@ -144,9 +138,5 @@ def run_operations(operations: Operations, values: NamedTensors, trace: Trace | 
 
 
 def number_code(value: float) -> str:
-    """Return a number as Python, whole ones without a point unless they are long.
-
-    >>> number_code(7.0), number_code(0.5), number_code(2.0**127)
-    ('7', '0.5', '1.7014118346046923e+38')
-    """
+    """Return a number as Python, whole ones without a point unless they are long."""
     return str(int(value)) if value == int(value) and abs(value) < 2**53 else repr(value)

@@ -44,28 +44,19 @@ def range_operations(scheme: Scheme) -> Operations:
 
 
 def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
-    """Return the largest finite |x|; 0 if none is finite.
-
-    NaN and Inf are in `x` only where they are left out.
-
-    >>> largest_magnitude(torch.tensor([-2.0, torch.inf, torch.nan])).item()
-    2.0
+    """Return the largest finite |x|; 0 if none is finite. NaN and Inf are in `x` only where they are left
+    out.
     """
     largest = x.abs().max()
     return largest if bool(torch.isfinite(largest)) else x.abs().nan_to_num(0.0, 0.0).max()
 
 
 def range_values(ranges: Range, absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
-    """Return the values that the operations on a range read, by their names; `absmax` is the tensor's
-    `largest_magnitude`.
-    """
     return {"lo": ranges.lo, "hi": ranges.hi, "extreme": ranges.extreme, **tensor_values(absmax, layout)}
 
 
 def tensor_values(absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
-    """Return the tensor's values that the operations read: `tensor_absmax`, and `short`, which is 1 for each
-    block with fewer elements and 0 for others; float32.
-    """
+    """Return `tensor_absmax`, and `short`, 1 for each block with fewer elements and 0 for others; float32."""
     short = (
         blocks.block_sizes(layout) < layout.block_size
         if layout.tail == "short"
@@ -80,11 +71,6 @@ def params_to_try(
     """Return scale and zero point of ranges, and whether each would be refused (bool of their shape).
 
     The ranges and `of` are as in `calibration.Trial`.
-
-    >>> scheme = Scheme("int8")
-    >>> ends = torch.tensor([[1.27, 3e38]])
-    >>> params_to_try(Range(-ends, ends, ends), torch.tensor(3e38), scheme, scheme.layout((1, 2)))[1].tolist()
-    [[False, True]]
     """
     values = range_values(ranges, absmax, layout)
     if of is not None:
@@ -101,15 +87,11 @@ _SHARE = 2.0**-20
 
 
 def reach(params: QParams, scheme: Scheme) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Return the ends of an interval that contains x̂ in each block; None if scale and zero point alone do not
-    give one.
+    """Return the ends of an interval that contains x̂ in each block; None if scale and zero point do not give
+    one.
 
     The interval of a narrower range around the same 0 lies inside that of a wider one, but for one step by
     which the zero point is rounded.
-
-    >>> low, high = reach(QParams(torch.tensor([0.5]), torch.tensor([0])), Scheme("int8"))
-    >>> -65 < low.item() < -64, 63.5 < high.item() < 64.5
-    (True, True)
     """
     convention = scheme.arithmetic
     rounded = {convention.value_dtype, convention.result_dtype, convention.input_dtype}
@@ -140,9 +122,8 @@ def qparams_of_range(
     layout: BlockLayout,
     strict: bool = False,
 ) -> QParams:
-    """Return scale and zero point of each block, as they are stored, by its clipping range.
-
-    If `calibrated` are scale and zero point instead of ranges, these are stored.
+    """Return scale and zero point of each block, as they are stored, by its clipping range or those
+    `calibrated`.
 
     `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` as `quantize` does.
     """
@@ -168,10 +149,8 @@ def stored_qparams(
 ) -> QParams:
     """Return scale and zero point set by hand, as the convention stores them.
 
-    Those that are stored already stay as they are; under `strict` they may be infinite or NaN.
-
-    `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` if they are not numbers, or too many
-    or too few.
+    Those that are stored already stay as they are; under `strict` they may be infinite or NaN. Raises
+    `QuantVizError` if they are not numbers, or too many or too few.
     """
     refuse_other_than_qparams(params)
     given = given_qparams(
@@ -226,7 +205,6 @@ def _qparams(values: NamedTensors, scheme: Scheme) -> QParams:
 
 
 def _kept(values: torch.Tensor | None) -> torch.Tensor | None:
-    """Return a step's result as it is stored: as float32 if the step had half precision."""
     halves = (torch.float16, torch.bfloat16)
     return values.to(torch.float32) if values is not None and values.dtype in halves else values
 

@@ -136,9 +136,6 @@ def found_by_reference(
     """Return the clipping range, or scale and zero point, of each block by the reference calibration.
 
     `quantize_in_ranges` takes this result, and the same `tensor_absmax`.
-
-    >>> found_by_reference(torch.tensor([1.0, -3.0]), Scheme("int4")).lo.tolist()
-    [-3.0]
     """
     tensor, _, _ = as_input(x, scheme.nonfinite, rounded_to(scheme))
     return _calibrated(tensor, scheme, largest_magnitude(tensor) if tensor_absmax is None else tensor_absmax)
@@ -154,10 +151,6 @@ def quantize_in_ranges(
 
     `tensor_absmax` is the largest magnitude of the tensor that a scale over all blocks is chosen on, where
     that is another one than `x`.
-
-    >>> x, scheme = torch.tensor([1.0, -3.0]), Scheme("int4")
-    >>> torch.equal(quantize_in_ranges(x, scheme, quantize(x, scheme).range).q, quantize(x, scheme).q)
-    True
     """
     tensor, notes, _ = as_input(x, scheme.nonfinite, rounded_to(scheme))
     absmax = largest_magnitude(tensor) if tensor_absmax is None else tensor_absmax
@@ -191,9 +184,6 @@ def values_of_codes(
     """Return the values of codes, as `dequantize` does, without a check that the format has such codes.
 
     Any number is a code of an integer format. With `any_scale`, scales need not be above 0.
-
-    >>> values_of_codes(torch.tensor([200.0]), Scheme("int8"), QParams(0.5)).tolist()
-    [100.0]
     """
     shape = tuple(q.shape)
     _raise_first(scheme, shape)
@@ -219,7 +209,7 @@ def values_of_codes(
 def infinite_value(
     value: float, index: Shape, shape: Shape, params: QParams, scheme: Scheme, layout: BlockLayout
 ) -> QuantVizError:
-    """Return the error for a cell at `index` whose value, `value`, or whose error is not finite."""
+    """Return the error for a cell at `index` whose value or whose error is not finite."""
     block = layout.block_of(index, shape)
     name = str(scheme.chosen)
     if torch.isnan(params.scale[block]):
@@ -279,9 +269,7 @@ def _result_of(
 
 
 def _of_params(scheme: Scheme, qparams: QParams) -> Scheme:
-    """Return the scheme by which codes are made with some scales: those found by weights of columns have an
-    inverse of their own.
-    """
+    """Return the scheme of codes made with some scales: those found by weights of columns have an inverse."""
     if "inverse" in qparams.others:
         return scheme.weighted
     return scheme

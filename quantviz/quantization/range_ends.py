@@ -25,7 +25,6 @@ from quantviz.tensors.conversion import torch_dtype
 
 
 def extent_operations(scheme: Scheme) -> Operations:
-    """Return the operations from the ends of a block's range to its extent: `width`, or `absmax`."""
     convention = scheme.arithmetic
     by_width = scale_by_width(scheme)
     return (
@@ -54,18 +53,15 @@ def _in_half(dtype: str) -> Operations:
 
 
 def _takes_zero_in(scheme: Scheme) -> bool:
-    """Return whether the range is widened to 0 before the scale is made of it."""
     own_ends = scheme.mode == "symmetric" and scheme.arithmetic.scale.rule == "farther_end_negated"
     return scheme.arithmetic.zero_in_range and not own_ends
 
 
 def scale_by_width(scheme: Scheme) -> bool:
-    """Return whether the scale is the width of the range over the number of steps."""
     return scheme.mode == "asymmetric" or scheme.arithmetic.scale.rule in BY_WIDTH
 
 
 def _widened(scheme: Scheme) -> Operations:
-    """Return the operations that widen a narrow range at both ends."""
     limit = scheme.arithmetic.scale.widened_up_to
     if not limit or scheme.mode == "symmetric":
         return ()
@@ -134,8 +130,9 @@ def _one_sided(scheme: Scheme) -> Operations:
 
 
 def _mirrored_end(scheme: Scheme) -> Operations:
-    """Return the operations that make a range of the largest magnitude, with one step more below 0 where the
-    number of codes is even.
+    """Return the operations that make a range of the largest magnitude.
+
+    It has one step more below 0 where the number of codes is even.
     """
     spec = scheme.arithmetic.scale
     levels = scheme.range_code_max - scheme.range_code_min + 1
@@ -236,7 +233,6 @@ def _width_operations(scheme: Scheme) -> Operations:
 
 
 def _width_rounded(scheme: Scheme) -> Operations:
-    """Return the operation that rounds the width to a dtype of its own."""
     dtype = scheme.arithmetic.scale.width_dtype
     math_dtype = scheme.arithmetic.scale_math
     if dtype == "scale_math":

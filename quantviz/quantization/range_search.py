@@ -19,8 +19,8 @@ from quantviz.schemes.calibration import MSE, BlockValues, Context, Range
 from quantviz.schemes.engine_calibrations import MSELLMCompressor, MSEModelopt
 from quantviz.tensors.blocks import viewed
 
-#: The part of the error by which a better range has to reduce it: far more than sums differ by in any order
-#: of addition.
+#: A better range reduces the error by at least this part: far more than sums differ by in any order of
+#: addition.
 LESS = 2.0**-20
 #: The last round over both ends is one that reduces every block's error by less than this part.
 _LESS_OF_ROUND = 1e-3
@@ -37,8 +37,7 @@ _FINER = 10
 #: enough to check a budget between two.
 _RANGES_PER_STEP = 2**16
 
-#: The numbers of parts before the whole range at which a check shows whether a range clips too much; and the
-#: number of points before a part of the way that its curve's bend needs.
+#: Parts before the whole range at which it is checked for too much clipping, and points of a curve's bend.
 _LOOKED_AT = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, _FIRST - 1)
 _BEND = 3
 
@@ -47,8 +46,7 @@ _Way = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 
 def least_error(calibration: MSE, blocks: BlockValues, context: Context) -> Range:
-    """Return the range of least Σ error² of each block, none wider than from its smallest to its largest
-    value.
+    """Return the range of least Σ error² of each block, within its smallest and largest value.
 
     Symmetric, both ends are multiplied by one factor. Asymmetric, both are first drawn in towards 0, or
     towards the end nearest to it; then the range is moved and each end drawn in by itself, round after round.
@@ -109,12 +107,11 @@ class _BestRanges:
 
     @property
     def best(self) -> Range:
-        """Return the ranges as they lie in the grid."""
         lo, hi = (viewed(end, tuple(self._whole.lo.shape)) for end in self.ends)
         return Range(lo, hi, self._whole.extreme)
 
     def outwards(self, way: _Way, falling: torch.Tensor) -> None:
-        """Try the way from 0 to the whole range, without the beginning at which the clipping of a block's
+        """Try the way from 0 to the whole range, but for a beginning in which the clipping of a block's
         largest value alone exceeds the error of the whole range.
         """
         begin = self._first_worth_a_trial(way)
@@ -181,7 +178,6 @@ class _BestRanges:
             is_first = False
 
     def _try(self, way: _Way, places: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
-        """Try several places of each of some parts, one after the other, and return their errors."""
         size = max(1, _RANGES_PER_STEP // places.shape[1])
         parts = list(zip(torch.split(places, size), torch.split(of, size), strict=True))
         progress = StepCounter(len(parts))
@@ -248,9 +244,7 @@ def _promising(errors: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
 
 
 def mse_modelopt(calibration: MSEModelopt, blocks: BlockValues, context: Context) -> Range:
-    """Return the multiple of each block's largest magnitude that has the least Σ error², the first of
-    several.
-    """
+    """Return the multiple of each block's largest magnitude with the least Σ error², the first of several."""
     lo, hi = blocks.min_max()
     extreme = blocks.extreme()
     largest = torch.maximum(lo.abs(), hi.abs())
@@ -265,18 +259,15 @@ def mse_modelopt(calibration: MSEModelopt, blocks: BlockValues, context: Context
 
 
 def multiples(calibration: MSEModelopt) -> torch.Tensor:
-    """Return the multiples that are tried, float64.
-
-    >>> [round(each, 4) for each in multiples(MSEModelopt())[:2].tolist()]
-    [0.25, 0.3487]
-    """
+    """Return the multiples that are tried, float64."""
     count = math.ceil((calibration.stop - calibration.start) / calibration.step) + 1
     return torch.linspace(calibration.start, calibration.stop, count).to(torch.float64)
 
 
 def mse_llmcompressor(calibration: MSELLMCompressor, blocks: BlockValues, context: Context) -> Range:
-    """Return the part of the whole range with the least Σ|error|^norm of each block, of as many as are tried
-    for the tensor.
+    """Return the part of the whole range with the least Σ|error|^norm of each block.
+
+    As many parts are tried as for the tensor.
     """
     (lo, hi), extreme = blocks.min_max(), blocks.extreme()
     lo = lo * calibration.expand

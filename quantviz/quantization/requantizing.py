@@ -66,11 +66,7 @@ def round_operations(way: Requantization) -> Operations:
 
 
 def factor_and_exponent(m: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return multipliers as `factor` / 2^31 · 2^`exponent`, int64; a factor of 0 where one is too small.
-
-    >>> [each.tolist() for each in factor_and_exponent(torch.tensor([0.75, 2.0**-40], dtype=torch.float64))]
-    [[1610612736, 0], [0, 0]]
-    """
+    """Return multipliers as `factor` / 2^31 · 2^`exponent`, int64; a factor of 0 where one is too small."""
     parts = torch.frexp(m.to(torch.float64))
     factor = torch.floor(parts.mantissa * 2.0**FACTOR_BITS + 0.5).to(torch.int64)
     full = factor == 2**FACTOR_BITS
@@ -81,12 +77,9 @@ def factor_and_exponent(m: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def check_multiplier(way: Requantization, m: float) -> None:
-    """Raise an error if engines that compute in this way differ on a multiplier.
+    """Raise a `QuantVizError` for a multiplier that shifts by 32 bits or more, which C leaves open.
 
     LiteRT's reference kernel and CMSIS-NN shift an int32 to the left; ruy's vectors define every shift.
-
-    Raises:
-        QuantVizError: The shift has 32 bits or more, which C leaves open.
     """
     shift = int(factor_and_exponent(torch.tensor(m, dtype=torch.float64))[1])
     if way.multiplier == "fixed_point" and way.ties == "up_then_away" and shift > FACTOR_BITS:
@@ -94,21 +87,13 @@ def check_multiplier(way: Requantization, m: float) -> None:
 
 
 def rounded_away(y: torch.Tensor) -> torch.Tensor:
-    """Return floats rounded to whole numbers, half away from 0.
-
-    >>> rounded_away(torch.tensor([0.5, -2.5, 0.49999997])).tolist()
-    [1.0, -3.0, 0.0]
-    """
+    """Return floats rounded to whole numbers, half away from 0."""
     whole = torch.trunc(y)
     return torch.where((y - whole).abs() >= 0.5, whole + torch.sign(y), whole)
 
 
 def as_int32(y: torch.Tensor) -> torch.Tensor:
-    """Return numbers as int32: whole ones wrap, and floats beyond its ends become the smallest, as on x86.
-
-    >>> as_int32(torch.tensor([2**31, -1])).tolist(), as_int32(torch.tensor([3e9, -1.0])).tolist()
-    ([-2147483648, -1], [-2147483648, -1])
-    """
+    """Return numbers as int32: whole ones wrap, and floats beyond its ends become the smallest, as on x86."""
     if not y.dtype.is_floating_point:
         return y.to(torch.int32)
     fits = (y >= -(2.0**31)) & (y < 2.0**31)
@@ -116,12 +101,10 @@ def as_int32(y: torch.Tensor) -> torch.Tensor:
 
 
 def scaled_twice(source: str, name: str, *, away: bool) -> Operations:
-    """Return the operations that multiply a value in fixed point, by `m0` and `shift`, and round it twice.
+    """Return the operations that multiply an int32 value in fixed point, by `m0` and `shift`, and round it
+    twice.
 
-    Args:
-        source: The name of the value, int32.
-        name: The name of the product.
-        away: Whether the second rounding is half away from 0, else half up.
+    The second rounding is half away from 0 with `away`, else half up.
     """
 
     def shifted(values: NamedTensors) -> torch.Tensor:
@@ -152,7 +135,6 @@ def scaled_twice(source: str, name: str, *, away: bool) -> Operations:
 
 
 def to_int32(name: str, whole: str) -> Operation:
-    """Return the operation that converts the rounded value to int32."""
     return Operation("integer_convert", f"{name} = int32({whole})", lambda values: as_int32(values[whole]))
 
 
@@ -165,7 +147,6 @@ _IN_FLOAT64 = (
     Operation("integer_acc_float64", "y = float64(acc)"),
     Operation("integer_multiply", "y = y * m"),
 )
-#: The operations that bring a multiplier into fixed point.
 FACTOR = (
     Operation("integer_factor", "m0 = factor(m)", lambda v: factor_and_exponent(v["m"])[0]),
     Operation("integer_exponent", "shift = exponent(m)", lambda v: factor_and_exponent(v["m"])[1]),

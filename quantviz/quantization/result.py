@@ -43,7 +43,6 @@ class QuantResult(Picklable):
     error: torch.Tensor
     #: Whether saturation changed the code of a cell that counts.
     clipped: torch.Tensor
-    #: The blocks of elements that share a scale.
     layout: BlockLayout
     #: Each block's clipping range; none where scale and zero point were given.
     range: Range | None
@@ -147,7 +146,6 @@ def block_values(params: QParams) -> NamedTensors:
     return {"scale": params.scale, "zero_point": params.zero_point, **params.others}
 
 
-#: Elements of a result that are compared at a time.
 _ELEMENTS_PER_CHUNK = 2**15
 
 
@@ -174,11 +172,7 @@ def refuse_other_than_results(r: object) -> None:
 
 
 def counted_cells(x: torch.Tensor, scheme: Scheme) -> torch.Tensor | None:
-    """Return whether each cell of `x` counts under `scheme`, bool of its shape; None if all of them do.
-
-    >>> counted_cells(torch.tensor([1.0, torch.inf]), Scheme(nonfinite="ignore")).tolist()
-    [True, False]
-    """
+    """Return whether each cell of `x` counts under `scheme`, bool of its shape; None if all of them do."""
     finite = torch.isfinite(x) if scheme.leaves_out else None
     if finite is None or bool(finite.all()):
         return None

@@ -24,7 +24,6 @@ from quantviz.schemes.scheme import Scheme
 
 
 def scale_operations(scheme: Scheme) -> Operations:
-    """Return the operations from the extent of a block's range to its scale."""
     by_width = scale_by_width(scheme)
     return (
         *(_asymmetric_scale(scheme) if by_width else _symmetric_scale(scheme)),
@@ -84,7 +83,6 @@ def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Ope
 
 
 def _value_range(scheme: Scheme) -> str:
-    """Return the width of the values that a range is made for, as Python."""
     return f"({number_code(scheme.range_value_max)} - {number_code(scheme.range_value_min)})"
 
 

@@ -51,8 +51,6 @@ Finder = Callable[[torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat]
 
 @dataclass(frozen=True, eq=False)
 class _StoredScales:
-    """The stored scales and smallest values of the blocks of some runs."""
-
     #: The codes of the blocks' scales, and the scale of each run, a float16.
     codes: torch.Tensor
     run: torch.Tensor
@@ -67,14 +65,7 @@ class _StoredScales:
 
 
 def searched(calibration: Calibration, blocks: BlockValues, context: Context) -> QParams:
-    """Return scale and zero point of each block, searched and stored as the convention's engine does.
-
-    >>> from quantviz import Scheme, choose_qparams
-    >>> scheme = Scheme.parse("uint4,asymmetric,per_group(size=32),searched,gguf_k")
-    >>> params = choose_qparams(torch.linspace(-1, 2, 256), scheme)
-    >>> params.scale_codes.tolist(), params.global_scale.unique().tolist()
-    ([11, 11, 11, 16, 28, 39, 52, 63], [0.0020656585693359375])
-    """
+    """Return scale and zero point of each block, searched and stored as the convention's engine does."""
     assert context.convention.search is not None
     search = SEARCHES[context.convention.search][context.format.id]
     if search.method == "block_maximum":
@@ -108,7 +99,7 @@ def _found(
     importance: torch.Tensor | None,
     find: Finder,
 ) -> QParams:
-    """Return the searched scale and zero point of all blocks, `run_blocks` of which are a run."""
+    """`run_blocks` of the blocks are a run."""
     values = blocks.runs(run_blocks)
     weights = _of_columns(importance, values.shape[0], run_blocks)
     stored = _METHODS[search.method].keep(find(values, weights, search, fmt), search, weights is not None)
@@ -142,11 +133,8 @@ def find_by_torch(
 ) -> _Results:
     """Return the search's result for each block by itself, tensors of (blocks of a run, runs).
 
-    Args:
-        values: The elements, (elements of a block, blocks of a run, runs).
-        weights: Weights of the columns of one line, in the same layout; they repeat for each line.
-        search: The search and its settings.
-        fmt: The number format of the codes.
+    `values` are (elements of a block, blocks of a run, runs). `weights` are those of one line's columns in
+    the same layout; they repeat for each line.
     """
     method = _METHODS[search.method]
     _, run_blocks, count = values.shape
@@ -168,7 +156,7 @@ def find_by(
 
 
 def importance_of(given: Any, scheme: Scheme, shape: Shape) -> torch.Tensor | None:
-    """Return the weights of the errors in each column of a tensor of `shape`, float32; none if none is given.
+    """Return the weights of the errors in each column of a tensor of `shape`, float32, if some are given.
 
     Raises:
         QuantVizError: The weights are not numbers of 0 or more, one for each column, or the scheme cannot use
@@ -199,7 +187,6 @@ def column_weights(given: Any, shape: Shape) -> torch.Tensor:
 
 
 def _of_columns(importance: torch.Tensor | None, size: int, run_blocks: int) -> torch.Tensor | None:
-    """Return the weights of one line's columns in the layout of its runs, in blocks of `size` elements."""
     if importance is None:
         return None
     return Blocks(importance, PerGroup(size).layout(tuple(importance.shape)), torch.float32).runs(run_blocks)
@@ -209,17 +196,12 @@ def _of_columns(importance: torch.Tensor | None, size: int, run_blocks: int) -> 
 
 
 def _nearest(values: torch.Tensor) -> torch.Tensor:
-    """Return the nearest whole numbers, int32; wrong beyond 2^22, as in the reference: the last bits decide.
-
-    >>> _nearest(torch.tensor([0.5, 1.5, -2.7])).tolist()
-    [0, 2, -3]
-    """
+    """Return the nearest whole numbers, int32; wrong beyond 2^22, as the reference's last bits are."""
     bits = (values + _WHOLE).view(torch.int32)
     return bits.bitwise_and_(0x7FFFFF).sub_(0x400000)
 
 
 def _over(number: Any, values: torch.Tensor) -> torch.Tensor:
-    """Return a number divided by values in one division, which Python's own `/` does not do."""
     return (torch.full_like(values, number) if isinstance(number, int | float) else number) / values
 
 
@@ -246,8 +228,6 @@ def _root(values: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, eq=False)
 class _SearchTask:
-    """Values of blocks, in the form of the steps that search them."""
-
     steps: SearchSteps
     x: torch.Tensor
     #: Weights of the columns of one line; none where all count alike.
@@ -298,11 +278,11 @@ def _keep_minimum(results: _Results, search: ScaleSearch, weighted: bool) -> _St
 def _least_squares(
     steps: SearchSteps, x: torch.Tensor, weight: torch.Tensor, top: int, tries: Tries, *, absolute: bool
 ) -> _Results:
-    """Return the scale and minus the smallest value of each block with the least error among some tries, and
-    the values that its codes were computed with: the inverse of a scale, and a smallest value.
+    """Return the scale and minus the smallest value of each block with the least error among some tries.
 
-    A try makes codes, then the best scale and smallest value for these codes; the next begins where the best
-    one so far did.
+    The inverse of a scale and the smallest value with which the codes were computed follow. A try makes
+    codes, then the best scale and smallest value for these codes; the next begins where the best one so far
+    did.
     """
     lowest = steps.least(x).clamp(max=0)
     high = steps.most(x)
@@ -364,8 +344,9 @@ def _codes_of_largest(values: torch.Tensor, top: int) -> tuple[torch.Tensor, tor
 def _positive_codes(
     values: torch.Tensor, weight: torch.Tensor, top: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the codes of one value of each block of a run, and their unit, by least squares: nine units are
-    tried, then each code is moved.
+    """Return the codes of one value of each block of a run, and their unit, by least squares.
+
+    Nine units are tried, then each code is moved.
     """
     largest = values.amax(0).clamp(min=0)
     inverse = _over(top, largest)
@@ -402,8 +383,9 @@ def _keep_signed(results: _Results, search: ScaleSearch, weighted: bool) -> _Sto
 
 
 def _descent(task: _SearchTask) -> _Results:
-    """Return the scale of each block, searched code by code without weights of columns; with weights also
-    their sum: Q3_K.
+    """Return the scale of each block: Q3_K.
+
+    It is searched code by code without weights of columns; with weights their sum follows.
     """
     steps, x, fmt = task.steps, task.x, task.fmt
     if task.of_columns is not None:
@@ -433,8 +415,9 @@ def _keep_descent(results: _Results, search: ScaleSearch, weighted: bool) -> _St
 def _best_scale(
     steps: SearchSteps, x: torch.Tensor, weight: torch.Tensor, top: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the scale of least weighted squared error among nineteen, and the inverse that its codes are
-    computed with: the value of largest magnitude has the code `-top`, or one close to it.
+    """Return the scale of least weighted squared error among nineteen, and the inverse that makes its codes.
+
+    The value of largest magnitude has the code `-top`, or one close to it.
     """
     extreme = steps.extreme(x)
     weighted = steps.kept(weight * x)
@@ -473,8 +456,7 @@ def _descended(
     *,
     rest_first: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the codes and the scale after moves of one code after the other to the least weighted squared
-    error, in at most five rounds.
+    """Return codes and scale after moves of one code after the other to the least error, at most five rounds.
 
     `rest_first` chooses the sum of squares that must be above 0 for a move: that without the code, or that
     with the new code.
@@ -504,8 +486,9 @@ def _descended(
 
 
 def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: int) -> _StoredScales:
-    """Return the codes of scales: that of largest magnitude in a run has the smallest code. In a run of zeros
-    all have the code `of_nothing`.
+    """Return the codes of scales: that of largest magnitude in a run has the smallest code.
+
+    In a run of zeros all have the code `of_nothing`.
     """
     extreme = BY_TORCH.extreme(scale)
     nothing = extreme.abs() < _NOTHING
@@ -533,8 +516,8 @@ def _keep_weighted_signed(results: _Results, search: ScaleSearch, weighted: bool
 
 
 def _weighted_minimum(task: _SearchTask) -> _Results:
-    """Return the scale and minus the smallest value of each block, and the inverse and the smallest value
-    that its codes are computed with: Q4_1 and Q5_1.
+    """Return scale and minus the smallest value of each block, and the inverse and smallest value that make
+    its codes: Q4_1 and Q5_1.
     """
     assert task.of_columns is not None
     top, tries = task.fmt.code_max, task.search.tries_weighted
@@ -593,7 +576,9 @@ def _keep_codebook(results: _Results, search: ScaleSearch, weighted: bool) -> _S
 @functools.cache
 def _by_halves(fmt: NumberFormat) -> torch.Tensor:
     """Return the nearest value, half up, of each multiple of 1/2 from the smallest value of a codebook to its
-    largest. The codebook has whole numbers only, so that the middles between them are multiples of 1/2.
+    largest.
+
+    The codebook has whole numbers only, so that the middles between them are multiples of 1/2.
     """
     values = torch.tensor(fmt.codebook)
     halves = torch.arange(2 * fmt.value_min, 2 * fmt.value_max + 1) / 2
@@ -602,13 +587,10 @@ def _by_halves(fmt: NumberFormat) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class _SearchMethod:
-    """A method of searching blocks."""
-
     #: Searches each block of some runs by itself.
     find: Callable[[_SearchTask], _Results]
     #: Encodes the result for storage; the last argument is whether columns have weights.
     keep: Callable[[_Results, ScaleSearch, bool], _StoredScales]
-    #: Number of blocks that are searched at a time.
     blocks_per_chunk: int = _BLOCKS_PER_CHUNK
 
 

@@ -62,8 +62,6 @@ class SearchSteps(Protocol):
 
 
 class ByTorch:
-    """The steps on tensors."""
-
     def count(self, x: torch.Tensor) -> int:
         return len(x)
 

@@ -57,7 +57,6 @@ _KEEP_ZERO_POINT = cast("keep_zero_point", "zero_point", torch.float32)
 
 
 def given_operations(scheme: Scheme) -> Operations:
-    """Return the operations that compute the other values of a range from a scale that was set by hand."""
     spec = scheme.arithmetic.scale
     high = scheme.range_value_max
     inverse = Operation("inverse", "inverse = 1 / scale")
@@ -99,8 +98,8 @@ def level_operations(scheme: Scheme) -> Operations:
 
 
 def levels_of_absmax(reach: float) -> Operations:
-    """Return the operations from a block's stored scale and the tensor's largest magnitude to the scale and
-    its inverse.
+    """Return the operations to `scale` and `inverse` from a stored scale and the tensor's largest
+    magnitude.
     """
     return (
         number_over("global_inverse", "global_inverse", reach, "global_absmax"),
@@ -168,9 +167,6 @@ def round_to_format(values: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
     """Round `values` to a float format, half to even, in their own dtype.
 
     Beyond the format's end they become Inf where it has that, else its end.
-
-    >>> round_to_format(torch.tensor([1.0625, 1e6]), FORMATS["float8_e4m3fn"]).tolist()
-    [1.0, 448.0]
     """
     dtype = _OF_TORCH.get(fmt.id)
     # A trace writes down one line for all values: it cannot ask them.
@@ -192,10 +188,7 @@ def round_to_format(values: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
 
 
 def _two_levels(scheme: Scheme, fmt: NumberFormat) -> Operations:
-    """Return the operations that store a block's scale in units of one scale for the whole tensor.
-
-    So the small format `fmt` can hold it.
-    """
+    """Return the operations that store a block's scale in units of the tensor's, so that `fmt` holds it."""
     spec = scheme.arithmetic.scale
     high = scheme.range_value_max
     reach = scale_reach(scheme.arithmetic, scheme.number_format)
@@ -239,8 +232,9 @@ def _scale_in_global_absmax(fmt: NumberFormat, reach: float) -> Operations:
 
 
 def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> Operations:
-    """Return the operations that scale by the inverse of the tensor's scale; `reach` is the largest product
-    of a scale and a value.
+    """Return the operations that scale by the inverse of the tensor's scale.
+
+    `reach` is the largest product of a scale and a value.
     """
     return (
         Operation("global_inverse", f"global_inverse = (1 / tensor_absmax) * {number_code(reach)}"),
@@ -269,8 +263,9 @@ _INVERSE_OF_ZEROS = silent(
 
 
 def _scale_in_both(fmt: NumberFormat, reach: float, floor: float) -> Operations:
-    """Return the operations that compute the tensor's scale and its inverse each by itself, in float32, and
-    multiply the scale of a block by the inverse.
+    """Return the operations that compute the tensor's scale and its inverse each by itself, in float32.
+
+    The scale of a block is multiplied by the inverse.
     """
     words = number_code(reach)
     return (

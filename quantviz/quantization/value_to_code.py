@@ -43,7 +43,6 @@ def rule_of_blocks(scheme: Scheme, rule: str, block_rule: str) -> str:
 
 
 def _divisor(scheme: Scheme, order: str) -> str:
-    """Return the name of the scale that x is divided by."""
     if order == "divide_level_multiply_round":
         return "scale_code"
     spec = scheme.arithmetic.scale
@@ -51,7 +50,6 @@ def _divisor(scheme: Scheme, order: str) -> str:
 
 
 def _casts(scheme: Scheme, divisor: str) -> Operations:
-    """Return the operations that bring x and its divisor into the dtype of the division."""
     apply = torch_dtype(scheme.arithmetic.apply_dtype)
     # Cast before dividing: a float64 scale would promote the division and change codes.
     scale = cast("apply_scale", divisor, apply)
@@ -105,7 +103,6 @@ def _rounded_quotient(scheme: Scheme, order: str, divisor: str) -> Operations:
 
 
 def _divides(order: str) -> bool:
-    """Return whether an order divides by the scale; others multiply by its inverse."""
     return order.removeprefix("from_lowest_").startswith("divide")
 
 
@@ -199,7 +196,6 @@ def _value_offset(scheme: Scheme, apply: torch.dtype, *, subtracted: bool) -> Op
 
 
 def _name_of_value(scheme: Scheme) -> str:
-    """Return the name of the value of code 0 in the operations."""
     if scheme.arithmetic.zero_domain == "value_middle":
         return "lo"
     return "code_zero_point" if scheme.arithmetic.zero_point_format else "zero_point"
@@ -250,9 +246,7 @@ def _rounding(scheme: Scheme) -> Operations:
 
 
 def _lattice(count: int) -> Operations:
-    """Return the operations that move y to one of `count` points from -1 to 1: a table of codes has one entry
-    for each.
-    """
+    """Return the operations that move y to one of `count` points from -1 to 1, the entries of a table."""
 
     def on_lattice(v: NamedTensors) -> torch.Tensor:
         place = torch.trunc(fma((v["y"] + 1) * 0.5, torch.tensor(float(count - 1)), torch.tensor(0.5)))
@@ -292,8 +286,8 @@ def _limits(scheme: Scheme) -> Operations:
 
 
 def _value_of_nan(scheme: Scheme) -> float:
-    """Return the value, before any scale, of the code that NaN gets in a format without NaN: also 0 / 0, of a
-    block whose scale is 0.
+    """Return the value, before any scale, of the code of NaN in a format without NaN: also of 0 / 0 in a
+    block of scale 0.
     """
     fmt = scheme.number_format
     convention = scheme.arithmetic
@@ -304,8 +298,9 @@ def _value_of_nan(scheme: Scheme) -> float:
 
 
 def _ends_in_single(scheme: Scheme) -> Operations:
-    """Return the operation that widens y where its dtype has no number for the last code: clamped there it
-    would be the next one, and wrap around as a code.
+    """Return the operation that widens y where its dtype has no number for the last code.
+
+    Clamped there it would be the next one, and wrap around as a code.
     """
     apply = torch_dtype(scheme.arithmetic.apply_dtype)
     ends = (scheme.value_min, scheme.value_max)
@@ -337,12 +332,6 @@ def code_of(x: torch.Tensor, coded: NamedTensors, scheme: Scheme) -> torch.Tenso
 
     NaN has a sign in formats with one: that of NaN in `x`, or of a number beyond the format's end; for an
     undefined quotient, such as 0 / 0, the sign bit is set, as on x86.
-
-    >>> from quantviz.schemes.formats import FORMATS
-    >>> x = torch.tensor([math.nan, -math.nan, 0.0])
-    >>> nothing = {"y": torch.full((3,), math.nan), "q": torch.full((3,), math.nan)}
-    >>> code_of(x, nothing, Scheme("float8_e4m3fn")).tolist()
-    [127, 255, 255]
     """
     fmt = scheme.number_format
     q = coded["q"]
@@ -387,11 +376,7 @@ def _overflow(fmt: NumberFormat, rule: str) -> Operation:
 
 
 def fma(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-    """Return x · y + z of float32, rounded once.
-
-    >>> fma(torch.tensor(1 + 2.0**-12), torch.tensor(1 - 2.0**-12), torch.tensor(-1.0)).item() == -(2.0**-24)
-    True
-    """
+    """Return x · y + z of float32, rounded once."""
     if has_torch_function((x, y, z)):
         return handle_torch_function(fma, (x, y, z), x, y, z)
     product = x.to(torch.float64) * y.to(torch.float64)
@@ -411,9 +396,6 @@ def chances(seed: int, index: torch.Tensor) -> torch.Tensor:
     the chunks.
 
     The mixing function of SplitMix64 (Steele, Lea and Flood 2014).
-
-    >>> chances(1, torch.tensor([5])).item() == chances(1, torch.arange(10))[5].item()
-    True
     """
     z = (index.to(torch.int64) + 1) * -0x61C8864680B583EB + seed * 0x632BE59BD9B4E019 % 2**62
     for right, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):

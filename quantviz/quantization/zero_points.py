@@ -17,12 +17,10 @@ from quantviz.tensors.conversion import dtype_name, torch_dtype
 
 
 def zero_point_operations(scheme: Scheme) -> Operations:
-    """Return the operations from a block's range and scale to its zero point, and the scale's last limits."""
     return (*_zero_point(scheme), *_after_zero_point(scheme), *_value_limit(scheme))
 
 
 def _value_limit(scheme: Scheme) -> Operations:
-    """Return the operation that keeps the values of all codes below a limit."""
     limit = scheme.arithmetic.scale.value_limit
     low = scheme.code_min
     high = scheme.code_max

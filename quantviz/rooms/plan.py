@@ -1,8 +1,4 @@
-"""The plan of an hour: stops, each a place of the app with a question; in an address and in a file.
-
-A stop is a question of a lesson, a state of the Lab or of a layer, a bug of the gallery, a hole of golf, or a
-question of one's own over a state of the Lab.
-"""
+"""The plan of an hour: stops, each a place of the app with a question; in an address and in a file."""
 
 from __future__ import annotations
 
@@ -35,18 +31,15 @@ PAGES: Mapping[str, str] = MappingProxyType(
     {"lesson": "lessons", "lab": "lab", "layer": "layers", "bug": "bugs", "hole": "golf"}
     | dict.fromkeys(OWN, "lab")
 )
-#: Whether a class looks at the wall alone, or each at its own phone.
+#: A class looks at the wall alone, or each at its own phone.
 WHERE = ("phones", "wall")
-#: Options of a question, and characters of one.
 MOST_OPTIONS = 8
 LONGEST_OPTION = 80
-#: Characters of a plan in an address.
 LONGEST = 4000
 #: Characters of an answer that is a text: a scheme, or a state that was dragged.
 LONGEST_ANSWER = 300
 MOST_STOPS = 60
 MOST_MINUTES = 90
-#: Marks of a file of a plan.
 _FILE = MappingProxyType({"quantviz": "plan", "version": 1})
 #: Between stops, between the parts of one, and the sign before either where it is part of a word.
 _BETWEEN, _WITHIN, _MARK = "~:!"
@@ -56,17 +49,15 @@ _MEANT = {form: sign for sign, form in _ESCAPED.items()}
 
 @dataclass(frozen=True)
 class Asked:
-    """The question of a stop as a room keeps it: its kind, how many options it has, and its words."""
-
     #: A kind of `quantviz.teaching.lessons.model`, "scheme" of golf, or "" where nothing is asked.
     kind: str = ""
     options: int = 0
-    #: Pairs of a language and the words in it.
+    #: Pairs of a language and the text in it.
     words: tuple[tuple[str, str], ...] = ()
 
     @property
     def answers(self) -> Shape | None:
-        """Return the shape of an answer; None where none is asked for. Options count from 0."""
+        """Return the shape of an answer. Options count from 0."""
         shapes: Mapping[str, Shape] = {
             "choice": Whole(0, self.options - 1),
             "number": Number(),
@@ -80,15 +71,6 @@ class Asked:
 
 @dataclass(frozen=True)
 class Stop:
-    """A stop of a plan.
-
-    >>> stop = Stop("lesson", "per_channel.which_axis", 7)
-    >>> stop.address
-    ('lessons', {'l': 'per_channel', 'p': '4'})
-    >>> stop.asked.kind, stop.asked.options
-    ('choice', 3)
-    """
-
     #: A kind of `PAGES`.
     kind: str
     #: A lesson's id and, after a dot, its question's id or the number of a step; a bug's or a hole's id; else
@@ -96,7 +78,7 @@ class Stop:
     at: str = ""
     minutes: int = 5
     where: str = WHERE[0]
-    #: The words of a question of one's own, and its options where it is a choice.
+    #: A question of one's own, and its options where it is a choice.
     ask: str = ""
     options: tuple[str, ...] = ()
 
@@ -125,7 +107,7 @@ class Stop:
 
     @cached_property
     def _place(self) -> tuple[str, int, str] | None:
-        """Return the lesson, the step from 0 and the id of the question, "" for none; None without these."""
+        """Return the lesson, the step from 0 and the id of the question, "" for none."""
         name, _, at = self.at.partition(".")
         lesson = sound_lessons().get(name)
         if lesson is None:
@@ -137,7 +119,6 @@ class Stop:
 
     @property
     def address(self) -> tuple[str, dict[str, str]]:
-        """Return the page below the app's address, and the parameters of its link."""
         query = {"bug": self.at} if self.kind == "bug" else dict(parse_qsl(self.at))
         if self.kind == "hole":
             query = {"hole": self.at}
@@ -149,7 +130,7 @@ class Stop:
 
     @property
     def asked(self) -> Asked:
-        """Return its question as a room keeps it, in each language: one of a lesson with its numbers."""
+        """Return the question in each language: one of a lesson with its numbers."""
         if self.kind == "hole":
             names = ((each, text(f"golf.holes.{self.at}.name", each)) for each in languages())
             return Asked("scheme", 0, tuple(names))
@@ -168,11 +149,7 @@ class Stop:
         return Asked(question.kind, options, tuple(words))
 
     def step(self, language: str) -> tuple[LessonStep, Question | None]:
-        """Return the step of a lesson that the stop is at, and the question that is asked there.
-
-        Raises:
-            QuantVizError: The stop is at none.
-        """
+        """Return the step of a lesson and its question; `QuantVizError` where the stop is at none."""
         if self.kind != "lesson" or not self._place:
             raise QuantVizError("rooms.lesson", got=self.at)
         name, number, id = self._place
@@ -182,7 +159,6 @@ class Stop:
 
 @lru_cache(maxsize=16)
 def _asked_at(stop: Stop, language: str) -> tuple[Question, Scenes]:
-    """Return the question of a lesson's stop and its states, whose numbers are worked out once."""
     step, question = stop.step(language)
     assert question
     return question, step.scenes()
@@ -190,7 +166,7 @@ def _asked_at(stop: Stop, language: str) -> tuple[Question, Scenes]:
 
 @lru_cache(maxsize=512)
 def say_answer(stop: Stop, answer: Any, language: str) -> str:
-    """Return an answer to a stop's question in words; "" for a text that is none."""
+    """Return an answer in words; "" for a text that is none."""
     with suppress(QuantVizError, ValueError, IndexError):
         if stop.kind == "lesson":
             question, scenes = _asked_at(stop, language)
@@ -211,19 +187,16 @@ class Plan:
     >>> plan = Plan((Stop("hole", "bell", 6, "wall"), Stop("number", "", 3, ask="1:1 or 2:1?")))
     >>> str(plan)
     'hole:bell:6:wall~number::3:phones:1!p1 or 2!p1?'
-    >>> Plan.parse(str(plan)) == plan == Plan.of_file(plan.as_file())
-    True
     """
 
     stops: tuple[Stop, ...]
 
     def __post_init__(self) -> None:
-        """Refuse a plan without stops, or with too many."""
         if not 1 <= len(self.stops) <= MOST_STOPS:
             raise QuantVizError("rooms.stops", got=len(self.stops), most=MOST_STOPS)
 
     def checked(self) -> Self:
-        """Return the plan; raise `QuantVizError` where a stop is none. Reads the lessons."""
+        """Raise `QuantVizError` where a stop is none. Reads the lessons."""
         for number, stop in enumerate(self.stops, 1):
             try:
                 stop.check()
@@ -233,7 +206,6 @@ class Plan:
 
     @property
     def minutes(self) -> int:
-        """Return the minutes of all stops together."""
         return sum(stop.minutes for stop in self.stops)
 
     def __str__(self) -> str:
@@ -241,23 +213,21 @@ class Plan:
 
     @classmethod
     def read(cls, form: str) -> Self:
-        """Return the plan written as `form`; `QuantVizError` for any other text. Stops are not checked."""
+        """Return the plan of `str`; `QuantVizError` for any other text. Stops are not checked."""
         if len(form) > LONGEST:
             raise QuantVizError("link.too_long", longest=LONGEST)
         return cls(tuple(map(_read_stop, form.split(_BETWEEN))))
 
     @classmethod
     def parse(cls, form: str) -> Self:
-        """Return the plan written as `form` by somebody: its stops are checked."""
+        """Return the plan that somebody wrote: its stops are checked."""
         return cls.read(form).checked()
 
     def as_file(self) -> bytes:
-        """Return the content of a file of JSON."""
         return json.dumps({**_FILE, "plan": str(self)}, ensure_ascii=False, indent=1).encode()
 
     @classmethod
     def of_file(cls, content: bytes) -> Self:
-        """Return the plan in a file of `as_file`; raise `QuantVizError` for any other file."""
         try:
             said = json.loads(content)
         except (ValueError, RecursionError):

@@ -35,18 +35,16 @@ from quantviz.lab.classroom import ANSWERS
 from quantviz.quoting import csv_text
 from quantviz.rooms.plan import LONGEST, MOST_STOPS, Asked, Plan, Stop, say_answer
 
-#: Signs of a code: none that is read for another.
+#: None is read for another.
 SIGNS = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
 CODE_SIGNS = 4
 PHASES = ("ask", "closed", "again", "told")
 _OPEN = ("ask", "again")
-#: Rounds of a stop.
 MOST_ROUNDS = 2
 #: Answers below which no counts are shown: with fewer, neighbours could work out who chose what.
 FEWEST = 3
 #: Rows of counts that a lecturer has in words: each costs a quantization.
 MOST_IN_WORDS = 8
-#: Characters of a device's random id.
 LONGEST_DEVICE = 40
 #: The place at which a store keeps when each device was last there.
 HERE = "here"
@@ -56,75 +54,63 @@ Answer: TypeAlias = int | float | str | tuple[int, ...]
 
 @dataclass(frozen=True)
 class Turn:
-    """How far the class is with a stop."""
-
-    #: One of `PHASES`.
     phase: str = PHASES[0]
     round: int = 1
-    #: Whether the class sees the counts of rounds that are over.
+    #: The class sees the counts of rounds that are over.
     shown: bool = False
 
     @property
     def is_open(self) -> bool:
-        """Return whether a round has begun that is not over."""
         return self.phase in _OPEN
 
 
 @dataclass(frozen=True)
 class Vote:
-    """One device's answer to a stop in a round. A later one of the same device takes its place."""
+    """One device's answer in a round. A later one of the same device takes its place."""
 
     stop: int
     round: int
     answer: Answer
-    #: Whether it was sure or only guessed.
+    #: It only guessed otherwise.
     sure: bool
     #: A random id that the browser has made: no account, name or address.
     device: str
 
     @property
     def place(self) -> str:
-        """Return the place at which a store keeps it."""
         return f"{self.stop}.{self.round}"
 
     @property
     def stored(self) -> str:
-        """Return the answer as a store keeps it."""
         return json.dumps([self.answer, self.sure])
 
 
 @dataclass(frozen=True)
 class Room:
-    """A class that goes through a plan."""
-
     code: str
     #: The secret of the lecturer's devices.
     key: str
     plan: Plan
-    #: The question of each stop.
     asked: tuple[Asked, ...]
-    #: Unix time in seconds at which the room ends.
+    #: Unix time in seconds.
     until: float
     turns: tuple[Turn, ...]
-    #: The stop that the class is at, from 0.
+    #: From 0.
     stop: int = 0
-    #: Whether phones are dimmed, so that all look at the wall.
+    #: Phones are dimmed, so that all look at the wall.
     looking: bool = False
     #: The last stop that each may reach at an own pace; None where all are at the same one.
     pace: int | None = None
-    #: When phones show the answers of lessons, of `ANSWERS`: by default when the lecturer shows them.
+    #: When phones show the answers of lessons: by default when the lecturer shows them.
     answers: str = "withheld"
-    #: Each change is the next one.
     version: int = 1
 
     @property
     def turn(self) -> Turn:
-        """Return how far the class is with its stop."""
         return self.turns[self.stop]
 
     @property
     def open(self) -> tuple[str, ...]:
-        """Return the places at which a store takes votes, `HERE` among them."""
         asked = (
             f"{number}.{turn.round}"
             for number, turn in enumerate(self.turns)
@@ -133,18 +119,16 @@ class Room:
         return (HERE, *asked)
 
     def is_reached(self, stop: int) -> bool:
-        """Return whether a phone may be at a stop."""
         return stop == self.stop or (self.pace is not None and stop <= self.pace)
 
     def tells(self, stop: int) -> bool:
-        """Return whether the answer to a stop is shown to all."""
         return self.turns[stop].phase == "told" or self.answers == "shown"
 
     def shows(self, stop: int, round: int, *, to_lecturer: bool = False) -> bool:
-        """Return whether the counts of a round may be seen.
+        """Return whether the counts of a round may be seen: nobody sees those of one that goes on.
 
-        Nobody sees those of a round that goes on. The class sees the others once the lecturer shows them, and
-        not before a second round is over: who has seen the first one's would follow the many.
+        The class sees others once the lecturer shows them, and not before a second round is over: who has
+        seen the first one's would follow the many.
         """
         turn = self.turns[stop]
         is_over = round < turn.round or (round == turn.round and not turn.is_open)
@@ -197,16 +181,16 @@ class Room:
         return dataclasses.replace(self, turns=tuple(turns))
 
     def closed(self) -> Room:
-        """Return the room with its vote closed; the counts of a second round are shown at once."""
+        """The counts of a second round are shown at once."""
         return self.turned(*_OPEN, phase="closed", shown=self.turn.round == MOST_ROUNDS)
 
     def at(self, stop: int) -> Room:
-        """Return the room at a stop; the vote that is left is closed, unless phones have their own pace."""
+        """The vote that is left is closed, unless phones have their own pace."""
         left = self.closed() if self.turn.is_open and self.pace is None and stop != self.stop else self
         return dataclasses.replace(left, stop=stop, looking=False)
 
     def gathered(self) -> Room:
-        """Return the room with all phones at its stop; open votes of the others are closed."""
+        """All phones go to the room's stop; open votes of others are closed."""
         turns = (
             dataclasses.replace(turn, phase="closed")
             if turn.is_open and number != self.stop and self.is_reached(number)
@@ -218,12 +202,11 @@ class Room:
     # ---- as a store keeps it ----------------------------------------------------------------------------
 
     def record(self) -> str:
-        """Return the room as a text, which `read_room` reads."""
         return json.dumps({**dataclasses.asdict(self), "plan": str(self.plan)}, ensure_ascii=False)
 
 
 def new_room(code: str, key: str, plan: Plan, until: float) -> Room:
-    """Return a room at the first stop of a plan, whose questions it keeps with their numbers."""
+    """Its questions are kept with their numbers."""
     return Room(code, key, plan, tuple(stop.asked for stop in plan.stops), until, (Turn(),) * len(plan.stops))
 
 
@@ -231,7 +214,7 @@ def _answering(when: str, room: Room, _: int) -> Room:
     return dataclasses.replace(room, answers=when)
 
 
-#: Acts of the lecturer by the word that a device sends: each gives the room after it, from a room and a stop.
+#: Acts of the lecturer by the word that a device sends: from a room and a stop to the room after it.
 ACTS: Mapping[str, Callable[[Room, int], Room]] = MappingProxyType(
     {
         "close": lambda room, _: room.closed(),
@@ -274,7 +257,6 @@ _ROOM = Record(
 
 @lru_cache(maxsize=64)
 def read_room(record: str) -> Room:
-    """Return the room of `Room.record`; raise `QuantVizError` for any other text."""
     try:
         parts = decoded(_ROOM, json.loads(record))
         asked = (Asked(**{**each, "words": tuple(map(tuple, each["words"]))}) for each in parts["asked"])
@@ -291,9 +273,8 @@ def read_room(record: str) -> Room:
 class RoomCounts:
     """The answers of a round, without anybody's name."""
 
-    #: How many have answered.
     answered: int
-    #: Each answer with how many were sure of it and how many guessed; none below `FEWEST` answers.
+    #: Each answer with how many were sure and how many guessed; none below `FEWEST` answers.
     rows: tuple[tuple[Answer, int, int], ...] = ()
 
     @classmethod
@@ -302,8 +283,6 @@ class RoomCounts:
 
         >>> RoomCounts.of(['[1, true]', '[1, false]', '[0, true]'], Asked("choice", 3))
         RoomCounts(answered=3, rows=((0, 1, 0), (1, 1, 1), (2, 0, 0)))
-        >>> RoomCounts.of(['[2.5, true]', '[2.5, true]'], Asked("number"))
-        RoomCounts(answered=2, rows=())
         """
         votes = Counter((frozen(answer), sure) for answer, sure in map(json.loads, stored))
         if votes.total() < FEWEST:
@@ -314,13 +293,12 @@ class RoomCounts:
         return cls(votes.total(), tuple(rows))
 
     def in_words(self, stop: Stop, language: str) -> list[list[Any]]:
-        """Return its rows for the lecturer, those that most gave with the answer in words."""
+        """Return the rows for the lecturer; the most frequent answers are in words."""
         most = sorted(self.rows, key=lambda row: -row[1] - row[2])[:MOST_IN_WORDS]
         return [[*row, say_answer(stop, row[0], language) if row in most else ""] for row in self.rows]
 
 
 def frozen(answer: Any) -> Answer:
-    """Return a decoded answer as a value that can be counted."""
     return tuple(answer) if isinstance(answer, list) else answer
 
 

@@ -31,9 +31,7 @@ from quantviz.sources.limits import read_limits
 from quantviz.text import DEFAULT_LANGUAGE
 from quantviz.whole_files import own_folder
 
-#: The address of Redis, where several servers share their rooms.
 REDIS = "QUANTVIZ_REDIS_URL"
-#: The prefix of the environment variables of limits.
 ROOM_LIMIT_VARIABLE = "QUANTVIZ_ROOM_"
 #: Bytes of the news that a phone asks for every two seconds.
 LONGEST_NEWS = 400
@@ -48,10 +46,7 @@ _LONGEST_WAIT = 8.0
 
 @dataclass(frozen=True)
 class RoomLimits:
-    """The limits of rooms.
-
-    The environment sets them: `QUANTVIZ_ROOM_` and the field's name in capitals, a whole number above 0.
-    """
+    """Limits of rooms: `QUANTVIZ_ROOM_` and the field's name in capitals, a whole number above 0."""
 
     #: Rooms at a time.
     rooms: int = 200
@@ -64,15 +59,14 @@ class RoomLimits:
 
     @classmethod
     def of_environment(cls) -> RoomLimits:
-        """Return the limits that the environment sets; raise `QuantVizError` for an invalid value."""
         return read_limits(cls, ROOM_LIMIT_VARIABLE)
 
 
 class RoomGate:
-    """The gaps between strangers' looks for a room: longer, the more wrong codes have come of late.
+    """Gaps between strangers' looks for a room: longer, the more wrong codes have come of late.
 
-    A device that was in its room before passes by, so that a class that is in a room notices nothing of those
-    who guess, wherever they are.
+    A device that was in its room before passes by: a class that is in a room notices nothing of those who
+    guess, wherever they are.
     """
 
     def __init__(self) -> None:
@@ -81,7 +75,6 @@ class RoomGate:
         self._at = self._next = time.monotonic()
 
     def wrong(self) -> None:
-        """Count a wrong code."""
         with self._lock:
             self._fade()
             self._wrong += 1
@@ -106,18 +99,16 @@ class RoomGate:
 
 
 class Rooms:
-    """The rooms of a store."""
-
     def __init__(self, store: RoomStore, limits: RoomLimits | None = None) -> None:
         self.store = store
         self.limits = limits or RoomLimits.of_environment()
         self.gate = RoomGate()
         self._seen: dict[tuple[str, str], float] = {}
-        #: Refused answers by the codes of rooms that were found.
+        #: By the codes of rooms that were found.
         self._refused: dict[str, int] = {}
 
     def open(self, plan: Plan) -> Room:
-        """Return a new room at the first stop of a plan; raise `QuantVizError` where it has none."""
+        """Return a new room at the first stop; raise `QuantVizError` where the plan has none."""
         until = time.time() + 3600 * self.limits.hours
         first = new_room("", secrets.token_urlsafe(16), Plan.parse(str(plan)), until)
         while True:
@@ -128,11 +119,10 @@ class Rooms:
                 return room
 
     def find(self, code: str, who: str = "") -> Room:
-        """Return the room of a code, in letters of either size; raise `QuantVizError` where there is none.
+        """Return the room of a code in letters of either size, in which a device `who` is known from now on.
 
-        Args:
-            code: The code.
-            who: A device, which is known from now on.
+        Raises:
+            QuantVizError: There is none.
         """
         code = code.upper()[: CODE_SIGNS + 1]
         room = self.store.get(code)
@@ -163,7 +153,6 @@ class Rooms:
     # ---- phones -----------------------------------------------------------------------------------------
 
     def answer(self, code: str, said: object) -> None:
-        """Keep a phone's vote; raise `QuantVizError` where it is not taken."""
         room = self.find(code)
         vote = room.vote(said)
         taken = self.store.vote(room.code, vote.place, vote.device, vote.stored, self.limits.devices)
@@ -171,14 +160,13 @@ class Rooms:
             raise QuantVizError("rooms.closed") if taken == "closed" else QuantVizError("rooms.crowded")
 
     def refuse(self, code: str) -> None:
-        """Count an answer to a room that was refused."""
         if code.upper() in self._refused:
             self._refused[code.upper()] += 1
 
     def news(self, room: Room, language: str = DEFAULT_LANGUAGE) -> bytes:
-        """Return the news of a room for a phone, as JSON: at most `LONGEST_NEWS` bytes.
+        """Return the news for a phone, as JSON: at most `LONGEST_NEWS` bytes.
 
-        The words of its question come with it, cut where they are long, so that the phone shows them at once.
+        The words of the question come with it, cut where they are long, so that the phone shows them at once.
         """
         turn, asked = room.turn, room.asked[room.stop]
         news: dict[str, Any] = {
@@ -209,8 +197,7 @@ class Rooms:
         return room
 
     def act(self, code: str, key: str, version: int, act: str, stop: int | None = None) -> Room | None:
-        """Return the room after an act of `room.ACTS` that a device of the lecturer made on a version of it;
-        None after "end", which deletes it with its votes.
+        """Return the room after an act on a version of it; None after "end", which deletes it with its votes.
 
         Raises:
             QuantVizError: The key is wrong, the room is another version by now, or it is not the time for it.
@@ -226,12 +213,11 @@ class Rooms:
         return after
 
     def counts(self, room: Room, stop: int, round: int) -> RoomCounts:
-        """Return the counts of a round, whoever may see them."""
         votes = self.store.votes(room.code, f"{stop}.{round}")
         return RoomCounts.of(votes.values(), room.asked[stop])
 
     def seen_counts(self, room: Room, stop: int, *, to_lecturer: bool) -> list[RoomCounts]:
-        """Return the counts of a stop's rounds as they may be seen: of others the number of answers alone."""
+        """Return the counts of the rounds as they may be seen: of others the number of answers alone."""
         found = [self.counts(room, stop, round) for round in range(1, room.turns[stop].round + 1)]
         return [
             each if room.shows(stop, round, to_lecturer=to_lecturer) else RoomCounts(each.answered)
@@ -239,9 +225,7 @@ class Rooms:
         ]
 
     def lecturers_news(self, room: Room, language: str) -> dict[str, Any]:
-        """Return how many devices are there, how many have answered, how many answers were refused, and the
-        counts of the stop's rounds that are over, with the answers in words.
-        """
+        """Return numbers of devices and answers, and the counts of rounds that are over, in words."""
         now = time.time()
         here = self.store.votes(room.code, HERE).values()
         rounds = self.seen_counts(room, room.stop, to_lecturer=True)
@@ -253,7 +237,6 @@ class Rooms:
         }
 
     def table(self, room: Room, language: str = DEFAULT_LANGUAGE) -> str:
-        """Return the counts of all rounds that are over as CSV, with answers in words of a language."""
         places = ((stop, round) for stop in range(len(room.turns)) for round in range(1, MOST_ROUNDS + 1))
         counts = {
             place: self.counts(room, *place) for place in places if room.shows(*place, to_lecturer=True)
@@ -267,9 +250,7 @@ def _json(content: Mapping[str, object]) -> bytes:
 
 @cache
 def rooms() -> Rooms:
-    """Return the rooms of this server: in Redis, where `QUANTVIZ_REDIS_URL` is set; else in a file in the
-    cache folder; where there is none, in memory.
-    """
+    """Return this server's rooms: in Redis where it is set, else in the cache folder, else in memory."""
     if address := os.environ.get(REDIS):
         return Rooms(RedisStore(address))
     folder = own_folder("rooms")

@@ -27,10 +27,9 @@ Taken = Literal["taken", "closed", "full"]
 
 
 class RoomStore(Protocol):
-    """A store of rooms. Where it cannot be reached, each of these raises `QuantVizError`."""
+    """Where a store cannot be reached, each of these raises `QuantVizError`."""
 
-    def get(self, code: str) -> Room | None:
-        """Return a room; None where there is none any more."""
+    def get(self, code: str) -> Room | None: ...
 
     def put(self, room: Room, most: int) -> bool:
         """Keep a room; return whether the version before it, none for the first, was still there.
@@ -39,14 +38,12 @@ class RoomStore(Protocol):
             QuantVizError: It is a new one, and there are `most` rooms.
         """
 
-    def expire(self, code: str) -> None:
-        """Delete a room and its votes."""
+    def expire(self, code: str) -> None: ...
 
     def vote(self, code: str, place: str, device: str, vote: str, most: int) -> Taken:
-        """Keep a device's vote at an open place in place of its last one: nobody's beyond `most` devices."""
+        """Replace a device's vote at an open place: nobody's beyond `most` devices."""
 
-    def votes(self, code: str, place: str) -> Mapping[str, str]:
-        """Return the votes at a place, by device."""
+    def votes(self, code: str, place: str) -> Mapping[str, str]: ...
 
 
 def _away(error: Exception) -> QuantVizError:
@@ -58,7 +55,6 @@ def _full(most: int) -> QuantVizError:
 
 
 def _places(room: Room) -> str:
-    """Return the open places as a text in which each stands between spaces."""
     return f" {' '.join(room.open)} "
 
 
@@ -91,7 +87,7 @@ class SqliteStore:
 
     @contextmanager
     def _at_once(self) -> Iterator[sqlite3.Cursor]:
-        """Give a cursor whose changes are made together or not at all."""
+        """Changes of the cursor are made together or not at all."""
         try:
             with self._lock, self._connection as connection, closing(connection.cursor()) as cursor:
                 cursor.execute("BEGIN IMMEDIATE")
@@ -171,7 +167,7 @@ return 1
 
 
 class RedisStore:
-    """Rooms in Redis, for several servers. An answer is acknowledged once Redis has it."""
+    """Rooms for several servers. An answer is acknowledged once Redis has it."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -191,9 +187,7 @@ class RedisStore:
         )
 
     def _ask(self, command: str, *given: Any) -> Any:
-        """Return Redis' answer to a command. One that did not answer is left alone for a moment: threads that
-        wait for it would be all there are.
-        """
+        """A Redis that did not answer is left alone for a moment, or all threads would wait for it."""
         if time.monotonic() < self._away_until:
             raise QuantVizError("rooms.away", reason="Redis")
         from redis import RedisError

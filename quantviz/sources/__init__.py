@@ -1,11 +1,8 @@
 """Sources of tensors.
 
-A source is a small frozen value that has its shape at once and makes its tensor on demand, so that a
-link, a cache key and a page can hold it without torch. Its methods (`base.Source`) return the group of
-controls it belongs to, its name, its cache key, its open tensor, and its forms in a link and in a script.
-A source is added here: one class in `SOURCES` and its words under `[sources.<id>]` in each language.
-Tensors that a person types (`typed.py`), uploads (`upload.py`) or edits (`edited.py`) are sources too, but
-not in that list.
+A source is a small frozen value, which a link, a cache key and a page hold without torch. It is added here:
+one class in `SOURCES` and its words under `[sources.<id>]` in each language. Tensors that a person types
+(`typed.py`), uploads (`upload.py`) or edits (`edited.py`) are sources too, but not in that list.
 
 >>> parse_source("normal(rows=8,cols=4,seed=7)")
 Normal(rows=8, cols=4, seed=7, mean=0.0, std=1.0)
@@ -63,11 +60,12 @@ _PACKED: Mapping[str, type[Any]] = MappingProxyType({each.id: each for each in (
 def parse_source(form: str, *, present: bool = True) -> Source:
     """Return the source written as `form`.
 
-    `QuantVizError` for an unknown id, a bad field or an impossible value, and for a tensor in a file that is
-    not there, unless it need not be `present`.
-
     `as_matrix(…)` around another form is a view of that one, `edited(…)` has other values in some cells,
     `hub(…)` lies in a published model.
+
+    Raises:
+        QuantVizError: The id is unknown, a field bad or a value impossible, or the file is not there, unless
+            it need not be `present`.
     """
     head, _, payload = form.partition(".")
     name, _, inner = form.partition("(")
@@ -101,8 +99,5 @@ def _read_edited(form: str, present: bool) -> Source:
 
 
 def write_source(source: Source) -> str:
-    """Return the text form of a source, with only the fields that differ from the defaults.
-
-    A source that no link can carry is written as an upload.
-    """
+    """Return the text form without defaults; that of an upload where no link can carry the source."""
     return Upload.id if source.link_problem() else source.link_text()

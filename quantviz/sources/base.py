@@ -26,10 +26,9 @@ MOST_EDITABLE = 2**16
 
 
 class OpenedFiles:
-    """The open files and uploads that a source can reuse: none here; a page has more."""
+    """Open files and uploads that a source can reuse: none here; a page has more."""
 
     def catalog(self, file: str, read_as: str = "") -> Catalog | None:
-        """Return the tensors of a file in the server's folder, see `open_local`."""
         return None
 
     def uploaded(self, source: Source) -> Stored:
@@ -38,10 +37,9 @@ class OpenedFiles:
 
 
 class Source(Protocol):
-    """The source of a tensor: a small frozen value. Only `tensor()` and `open()` need torch.
+    """A small frozen value; only `tensor()` and `open()` need torch.
 
-    The methods here are the defaults, for a dataclass whose id and fields define the tensor; a source
-    overrides those that differ.
+    The methods here are the defaults, for a dataclass whose id and fields define the tensor.
     """
 
     #: Its name in links and in the texts, `[sources.<id>]`.
@@ -50,73 +48,54 @@ class Source(Protocol):
     if TYPE_CHECKING:  # A dataclass that has it for a field would take a property for the field's default.
 
         @property
-        def shape(self) -> Shape:
-            """Return the tensor's shape, known without making the tensor."""
+        def shape(self) -> Shape: ...
 
     @property
     def kind(self) -> str:
-        """Return the group of controls that the source belongs to, of `KINDS` in `ui/lab/sidebar/sidebar.py`.
-
-        A class whose sources all have the same kind states it itself.
-        """
+        """Return the group of controls, of `KINDS` in `ui/lab/sidebar/sidebar.py`."""
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error for each reason why the tensor cannot be made."""
         yield from ()
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor, of half precision in its own dtype, else float32, of `shape`, the same at each
-        call.
-
-        Raises the first of `problems()`.
-        """
+        """Return the same tensor at each call, in float32 or its half precision; raise a problem it has."""
 
     def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
-        """Return the tensor as a `Stored`, which is read a part at a time."""
         from quantviz.tensors.lazy import InMemory
 
         return InMemory(self.tensor())
 
     def listed(self, at_hand: OpenedFiles) -> tuple[Catalog, str] | None:
-        """Return the open file in the server's folder that lists it, and its name there; none if it has no
-        file there.
-        """
+        """Return the open file in the server's folder that lists it, and its name there."""
         return None
 
     # ---- its name ----
 
     def title(self, language: str) -> str:
-        """Return the tensor's name for people. It may be a stranger's text, so callers escape it."""
+        """Return the name for people. It may be a stranger's text, so callers escape it."""
         return text(f"sources.{self.id}.name", language)
 
     @property
     def stem(self) -> str:
-        """Return the name, without an ending, of a file with its values."""
         return self.id
 
     @property
     def stored_as(self) -> str:
-        """Return the quantized type that its values were decoded from.
-
-        "" where they are plain numbers or the type is not known.
-        """
+        """Return the quantized type that the values were decoded from; "" where none is known."""
         return ""
 
     @property
     def picture(self) -> bool:
-        """Return whether its values are the light of a picture, 0 being black."""
+        """Whether its values are the light of a picture, 0 being black."""
         return False
 
     @property
     def orientation(self) -> Orientation:
-        """Return the axes of `original` that are seen as its outputs."""
+        """Return the axes of `original` that are seen as outputs."""
         return Orientation()
 
     def file_orientation(self, catalog: Catalog | None = None) -> Orientation | None:
-        """Return the axes that are outputs, from the tensor's file; none if it lies in no file.
-
-        `catalog` is the open file, if there is one already.
-        """
+        """Return the axes that are outputs by the tensor's file, which may be open already."""
         return None
 
     # ---- keeping ----
@@ -133,7 +112,7 @@ class Source(Protocol):
 
     @property
     def finite(self) -> bool:
-        """Whether its values are known to be finite; otherwise they have to be read to find out."""
+        """Whether its values are known to be finite without reading them."""
         return True
 
     @property
@@ -143,24 +122,19 @@ class Source(Protocol):
 
     @property
     def checkpoint(self) -> str | None:
-        """Return the path of its file below the server's folder, with "/"; none if it has no file there."""
         return None
 
     # ---- the link and the script ----
 
     def link_text(self) -> str:
-        """Return its text form in a link, which `parse_source` reads."""
+        """Return the form in a link, which `parse_source` reads."""
         return text_form.write(self)
 
     def link_problem(self) -> QuantVizError | None:
-        """Return the reason why a link cannot contain it; none if a link can."""
         return None
 
     def code(self, large: bool, language: str) -> list[str] | None:
-        """Return the lines of Python that make `x`; none if it has too many values to write out.
-
-        For a `large` tensor `x` is a `Stored`, which reads it a part at a time.
-        """
+        """Return the lines of Python that make `x`, a `large` one as a `Stored`; None for too many values."""
         source = f"from quantviz.sources import {type(self).__name__}"
         if large:
             return [source, "from quantviz.tensors.lazy import InMemory", f"x = InMemory({self!r}.tensor())"]
@@ -169,8 +143,8 @@ class Source(Protocol):
     # ---- its edits ----
 
     def own_edit(self, cell: Shape, value: float | None) -> Source | None:
-        """Return this tensor with `value` in a cell as its class itself writes it, see `edited.with_cell`;
-        None where an `Edited` around it has the value.
+        """Return the tensor with `value` in a cell as its class writes it, see `edited.with_cell`; None where
+        an `Edited` around it has the value.
 
         Raises:
             QuantVizError: The cell cannot be edited.
@@ -179,44 +153,35 @@ class Source(Protocol):
 
     @property
     def unedited(self) -> Source:
-        """Return the source without its edits: itself if it has none."""
         return self
 
     @property
     def edits(self) -> tuple[tuple[Shape, float], ...]:
-        """Return each cell that was set by hand, with its value."""
         return ()
 
     # ---- its view ----
 
     @property
     def original(self) -> Source:
-        """Return the source whose values these are: itself, but for a view of another one."""
         return self
 
     def seen(self, stored: Stored) -> Stored:
-        """Return the tensor of `original` as this source sees it."""
         return stored
 
     @property
     def axes(self) -> Axes:
-        """Return the names of the tensor's axes."""
         return Axes(self.shape)
 
     def place_of(self, cell: Shape) -> Shape:
-        """Return the place in the tensor of `original` of a cell."""
+        """Return the place in the tensor of `original`."""
         return cell
 
     def cell_of(self, place: Shape) -> Shape:
-        """Return the cell at which a place in the tensor of `original` lies."""
+        """Return the cell of a place in the tensor of `original`."""
         return place
 
 
 class Derived(Source):
-    """A source with the tensor of another one, changed or seen otherwise: its name, its kind and the facts of
-    its file are those of the other.
-    """
-
     source: Source
 
     @property
@@ -243,8 +208,6 @@ class Derived(Source):
 
 
 class InFile(Source):
-    """A tensor that a file's catalogue lists under its name."""
-
     file: str
     name: str
 
@@ -259,16 +222,13 @@ class InFile(Source):
         return self._catalog(catalog).orientation(self.name)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error for each reason in the file's header why the tensor cannot be made."""
         try:
             self._catalog()
         except QuantVizError as problem:
             yield problem
 
     def tensor(self) -> torch.Tensor:
-        """Return all of it in memory, of half precision in its own dtype, else float32; `QuantVizError` where
-        it cannot be read, or has too many elements for that.
-        """
+        """Return all of it in memory; `QuantVizError` where it cannot be read, or has too many elements."""
         return self._catalog().load(self.name)
 
     def _catalog(self, opened: Catalog | None = None) -> Catalog:
@@ -283,12 +243,10 @@ class InFile(Source):
         return catalog
 
     def _shown(self, name: str) -> str:
-        """Return a name in the form that errors show."""
         return visible(name)
 
 
 def edit_problems(shape: Shape, cell: Shape, value: float) -> Iterator[QuantVizError]:
-    """Yield an error for each reason why a cell of a tensor of `shape` cannot become `value`, a float32."""
     count = math.prod(shape)
     if count > MOST_EDITABLE:
         yield QuantVizError("source.edited_too_large", count=count, most=MOST_EDITABLE)
@@ -299,12 +257,11 @@ def edit_problems(shape: Shape, cell: Shape, value: float) -> Iterator[QuantVizE
 
 
 def comment(key: str, language: str, **params: object) -> str:
-    """Return a line of comment for a script."""
     return "# " + text(key, language, **params)
 
 
 def file_code(file: str, name: str, large: bool, language: str, read_as: str = "") -> list[str]:
-    """Return the lines that read the tensor called `name`, which is Python already, out of a file."""
+    """Return the lines that read a tensor out of a file; `name` is Python already."""
     more = f", stored_as={read_as!r}" if read_as else ""
     need = comment("export.python.file", language, file=repr(file))
     return [
@@ -318,12 +275,7 @@ T = TypeVar("T")
 
 
 def of_tensor(tensor: Source | Stored, work: Callable[[Stored], T]) -> T:
-    """Return the result of `work` for a tensor, or for the tensor of a source.
-
-    >>> from quantviz.sources.builtin import Builtin
-    >>> of_tensor(Builtin("course_3x3"), lambda x: x.shape)
-    (3, 3)
-    """
+    """Return the result of `work` for a tensor, or for the tensor of a source."""
     from quantviz.tensors.lazy import Stored
 
     return work(tensor if isinstance(tensor, Stored) else _opened(tensor.key, cast("Hashable", tensor)))

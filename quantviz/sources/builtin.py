@@ -1,7 +1,5 @@
-"""Built-in tensors: small ones of literals that a student can check by hand, a picture, a real weight.
-
-A built-in tensor is added in `data/builtin.toml`: one entry there, and its words under
-`[sources.builtin.<name>]` in each language.
+"""Built-in tensors. One is added in `data/builtin.toml`, with its words under `[sources.builtin.<name>]` in
+each language.
 """
 
 from __future__ import annotations
@@ -30,21 +28,16 @@ _DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True)
 class BuiltinTensor:
-    """One built-in tensor: its shape now, its values on demand."""
-
     shape: Shape
-    #: Nested lists; none of a tensor that is in a file.
     literal: list[Any] | None = None
     #: The file of `data/` with the values; its suffix is their dtype as numpy spells it.
     file: str = ""
     #: The number that those are divided by.
     unit: int = 1
-    #: Whether it is a picture, and shown in grey.
     picture: bool = False
 
     @property
     def values(self) -> npt.NDArray[np.float32]:
-        """Return the values, without torch."""
         import numpy as np
 
         if self.literal is not None:
@@ -63,16 +56,6 @@ BUILTINS: Mapping[str, BuiltinTensor] = MappingProxyType(dict(_read()))
 
 @dataclass(frozen=True)
 class Builtin(Source):
-    """The built-in tensor called `name`, one of `BUILTINS`.
-
-    >>> Builtin("course_vector").shape
-    (7,)
-    >>> Builtin("loud_column").tensor()[2, 3]
-    tensor(-1.3500)
-    >>> next(Builtin("nothing").problems()).key
-    'source.unknown_builtin'
-    """
-
     name: str
     id: ClassVar[str] = "builtin"
     kind: ClassVar[str] = "course"
@@ -86,7 +69,6 @@ class Builtin(Source):
             yield QuantVizError("source.unknown_builtin", got=self.name, known=", ".join(BUILTINS))
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor, float32; a fresh one at each call."""
         import torch
 
         return torch.from_numpy(self._entry.values)

@@ -1,4 +1,4 @@
-"""A small tensor of another source with some values set by hand: a link carries the changed cells."""
+"""Small tensors with some values set by hand: a link carries the changed cells."""
 
 from __future__ import annotations
 
@@ -29,17 +29,10 @@ _CELL = re.compile(r"\d{1,5}(\.\d{1,5}){0,3}", re.ASCII)
 
 @dataclass(frozen=True, eq=False)
 class Edited(Derived):
-    """The tensor of `source`, its shape and its axes, with other values in some cells.
+    """The tensor of `source` with other values in some cells.
 
-    It is made cell by cell with `with_cell`, which keeps one form for one tensor: cells in order, none
-    twice, and a typed tensor or a view as a matrix stays outermost.
-
-    >>> from quantviz.sources.builtin import Builtin
-    >>> edited = with_cell(with_cell(Builtin("course_vector"), (2,), 0.1), (0,), -0.0)
-    >>> edited.link_text()
-    'edited(builtin(name=course_vector),0=-0.0,2=0.1)'
-    >>> with_cell(with_cell(edited, (2,), None), (0,), None) == Builtin("course_vector")
-    True
+    `with_cell` makes it and keeps one form for one tensor: cells in order, none twice, and a typed tensor or
+    a view as a matrix stays outermost.
     """
 
     source: Source
@@ -51,11 +44,8 @@ class Edited(Derived):
 
     @classmethod
     def of(cls, source: Source, changed: dict[Shape, float]) -> Source:
-        """Return `source` with these cells changed; `source` itself if there are none.
-
-        Raises:
-            QuantVizError: The tensor is too large, the cells are too many, a cell lies outside of the tensor,
-                or a value is not a finite float32.
+        """Return `source` with these cells changed; `QuantVizError` for too large a tensor, too many cells,
+        one outside of it, and a value that is no finite float32.
         """
         if not changed:
             return source
@@ -93,11 +83,9 @@ class Edited(Derived):
             yield from edit_problems(self.shape, cell, value)
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor in the dtype of its source; a fresh one at each call."""
         return self._with_values(self.source.tensor())
 
     def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
-        """Return the tensor, copied to memory: its source may lie elsewhere, and does not change."""
         from quantviz.tensors.conversion import as_dtype
         from quantviz.tensors.lazy import InMemory
 
@@ -115,7 +103,6 @@ class Edited(Derived):
         return tensor
 
     def own_edit(self, cell: Shape, value: float | None) -> Source:
-        """Return the tensor with another value in a cell, too; None puts back the source's own."""
         others = {place: number for place, number in self.changed if place != cell}
         return Edited.of(self.source, others if value is None else {**others, cell: value})
 
@@ -138,7 +125,6 @@ class Edited(Derived):
 
     @property
     def key(self) -> str:
-        """Return a text that identifies the tensor, also against its source."""
         return f"{self.id} {self._cells_text()} {self.source.key}"
 
     @property
@@ -146,11 +132,9 @@ class Edited(Derived):
         return self.source.axes
 
     def link_text(self) -> str:
-        """Return its text form in a link: that of the source, then each cell with its value."""
         return f"{self.id}({self.source.link_text()},{self._cells_text()})"
 
     def code(self, large: bool, language: str) -> list[str] | None:
-        """Return the source's own lines, and one for each cell. No large tensor has cells set by hand."""
         lines = self.source.code(False, language)
         if lines is None:
             return None
@@ -161,11 +145,7 @@ class Edited(Derived):
 
 
 def with_cell(source: Source, cell: Shape, value: float | None) -> Source:
-    """Return the tensor of `source` with `value` set by hand in a cell; None restores the original value.
-
-    Raises:
-        QuantVizError: The cell cannot be edited, for example because the tensor is too large.
-    """
+    """Return `source` with `value` in a cell, None for the original one; `QuantVizError` for no such cell."""
     edited = source.own_edit(cell, value)
     if edited is not None:
         return edited
@@ -173,7 +153,6 @@ def with_cell(source: Source, cell: Shape, value: float | None) -> Source:
 
 
 def read_edit(form: str) -> tuple[Shape, float]:
-    """Return the cell and the value of a form such as "2.3=-1.35"."""
     cell, _, value = form.partition("=")
     if not _CELL.fullmatch(cell):
         raise QuantVizError("source.edited_form", got=form)

@@ -1,7 +1,6 @@
-"""A tensor of a published model: the same cells for everybody with the link, wherever the app runs.
+"""Tensors of published models: the same cells for everybody with the link, wherever the app runs.
 
-Requests go only to hubs that the operator lists (`quantviz/sources/hubs/`). The model's revision is a commit,
-whose files never change.
+Requests go only to hubs that the operator lists. The revision is a commit, whose files never change.
 """
 
 from __future__ import annotations
@@ -24,10 +23,8 @@ if TYPE_CHECKING:
     from quantviz.sources.files import Catalog
     from quantviz.tensors.lazy import Stored
 
-#: Characters of a link's part about the tensor.
 _LONGEST = 3000
 _SHAPE = re.compile(r"[1-9]\d{0,18}(x[1-9]\d{0,18}){0,3}", re.ASCII)
-#: Characters of a commit that people are shown.
 _COMMIT_SHOWN = 7
 
 
@@ -38,30 +35,24 @@ class HubTensor(InFile):
     >>> x = HubTensor("a/b", "0" * 40, "model.safetensors", "layers.0.weight", (4096, 11008))
     >>> x.link_text().replace("0" * 40, "0…")
     'hub(a/b@0…,model.safetensors,layers.0.weight,4096x11008)'
-    >>> HubTensor.from_text(x.link_text()) == x
-    True
     """
 
-    #: The model's name on the hub, `owner/name`.
+    #: `owner/name`.
     repo: str
     #: The commit.
     revision: str
-    #: The file's path in the model, with "/".
+    #: With "/".
     file: str
-    #: The tensor's name in it.
     name: str
     shape: Shape
-    #: The hub it was found on, where it is not the operator's first; "" where any hub may have it.
+    #: "" for the operator's first hub, and where any hub may have it.
     host: str = ""
     id: ClassVar[str] = "hub"
     kind: ClassVar[str] = "hub"
 
     @classmethod
     def of(cls, place: HubAddress, name: str) -> HubTensor:
-        """Return the tensor of that name in a published file, at the commit that its revision means now.
-
-        `QuantVizError` if the hubs do not give it, or it cannot be read.
-        """
+        """Return a tensor at the commit that the revision means now, after a check that it can be read."""
         from quantviz.sources.hubs.models import find_model, published_catalog
 
         model = find_model(place)
@@ -73,11 +64,10 @@ class HubTensor(InFile):
 
     @property
     def place(self) -> HubAddress:
-        """Return the file it lies in."""
         return HubAddress(self.repo, self.revision, self.file, self.host)
 
     def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
-        """Return the tensor. All its bytes are fetched now, because a page reads all of them."""
+        """Return the tensor. All bytes are fetched now, because a page reads all of them."""
         from quantviz.sources.sandboxed import Sandboxed
 
         catalog = self._catalog()
@@ -85,7 +75,6 @@ class HubTensor(InFile):
         return catalog.stored_now(self.name)
 
     def title(self, language: str) -> str:
-        """Return the names of model, file and tensor, with escapes for unprintable characters."""
         return visible(f"{self.repo} · {PurePosixPath(self.file).name} · {self.name}")
 
     @property
@@ -93,7 +82,7 @@ class HubTensor(InFile):
         return f"{PurePosixPath(self.repo).name}-{self.name}"
 
     def link_text(self) -> str:
-        """Return its text form in a link, with names quoted because they may be any text."""
+        """Return the form in a link, with names quoted because they may be any text."""
         parts = [
             f"{self.repo}@{self.revision}",
             *(quote(each.encode("utf-8", "surrogatepass"), safe="/") for each in (self.file, self.name)),
@@ -129,7 +118,6 @@ class HubTensor(InFile):
         return cls.of(place, name)
 
     def code(self, large: bool, language: str) -> list[str]:
-        """Return the lines that fetch it from a hub."""
         return [
             comment("export.python.hub", language, model=f"{self.repo}@{self.revision[:_COMMIT_SHOWN]}"),
             "import os",

@@ -14,12 +14,10 @@ from quantviz.sources.files.file_data import clipped
 if TYPE_CHECKING:
     import torch
 
-#: Longest side of the tensor; larger pictures are shrunk to it.
 LONGEST_SIDE = 512
 #: Most pixels a picture may declare. Decoded it takes 4 bytes a pixel: 128 MB.
 MOST_PIXELS = 2**25
 
-#: Pixels that are laid on white and shrunk at a time.
 _BAND = 2**20
 #: The camera's tag for the orientation of the picture, and its values for pictures that lie on a side.
 _ORIENTATION = 0x0112
@@ -30,7 +28,6 @@ MOST_SCANS = 200
 _JPEG = b"\xff\xd8"
 _SCAN = b"\xff\xda"
 
-#: The functions that take each channel from a picture in red, green and blue.
 CHANNELS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
         "grey": lambda picture: picture.convert("L"),
@@ -43,16 +40,13 @@ CHANNELS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 
 
 def image_tensor(data: bytes, channel: str = "grey", *, longest_side: int = LONGEST_SIDE) -> torch.Tensor:
-    """Return the picture in `data` as float32, without the notes; see `read_image`."""
     return read_image(data, channel, longest_side=longest_side)[0]
 
 
 def read_image(
     data: bytes, channel: str = "grey", *, filename: str = "?", longest_side: int = LONGEST_SIDE
 ) -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """Return the picture in `data` as a tensor, and notes on the changes made to it.
-
-    `data` is a PNG or JPEG file, which errors call `filename`.
+    """Return the picture in a PNG or JPEG file, and notes on changes.
 
     The tensor is float32 with whole numbers from 0 to 255, as stored: (height, width), or
     (3, height, width) for the channel "all". A picture is turned upright by its camera's tag, laid on
@@ -79,8 +73,7 @@ def read_image(
 def _decoded(data: bytes, file: str, longest_side: int) -> tuple[Any, tuple[int, int]]:
     """Return the picture upright in RGB, no larger than wanted, and its upright size in the file.
 
-    That size is checked before any pixel is decoded. Of a large picture there is only ever one copy at full
-    size.
+    That size is checked before any pixel is decoded, and there is only ever one copy at full size.
     """
     from PIL import Image, ImageOps
 

@@ -1,6 +1,4 @@
-"""The limits of files and of hubs, as the environment sets them, and of names. A light module, which is
-imported before any file is opened.
-"""
+"""The limits of files, hubs and names. A light module, imported before any file is opened."""
 
 from __future__ import annotations
 
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 
 _L = TypeVar("_L", bound="DataclassInstance")
 
-#: The prefixes of the environment variables, of files and of hubs.
 LIMIT_VARIABLE = "QUANTVIZ_MAX_"
 HUB_LIMIT_VARIABLE = "QUANTVIZ_HUB_"
 #: Characters of a tensor's name: those of models have some 60, and work on a name grows with its length.
@@ -26,7 +23,7 @@ LONGEST_NAME = 4096
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a file. Each is checked against the file's declared sizes, before anything is allocated.
+    """Limits of a file, checked against its declared sizes before anything is allocated.
 
     The environment sets them: `QUANTVIZ_MAX_` and the field's name in capitals, a whole number above 0.
     """
@@ -42,54 +39,39 @@ class Limits:
     #: Lists and objects in a text of JSON: an empty one takes thirty times its two characters. A tensor in a
     #: header of safetensors has three.
     brackets: int = 2**21
-    #: Bytes of a table in text.
     table_bytes: int = 2**25
     #: Bytes of a JSON file: parsed it takes some thirty times as much.
     json_bytes: int = 2**24
-    #: Depth of dicts and lists of tensors.
     depth: int = 32
 
     @classmethod
     def of_environment(cls) -> Limits:
-        """Return the limits that the environment sets.
-
-        `QuantVizError` for a value that is not a whole number above 0.
-        """
         return read_limits(cls, LIMIT_VARIABLE)
 
 
 @dataclass(frozen=True)
 class HubLimits:
-    """The limits of reading from hubs: bytes, seconds and requests.
+    """Limits of reading from hubs: `QUANTVIZ_HUB_` and the field's name in capitals."""
 
-    The environment sets them: `QUANTVIZ_HUB_` and the field's name in capitals, a whole number above 0.
-    """
-
-    #: Bytes that are kept on disk.
     cache_bytes: int = 4 * 2**30
-    #: Bytes that are read for one tensor.
     tensor_bytes: int = 2**30
-    #: Seconds that one reading may take, however many requests it needs.
+    #: Of one reading, however many requests it needs.
     seconds: float = 120
-    #: Seconds for which a host may send nothing.
+    #: A host may send nothing for so long.
     quiet_seconds: float = 15
     #: Requests at a time, of all sessions together: to all hosts, and to one, so that a host that stalls does
     #: not block the others.
     requests: int = 16
     host_requests: int = 4
-    #: Redirects that a request may follow.
     redirects: int = 5
 
     @classmethod
     def of_environment(cls) -> HubLimits:
-        """Return the limits that the environment sets; raise `QuantVizError` for an invalid value."""
         return read_limits(cls, HUB_LIMIT_VARIABLE)
 
 
 def setting_of(limit: str) -> str:
-    """Return the environment variable that sets a limit.
-
-    >>> setting_of("file_bytes")
+    """>>> setting_of("file_bytes")
     'QUANTVIZ_MAX_FILE_BYTES'
     """
     return f"{LIMIT_VARIABLE}{limit.upper()}"
@@ -98,7 +80,8 @@ def setting_of(limit: str) -> str:
 def read_limits(kind: type[_L], prefix: str) -> _L:
     """Return a dataclass of limits with those that the environment sets: `prefix` and the field in capitals.
 
-    `QuantVizError` for a value that is not a whole number above 0.
+    Raises:
+        QuantVizError: A value is not a whole number above 0.
     """
     variables = {each.name: f"{prefix}{each.name.upper()}" for each in fields(kind)}
     given = {name: os.environ[variable] for name, variable in variables.items() if variable in os.environ}
@@ -109,15 +92,7 @@ def read_limits(kind: type[_L], prefix: str) -> _L:
 
 
 def checked_names(names: Iterable[str]) -> None:
-    """Raise a `QuantVizError` where a name is too long to be a key; its sentence has the name cut.
-
-    >>> checked_names(["model.layers.0.mlp.up_proj.weight"])
-    >>> checked_names(["x" * 5000])
-    Traceback (most recent call last):
-    ...
-    quantviz.errors.QuantVizError: The name of a tensor is too long: got 5,000 characters,
-    'xxxxxxxxxxxxxxxxxxxx…'; the limit is 4,096. Rename the tensor.
-    """
+    """Raise a `QuantVizError` where a name is too long to be a key; its sentence has the name cut."""
     for name in names:
         if len(name) > LONGEST_NAME:
             raise QuantVizError("name_too_long", got=len(name), name=name[:20] + "…", most=LONGEST_NAME)

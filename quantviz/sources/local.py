@@ -1,8 +1,7 @@
 """Tensors in a folder of the server, which the environment names: read-only, and nothing outside of it.
 
-All users of the server may read them, and a link to one opens it again on the same server. Names are
-untrusted text: only the part of a file's path below the folder counts, and it is resolved there step by step,
-so that no link of the file system, however late it was created, leads out.
+All users of the server may read them. Names are untrusted: the part of a path below the folder is resolved
+step by step, so that no link of the file system, however late it was created, leads out.
 """
 
 from __future__ import annotations
@@ -42,27 +41,20 @@ _LONGEST_PATH = 1024
 
 @dataclass(frozen=True)
 class FolderListing:
-    """The files of tensors below the folder."""
-
-    #: Their paths below it, with "/", sorted.
+    #: Below the folder, with "/", sorted.
     files: tuple[str, ...]
-    #: Whether there are more files than the list has.
+    #: There are more files.
     cut_short: bool
-    #: Files that cannot be read though their names promise tensors, and folders that cannot be listed: links
-    #: that lead nowhere, in a circle or out, and paths that the server may not open.
+    #: Links that lead nowhere, in a circle or out, and paths that the server may not open.
     skipped: tuple[str, ...] = ()
 
 
 def folder_offered() -> bool:
-    """Return whether the environment names a folder."""
     return bool(os.environ.get(FOLDER))
 
 
 def data_folder() -> Path | None:
-    """Return the folder with all links in its path followed, or None if the environment names none.
-
-    `QuantVizError` if it is not a folder.
-    """
+    """Return the folder with all links followed; `QuantVizError` if it is not a folder."""
     if not folder_offered():
         return None
     folder = Path(os.environ[FOLDER]).resolve()
@@ -72,10 +64,7 @@ def data_folder() -> Path | None:
 
 
 def list_files(also: tuple[str, ...] = ()) -> FolderListing:
-    """Return the files below the folder that some reader may read, and those with an ending in `also`.
-
-    Hidden files are left out, and links to folders are not followed.
-    """
+    """Return the files that some reader may read, and those with an ending in `also`; no hidden ones."""
     from quantviz.sources.files import reader_of
 
     folder = data_folder()
@@ -115,7 +104,6 @@ def list_files(also: tuple[str, ...] = ()) -> FolderListing:
 
 
 def _is_readable(file: str) -> bool:
-    """Return whether the path below the folder leads to a plain file in it that this process may read."""
     try:
         real = real_path(file)
     except QuantVizError:
@@ -125,8 +113,6 @@ def _is_readable(file: str) -> bool:
 
 @dataclass(frozen=True)
 class _Below:
-    """A file at a path below the folder."""
-
     file: str
     read_as: str
 
@@ -145,12 +131,10 @@ class _Below:
 
 
 def open_local(file: str, read_as: str = "", read: Read | None = None) -> Catalog:
-    """Return the tensors of the file at that path below the folder, quantized weights decoded among them.
+    """Return the tensors of the file at that path below the folder.
 
-    `read_as` names the dtype of NumPy's arrays of bytes, as `stored_as` of `open_tensors`; `read` does the
-    reading, by default `read_apart`.
-
-    The file stays open as long as the catalogue or one of its tensors exists.
+    `read_as` is `stored_as` of `open_tensors`. The file stays open as long as the catalogue or one of its
+    tensors exists.
 
     Raises:
         QuantVizError: The path leads out of the folder, or the file cannot be opened, as in `open_tensors`.
@@ -162,9 +146,8 @@ def open_local(file: str, read_as: str = "", read: Read | None = None) -> Catalo
 
 
 def local_version(file: str) -> str:
-    """Return a text that changes with the file at that path, and with other files that hold its tensors.
-
-    Those are the shards of an index, and the data beside an ONNX model.
+    """Return a text that changes with the file, with the shards of an index, and with the data beside an ONNX
+    model.
 
     Raises:
         QuantVizError: The file is gone.
@@ -188,10 +171,7 @@ def local_version(file: str) -> str:
 
 
 def _stat_text(path: Path) -> str:
-    """Return a text that identifies the present version of the file at that path.
-
-    A missing shard has "-": it is reported when one of its tensors is read.
-    """
+    """Return a version; "-" of a missing shard, which is reported when one of its tensors is read."""
     try:
         stat = path.stat()
     except OSError:
@@ -216,11 +196,7 @@ def _open(file: str) -> FileData:
 
 
 def real_path(file: str) -> Path:
-    """Return the real path of a file or folder below the folder, with all links resolved.
-
-    Raises:
-        QuantVizError: It does not exist, or lies outside of the folder.
-    """
+    """Return the path with all links resolved; `QuantVizError` where it does not exist or leads outside."""
     folder = data_folder()
     if folder is None:
         raise _error("not_set", file)
@@ -239,15 +215,11 @@ def real_path(file: str) -> Path:
 
 
 def _hidden(parts: tuple[str, ...]) -> bool:
-    """Return whether a part of a path is hidden, or leads upwards."""
     return any(part.startswith(".") for part in parts)
 
 
 def _descriptor(real: Path) -> int:
-    """Open a file that was found below the folder, step by step.
-
-    A link put there since then is not followed.
-    """
+    """Open a file step by step: a link put there since it was found is not followed."""
     from quantviz.sources.files.file_data import READ_FLAGS
 
     folder = data_folder()
@@ -271,7 +243,6 @@ def _error(key: str, file: str) -> QuantVizError:
 
 
 def short(file: str) -> str:
-    """Return a name short enough for a sentence."""
     from quantviz.sources.files.file_data import clipped
 
     return clipped(file)
@@ -283,16 +254,8 @@ _DTYPE = re.compile(r"[a-z0-9_]{1,32}", re.ASCII)
 
 @dataclass(frozen=True)
 class LocalTensor(InFile):
-    """A tensor of a file below the folder.
-
-    >>> x = LocalTensor("models/a.safetensors", "layers.0.weight", (4096, 11008))
-    >>> LocalTensor.from_payload(x.to_payload()) == x
-    True
-    """
-
-    #: The file's path below the folder, with "/".
+    #: Below the folder, with "/".
     file: str
-    #: The tensor's name in it.
     name: str
     shape: Shape
     #: The chosen dtype of NumPy's arrays of bytes, "" if the file has the dtype.
@@ -302,18 +265,13 @@ class LocalTensor(InFile):
 
     @classmethod
     def of(cls, file: str, name: str, catalog: Catalog | None = None, *, read_as: str = "") -> LocalTensor:
-        """Return the tensor of that name, with its shape from the file's header.
-
-        `catalog` is the open file, if there is one already. Raises `QuantVizError` if the tensor cannot be
-        read.
-        """
         info = (catalog or open_local(file, read_as)).info(name)
         if info.problem:
             raise info.problem.again()
         return cls(file, name, info.shape, read_as)
 
     def stored(self, catalog: Catalog | None = None) -> Stored:
-        """Return the tensor, mapped from its file if possible; `catalog` is the open file, if any."""
+        """Return the tensor, mapped from its file if possible."""
         return self._catalog(catalog).stored(self.name)
 
     def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
@@ -327,7 +285,6 @@ class LocalTensor(InFile):
         return self.file
 
     def title(self, language: str) -> str:
-        """Return the names of file and tensor, with escapes for unprintable characters."""
         return visible(f"{self.file} · {self.name}")
 
     @property
@@ -336,7 +293,6 @@ class LocalTensor(InFile):
 
     @property
     def key(self) -> str:
-        """Return a text that identifies this tensor, and changes when the file does."""
         return f"{self.link_text()} {self.version}"
 
     def link_text(self) -> str:
@@ -348,7 +304,6 @@ class LocalTensor(InFile):
 
     @property
     def version(self) -> str:
-        """Return another text as soon as the file is another one; `QuantVizError` where it is gone."""
         return local_version(self.file)
 
     def _open_file(self) -> Catalog:
@@ -358,14 +313,14 @@ class LocalTensor(InFile):
         return short(name)
 
     def to_payload(self) -> str:
-        """Return the source for a link, in `[A-Za-z0-9_-]`: names are any text there is."""
+        """Return the source in `[A-Za-z0-9_-]`: names are any text there is."""
         identity = [self.file, self.name, *self.shape, *([self.read_as] if self.read_as else [])]
         fields = json.dumps(identity, ensure_ascii=False, separators=(",", ":"))
         return base64.urlsafe_b64encode(fields.encode("utf-8", "surrogatepass")).decode("ascii").rstrip("=")
 
     @classmethod
     def from_payload(cls, payload: str) -> LocalTensor:
-        """Return the source of a link; `QuantVizError` for anything that `to_payload` does not write."""
+        """Return the source; `QuantVizError` for anything that `to_payload` does not write."""
         try:
             raw = base64.b64decode(payload + "=" * (-len(payload) % 4), altchars=b"-_", validate=True)
             fields: Any = json.loads(raw.decode("utf-8", "surrogatepass"))

@@ -1,4 +1,4 @@
-"""A weight seen as a matrix, outputs × inputs, as engines store and group it: a convolution's first axis by
+"""Weights seen as matrices, outputs × inputs, as engines store and group them: a convolution's first axis by
 all the others, GPT-2's Conv1D turned.
 """
 
@@ -75,12 +75,11 @@ class AsMatrix(Derived):
 
     @property
     def axes(self) -> Axes:
-        """Return rows and columns; of a convolution's weight the rows are its output channels."""
+        """Return rows and columns; a convolution's rows are output channels."""
         of_outputs = not self.orientation.is_usual
         return Axes(self.shape, convolution=of_outputs or len(self.source.shape) in CONVOLUTIONS)
 
     def own_edit(self, cell: Shape, value: float | None) -> Source:
-        """Return the matrix with another value in a cell: it is the source's that is set."""
         return AsMatrix(with_cell(self.source, self.place_of(cell), value), self.outputs)
 
     @property
@@ -105,16 +104,12 @@ class AsMatrix(Derived):
         return self.source.shared
 
     def link_text(self) -> str:
-        """Return its text form in a link, with that of the source inside."""
         own = "" if self.orientation.is_usual else f",{_OUTPUTS}={self.orientation.text}"
         return f"{self.id}({self.source.link_text()}{own})"
 
     @classmethod
     def read_form(cls, inner: str) -> tuple[str, tuple[int, ...]]:
-        """Return the source's own form and the outputs from the text in the parentheses of a link.
-
-        Raises:
-            QuantVizError: The outputs are not axes.
+        """Return the source's form and the outputs; `QuantVizError` where those are not axes.
 
         >>> AsMatrix.read_form("normal(rows=8,cols=4),outputs_axis=1")
         ('normal(rows=8,cols=4)', (1,))
@@ -128,35 +123,25 @@ class AsMatrix(Derived):
         return own, found.outputs
 
     def code(self, large: bool, language: str) -> list[str] | None:
-        """Return the source's own lines, and the line that makes a matrix of it."""
         lines = self.source.code(large, language)
         axes = self.outputs[0] if len(self.outputs) == 1 else self.outputs
         own = "" if self.orientation.is_usual else f", outputs_axis={axes}"
         return None if lines is None else [*lines, f"x = qv.as_matrix(x{own})"]
 
     def place_of(self, cell: Shape) -> Shape:
-        """Return the place in the source's own tensor of a cell of the matrix.
-
-        >>> from quantviz.sources.typed import Typed
+        """>>> from quantviz.sources.typed import Typed
         >>> AsMatrix(Typed((1.0,) * 24, (2, 3, 2, 2))).place_of((1, 7))
         (1, 1, 1, 1)
         """
         return self.orientation.place_of(cell, self.source.shape)
 
     def cell_of(self, place: Shape) -> Shape:
-        """Return the cell of the matrix at which a place in the source's own tensor lies.
-
-        >>> from quantviz.sources.typed import Typed
-        >>> AsMatrix(Typed((1.0,) * 24, (2, 3, 2, 2))).cell_of((1, 1, 1, 1))
-        (1, 7)
-        """
+        """Return the inverse of `place_of`."""
         return self.orientation.cell_of(place, self.source.shape)
 
 
 def as_opened(source: Source, orientation: Orientation = Orientation()) -> Source:  # noqa: B008 (frozen)
-    """Return a tensor from a file as it is shown first: as outputs × inputs where it lies otherwise, and a
-    convolution's weight as a matrix.
-    """
+    """Return a tensor from a file as it is shown first: a weight as outputs × inputs."""
     if not orientation.is_usual and orientation.fits(source.shape):
         return AsMatrix(source, orientation.outputs)
     return AsMatrix(source) if len(source.shape) in CONVOLUTIONS else source

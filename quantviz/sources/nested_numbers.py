@@ -1,4 +1,4 @@
-"""Flatten nested lists of numbers, and check their shape. Without torch."""
+"""Nested lists of numbers, flattened without torch."""
 
 from __future__ import annotations
 
@@ -10,19 +10,15 @@ from typing import Any
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 
-#: Most axes of a tensor in typed text or in lists.
 MOST_TYPED_AXES = 4
 #: The smallest number that float32 rounds to infinity.
 BEYOND_FLOAT32 = 2.0**128 - 2.0**103
 
 
 def flattened(nested: Any, most: int) -> tuple[array[float], Shape]:
-    """Return the numbers in nested lists, last axis fastest, and their shape.
+    """Return the numbers in nested lists or anything that has `tolist()`, last axis fastest, and their shape.
 
-    `nested` is lists or tuples, or anything that has `tolist()`. Errors are those of `Typed.of`.
-
-    >>> flattened([[1, 2], [3, 4]], most=4)
-    (array('d', [1.0, 2.0, 3.0, 4.0]), (2, 2))
+    Errors are those of `Typed.of`.
     """
     shape: Shape = ()
     items = [nested.tolist() if hasattr(nested, "tolist") else nested]
@@ -42,7 +38,7 @@ def flattened(nested: Any, most: int) -> tuple[array[float], Shape]:
 
 
 def _shown(item: Any) -> Any:
-    """Return a wrong item in place of a number, shortened for a message; of a list only its type."""
+    """Return a wrong item, shortened for a message; of a list only its type."""
     if isinstance(item, str):
         return clipped_word(item)
     if item is None or isinstance(item, bool | int | float):
@@ -82,5 +78,4 @@ def _as_float(item: Any, position: int, shape: Shape) -> float:
 
 
 def clipped_word(word: str) -> str:
-    """Return a word short enough for a sentence."""
     return word if len(word) <= 24 else word[:23] + "…"

@@ -1,4 +1,4 @@
-"""The search for the axes of a file's weights that are outputs: by names, biases, shapes and configuration.
+"""The axes of a file's weights that are outputs: by names, biases, shapes and configuration.
 
 A format whose file contains the model's graph uses that first (`Catalog._declared_orientation`).
 """
@@ -25,7 +25,6 @@ _KERNEL = re.compile(r"(?:^|[./:])(?:kernel|recurrent_kernel|pointwise_kernel)(?
 #: Containers of experts: gate and up are joined, and down undoes them.
 _GATE_UP = "experts.gate_up_proj"
 _DOWN = "experts.down_proj"
-#: The usual name of a weight of PyTorch.
 _WEIGHT = re.compile(r"(?:^|[._])(?:weight|in_proj_weight|weight_g|weight_v)(?:\[\d+\])?$")
 
 
@@ -35,8 +34,6 @@ class _Info(Protocol):
 
 
 class _Tensors(Protocol):
-    """The parts of a catalog that are read here."""
-
     @property
     def names(self) -> tuple[str, ...]: ...
 
@@ -46,13 +43,10 @@ class _Tensors(Protocol):
 
 
 class Orienting:
-    """Finds orientations of the tensors of one file."""
-
     def __init__(self, catalog: _Tensors) -> None:
         self._catalog = catalog
 
     def of(self, name: str) -> Orientation:
-        """Return the orientation of a tensor that is listed."""
         shape = self._catalog.info(name).shape
         found = self._found(name, shape) if 2 <= len(shape) <= MOST_WEIGHT_AXES else None
         if found is not None and found.fits(shape):
@@ -73,18 +67,14 @@ class Orienting:
         return self._by_bias(name, shape) or (self._as_others if known else None)
 
     def _kernel_of_three(self, name: str, shape: Shape) -> Orientation | None:
-        """Return the orientation of a kernel of three axes, by its bias: of a convolution, or of attention's
-        heads, whose outputs may be two axes.
-        """
+        """Return the orientation by the bias, of a convolution or of attention with two axes of outputs."""
         bias = self._shape_of(re.sub(r"\w+((?::\d+)?)$", r"bias\1", name, count=1))
         if bias == shape[1:]:
             return Orientation((1, 2), "bias")
         return Orientation((2,), "bias" if bias == shape[2:] else "names")
 
     def _of_experts(self, name: str) -> Orientation | None:
-        """Return the orientation of stacked experts: gate and up have twice as many outputs as down has
-        inputs.
-        """
+        """Return the orientation: gate and up have twice as many outputs as down has inputs."""
         stem = name.removesuffix(_GATE_UP).removesuffix(_DOWN)
         gate_up = self._shape_of(stem + _GATE_UP)
         down = self._shape_of(stem + _DOWN)
@@ -97,7 +87,6 @@ class Orienting:
         return Orientation((0, 2) if turned else (0, 1), "shapes")
 
     def _by_bias(self, name: str, shape: Shape) -> Orientation | None:
-        """Return the orientation by the bias beside a weight, which has a value for each output."""
         if not name.endswith(".weight") or shape[0] == shape[1]:
             return None
         bias = self._shape_of(f"{name.removesuffix('weight')}bias")
@@ -105,7 +94,7 @@ class Orienting:
 
     @functools.cached_property
     def _as_others(self) -> Orientation | None:
-        """Return the orientation that weights of like name show; None if they disagree or show none."""
+        """Return the orientation that weights of like name show; None if they disagree."""
         found = {axis for name in self._catalog.names for axis in self._votes(name)}
         return Orientation((found.pop(),), "names") if len(found) == 1 else None
 
@@ -144,9 +133,4 @@ class Orienting:
 
 
 def _module(name: str) -> str:
-    """Return the module that a weight belongs to, by its last name.
-
-    >>> _module("h.0.attn.c_attn.weight")
-    'c_attn'
-    """
     return name.rpartition(".")[0].rpartition(".")[2]

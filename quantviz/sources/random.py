@@ -23,20 +23,16 @@ from quantviz.sources.base import Source
 if TYPE_CHECKING:
     import torch
 
-#: Largest number of rows and of columns.
 LARGEST_SIDE = 2**14
-#: Largest number of elements: drawn in float64, which takes twice the tensor's memory on the way.
+#: Drawn in float64, which takes twice the tensor's memory on the way.
 LARGEST_COUNT = 2**24
-#: Largest seed. The generator reads 32 bits of it: larger seeds would repeat smaller ones.
+#: The generator reads 32 bits: larger seeds would repeat smaller ones.
 LARGEST_SEED = 2**32 - 1
-#: Largest value of a mean, a factor and the like; far enough below the largest float32 (3.4e38) for all drawn
-#: numbers to stay finite.
+#: Far enough below the largest float32 (3.4e38) for all drawn numbers to stay finite.
 LARGEST_NUMBER = 1e30
 
 
 class Bounds(NamedTuple):
-    """The values a field may have, both ends included."""
-
     lowest: float
     highest: float
 
@@ -52,15 +48,12 @@ def _limits(**more: Bounds) -> Mapping[str, Bounds]:
 
 @dataclass(frozen=True)
 class _Random(Source):
-    """A matrix of `rows` × `cols` drawn from a generator seeded with `seed`."""
-
     rows: int = 32
     cols: int = 32
     seed: int = 0
 
     id: ClassVar[str]
     kind: ClassVar[str] = "random"
-    #: The values each field may have, for checks and for controls.
     limits: ClassVar[Mapping[str, Bounds]] = _limits()
 
     @property
@@ -68,7 +61,6 @@ class _Random(Source):
         return (self.rows, self.cols)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield fields that are no numbers of their kind or outside `limits`, and too many elements."""
         of_fields: list[QuantVizError] = []
         for field in dataclasses.fields(self):
             whole = str(field.type).startswith("int")
@@ -79,7 +71,6 @@ class _Random(Source):
         yield from of_fields or self._own_problems()
 
     def _own_problems(self) -> Iterator[QuantVizError]:
-        """Yield the problems of fields that do not fit together, each of which is sound."""
         return iter(())
 
     def _field_problems(self, name: str, value: Any, whole: bool) -> Iterator[QuantVizError]:
@@ -95,7 +86,6 @@ class _Random(Source):
             )
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor, float32 of shape (rows, cols); the first of `problems()` is raised."""
         import torch
 
         for problem in self.problems():
@@ -107,20 +97,16 @@ class _Random(Source):
 
 
 class _Draws:
-    """Independent float64 draws of one shape, from one generator."""
-
     def __init__(self, generator: torch.Generator, shape: Shape) -> None:
         self.generator = generator
         self.shape = shape
 
     def normal(self) -> torch.Tensor:
-        """Draw from N(0, 1)."""
         import torch
 
         return torch.randn(self.shape, generator=self.generator, dtype=torch.float64)
 
     def uniform(self) -> torch.Tensor:
-        """Draw from U[0, 1)."""
         import torch
 
         return torch.rand(self.shape, generator=self.generator, dtype=torch.float64)
@@ -130,17 +116,12 @@ class _Draws:
         return 1 - self.uniform()
 
     def sign(self) -> torch.Tensor:
-        """Draw -1 or 1, equally often."""
         return 1 - 2 * (self.uniform() < 0.5).double()
 
 
 @dataclass(frozen=True)
 class Normal(_Random):
-    """N(mean, std²), as weights are after initialisation.
-
-    >>> Normal(rows=2, cols=3, seed=1).tensor().shape
-    torch.Size([2, 3])
-    """
+    """N(mean, std²), as weights are after initialisation."""
 
     mean: float = 0.0
     std: float = 1.0
@@ -153,11 +134,7 @@ class Normal(_Random):
 
 @dataclass(frozen=True)
 class Laplace(_Random):
-    """Laplace: an exponential of mean `scale` with a random sign, around `mean`; variance 2·scale².
-
-    >>> Laplace(rows=1, cols=4).tensor().shape
-    torch.Size([1, 4])
-    """
+    """An exponential of mean `scale` with a random sign, around `mean`; variance 2·scale²."""
 
     mean: float = 0.0
     scale: float = 1.0
@@ -171,14 +148,7 @@ class Laplace(_Random):
 
 @dataclass(frozen=True)
 class Uniform(_Random):
-    """U(lo, hi): equally likely everywhere between.
-
-    >>> values = Uniform(lo=10, hi=20).tensor()
-    >>> bool((values >= 10).all() and (values <= 20).all())
-    True
-    >>> str(next(Uniform(lo=2, hi=1).problems()))
-    'A range needs its lower end first: got lo = 2, hi = 1.'
-    """
+    """Equally likely everywhere between `lo` and `hi`."""
 
     lo: float = -1.0
     hi: float = 1.0
@@ -195,11 +165,7 @@ class Uniform(_Random):
 
 @dataclass(frozen=True)
 class StudentT(_Random):
-    """Student's t with `df` degrees of freedom: the smaller, the heavier the tails.
-
-    >>> bool(StudentT(df=3).tensor().abs().max() > Normal().tensor().abs().max())
-    True
-    """
+    """Student's t: the smaller `df`, the heavier the tails."""
 
     df: float = 3.0
     id: ClassVar[str] = "student_t"
@@ -215,11 +181,7 @@ class StudentT(_Random):
 
 @dataclass(frozen=True)
 class Bimodal(_Random):
-    """Two normal heaps of spread `std` around -distance/2 and +distance/2.
-
-    >>> Bimodal(rows=4, cols=4).shape
-    (4, 4)
-    """
+    """Two normal heaps of spread `std` around -distance/2 and +distance/2."""
 
     distance: float = 6.0
     std: float = 0.5
@@ -246,24 +208,14 @@ class _LoudLines(_Random):
 
 @dataclass(frozen=True)
 class LoudRows(_LoudLines):
-    """N(0, 1), where row 0, row `every`, row 2·`every` … are `factor` times louder.
-
-    >>> loud, plain = LoudRows(rows=4, cols=4, every=2, factor=8).tensor(), Normal(rows=4, cols=4).tensor()
-    >>> (loud / plain)[:, 0]
-    tensor([8., 1., 8., 1.])
-    """
+    """N(0, 1), where row 0, row `every`, row 2·`every` … are `factor` times louder."""
 
     id: ClassVar[str] = "loud_rows"
 
 
 @dataclass(frozen=True)
 class LoudColumns(_LoudLines):
-    """N(0, 1), where column 0, column `every`, column 2·`every` … are `factor` times louder.
-
-    >>> loud, plain = LoudColumns(rows=4, cols=4, every=2, factor=8).tensor(), Normal(rows=4, cols=4).tensor()
-    >>> (loud / plain)[0]
-    tensor([8., 1., 8., 1.])
-    """
+    """N(0, 1), where column 0, column `every`, column 2·`every` … are `factor` times louder."""
 
     id: ClassVar[str] = "loud_columns"
     of_columns: ClassVar[bool] = True
@@ -271,13 +223,7 @@ class LoudColumns(_LoudLines):
 
 @dataclass(frozen=True)
 class LoudChannels(_Random):
-    """N(0, 1), where `channels` columns drawn by the seed are `factor` times louder, as the inputs of a layer
-    have them after a norm.
-
-    >>> loud, plain = LoudChannels(rows=4, cols=64, channels=3).tensor(), Normal(rows=4, cols=64).tensor()
-    >>> ((loud / plain)[0] > 2).sum()
-    tensor(3)
-    """
+    """N(0, 1), where `channels` columns drawn by the seed are louder, as inputs are after a norm."""
 
     channels: int = 1
     factor: float = 20.0
@@ -298,12 +244,7 @@ class LoudChannels(_Random):
 
 @dataclass(frozen=True)
 class AfterGelu(_Random):
-    """GELU of N(mean, std²), x · Φ(x): no value below -0.17, most of them close to 0.
-
-    >>> values = AfterGelu().tensor()
-    >>> bool(values.min() > -0.18), bool(values.max() > 2)
-    (True, True)
-    """
+    """GELU of N(mean, std²), x · Φ(x): no value below -0.17, most of them close to 0."""
 
     mean: float = 0.0
     std: float = 1.0
@@ -323,13 +264,7 @@ _PLACE = Bounds(0, LARGEST_SIDE - 1)
 
 @dataclass(frozen=True)
 class OneOutlier(_Random):
-    """N(0, 1) with the one cell (row, col) set to `value`; None is the middle.
-
-    >>> OneOutlier(rows=4, cols=4).tensor()[2, 2]
-    tensor(100.)
-    >>> str(next(OneOutlier(rows=4, cols=4, row=4).problems()))
-    'The outlier must be inside the tensor: got row 4, column 2 in 4 × 4. Counting starts at 0.'
-    """
+    """N(0, 1) with the one cell (row, col) set to `value`; None is the middle."""
 
     value: float = 100.0
     row: int | None = None
@@ -339,7 +274,6 @@ class OneOutlier(_Random):
 
     @property
     def place(self) -> Shape:
-        """Return the index of the outlier, (row, col)."""
         return (
             self.rows // 2 if self.row is None else self.row,
             self.cols // 2 if self.col is None else self.col,
@@ -359,11 +293,7 @@ class OneOutlier(_Random):
 
 @dataclass(frozen=True)
 class AllPositive(_Random):
-    """Exponential of mean `scale`: no negative value, many small ones, like activations.
-
-    >>> bool((AllPositive().tensor() > 0).all())
-    True
-    """
+    """Exponential of mean `scale`: no negative value, many small ones, like activations."""
 
     scale: float = 1.0
     id: ClassVar[str] = "all_positive"

@@ -1,5 +1,5 @@
 """The one boundary: a file from outside is listed and cut in a confined process with limits of memory and of
-processor time, beside the one that asks. What crosses back is typed data, and float32 in shared memory.
+processor time. What crosses back is typed data, and float32 in shared memory.
 
     read_apart(partial(content_of, content, "model.onnx"), ("content", digest), "model.onnx")
 """
@@ -20,8 +20,7 @@ from quantviz.sources.files.file_data import FileData, clipped
 
 T = TypeVar("T")
 
-#: The limits of reading a file. Three are read at once, each of another person: one that takes long keeps
-#: nobody else waiting.
+#: Three files are read at once, each of another person: one that takes long keeps nobody else waiting.
 READING = Cost(
     products=0.0, seconds=60.0, bytes=3.0 * 2**30, threads=1, queue="files", places=3, confined=True
 )
@@ -46,7 +45,7 @@ def read_apart(
         owner: The session that asks.
         is_wanted: Whether it still waits.
         cost: What it may take.
-        answers: Answers what the work asks, such as for bytes of a file on another machine.
+        answers: Answers questions of the work, such as for bytes of a file on another machine.
 
     Raises:
         QuantVizError: It cannot be read, or not within the limits.
@@ -63,23 +62,21 @@ def read_apart(
 
 
 class OutsideFile(Protocol):
-    """Where a file from outside lies; it can be pickled."""
+    """The place of a file from outside; it can be pickled."""
 
     @property
-    def name(self) -> str:
-        """Return its name."""
+    def name(self) -> str: ...
 
     @property
     def version(self) -> Hashable:
         """Return a value that differs between two files, and between two ways to read one."""
 
-    def data(self) -> FileData:
-        """Return its bytes."""
+    def data(self) -> FileData: ...
 
 
 @dataclass(frozen=True)
 class Held:
-    """A file whose content is at hand, or the path of one that a person has dropped."""
+    """A file whose content is at hand, or the path of a dropped one."""
 
     name: str
     content: bytes | Path = field(repr=False)

@@ -40,8 +40,6 @@ class _Listing(NamedTuple):
 
 
 class _SandboxedRows(NamedTuple):
-    """A tensor that lies row by row in a file, with its dtype."""
-
     #: The name of another file beside the one that lists it; "" for that one.
     file: str
     start: int
@@ -51,8 +49,6 @@ class _SandboxedRows(NamedTuple):
 
 
 class _Decoded(NamedTuple):
-    """A tensor whose values are decoded from its file a part at a time."""
-
     shape: Shape
     dtype: str
     notes: tuple[Note, ...]
@@ -60,16 +56,9 @@ class _Decoded(NamedTuple):
 
 
 class Sandboxed(Catalog):
-    """The tensors of a file from outside, quantized weights decoded among them, all read apart from here.
+    """The tensors of a file from outside, quantized weights decoded among them.
 
-    Only rows of plain numbers are read here, from the place in the file that the listing gives.
-
-    Args:
-        place: Where the file lies.
-        read: Does the work, by default `read_apart`.
-
-    Raises:
-        QuantVizError: It cannot be read.
+    Only rows of plain numbers are read in this process, from the place in the file that the listing gives.
     """
 
     def __init__(self, place: OutsideFile, read: Read = read_apart) -> None:
@@ -124,7 +113,7 @@ class Sandboxed(Catalog):
         return found
 
     def stored_now(self, name: str) -> Stored:
-        """Return a tensor, of a file on another machine once all parts of a decoded weight are here."""
+        """Return a tensor; all parts of a decoded weight on another machine are fetched first."""
         self._ask(methodcaller("fetch", name))
         return self.stored(name)
 
@@ -147,8 +136,6 @@ class Sandboxed(Catalog):
 
 
 class _Apart(Stored):
-    """A tensor whose parts are decoded apart from here."""
-
     def __init__(self, known: _Decoded, ask: Callable[..., Any], data: FileData, name: str) -> None:
         self._shape, self._dtype, self._notes, self._own = known
         self._ask = ask

@@ -31,19 +31,8 @@ def parse_tensor(text: str, *, decimal_comma: bool | None = None, most: int = MO
     both readings are possible the `QuantVizError` `typed.comma_ambiguous` shows them. Not more than `most`
     elements are read. NaN and Inf are kept, because their treatment is a choice of the scheme.
 
-    >>> parse_tensor("1 2 3").shape
-    (3,)
     >>> parse_tensor("1\\t2\\n3\\t4").values
     (1.0, 2.0, 3.0, 4.0)
-    >>> parse_tensor("tensor([[1., -2.],\\n        [3., 4.]], requires_grad=True)").shape
-    (2, 2)
-    >>> parse_tensor("1,5 2,5", decimal_comma=True).values
-    (1.5, 2.5)
-    >>> parse_tensor("1,5 2,5")
-    Traceback (most recent call last):
-        ...
-    quantviz.errors.QuantVizError: The commas can be read in two ways: 1, 5, 2, 5 or 1.5, 2.5. Say whether a
-    comma separates numbers or marks decimals.
     """
     if len(text) > _CHARACTERS_AN_ELEMENT * most:
         raise QuantVizError("typed.too_long", got=len(text), most=_CHARACTERS_AN_ELEMENT * most)
@@ -64,13 +53,11 @@ def parse_tensor(text: str, *, decimal_comma: bool | None = None, most: int = MO
     return Typed(values, (_nested_shape if line.is_nested else _table_shape)(line))
 
 
-#: Variants of plain signs in typed and pasted text: full-width forms, minus signs, other spaces and line
-#: ends.
+#: Full-width forms, minus signs, other spaces and line ends.
 _PLAIN = str.maketrans(
     "０１２３４５６７８９．＋－−﹣–ｅＥ；［］（）｛｝{}【】\u3000\u00a0\u2007\u2009\u202f\ufeff\u200b\x0b\x0c\r\u2028\u2029\x85",
     "0123456789.+----eE;[]()[][][]       " + "  " + "\n\n\n\n",
 )
-#: Commas that separate and never mark a decimal.
 _WIDE_COMMAS = "，、"
 _BRACKETS = {"[": "]", "(": ")"}
 _CLOSING = {"]", ")"}
@@ -81,7 +68,6 @@ _LETTER = r"[^\s,，、;\[\]()]"
 _WORD = re.compile(rf"{_LETTER}+")
 #: The same with a comma between digits taken as part of the number.
 _WORD_DECIMAL = re.compile(rf"{_LETTER}+(?:(?<=\d),(?=\d){_LETTER}*)*")
-#: Space that only separates words.
 _SPACE = re.compile(r"[^\S\t\n]+")
 _BETWEEN_WORDS = re.compile("[^w]+")
 #: Two words, and no `;` or end of a line between them.
@@ -90,9 +76,7 @@ _NUMBER = re.compile(
     r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity|∞)", re.ASCII | re.IGNORECASE
 )
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?", re.ASCII)
-#: A quoted cell on one line, to its end where it has one.
 _QUOTED = re.compile(r'"(?:[^"\n]|"")*("?)')
-#: The characters that may stand beside a quoted cell.
 _BESIDE_A_CELL = frozenset("\n\t ,;[]()") | frozenset(_WIDE_COMMAS)
 #: Digits with more between them than a number has: `1,234.5`, `1 000`.
 _SEPARATED_DIGITS = re.compile(r"[+-]?\d[\d\s.,，'’_]*", re.ASCII)
@@ -110,13 +94,10 @@ _ARGUMENT = re.compile(r",\s*[A-Za-z_]\w*\s*=", re.ASCII)
 
 
 class _SourceText:
-    """The text being read, and errors that name places in it."""
-
     def __init__(self, text: str) -> None:
         self.text = text
 
     def error(self, key: str, position: int, **params: object) -> QuantVizError:
-        """Return an error at `position`, with line and column counted from 1."""
         line = self.text.count("\n", 0, position) + 1
         return QuantVizError(key, line=line, column=position - self.text.rfind("\n", 0, position), **params)
 
@@ -147,20 +128,20 @@ class _KindLine:
         return self._word.findall(self._page.text, self._start, self._end)
 
     def error(self, key: str, place: int, **params: object) -> QuantVizError:
-        """Return an error at `place`, counted in words and separators."""
         token = re.compile(rf"{self._word.pattern}|\S|\t|\n")
         return self._error_at(token, key, place, **params)
 
     def word_error(self, key: str, place: int, **params: object) -> QuantVizError:
-        """Return an error at `place`, counted in words alone."""
         return self._error_at(self._word, key, place, **params)
+
+    # Places are counted in words and separators, or in words alone.
 
     def _error_at(self, what: re.Pattern[str], key: str, place: int, **params: object) -> QuantVizError:
         places = what.finditer(self._page.text, self._start, self._end)
         return self._page.error(key, next(itertools.islice(places, place, None)).start(), **params)
 
     def _refuse_too_much(self, most: int) -> None:
-        """Refuse too many words, or too many separators for the words before them, whichever comes first."""
+        """Refuse too many words, or too many separators for the words before them."""
         separators = 0
         if len(self.kinds) > _SEPARATORS_AT_ALL:
             for between in _BETWEEN_WORDS.finditer(self.kinds):
@@ -175,16 +156,12 @@ class _KindLine:
 
 
 def is_number(word: str) -> bool:
-    """Return whether a word is a number as it is typed, nan and inf among them.
-
-    >>> is_number("-1e3"), is_number("inf"), is_number("width")
-    (True, True, False)
-    """
+    """Return whether a word is a typed number, nan and inf among them."""
     return len(word) <= _LONGEST_NUMBER and _NUMBER.fullmatch(word) is not None
 
 
 def _inside(page: _SourceText) -> tuple[int, int]:
-    """Return start and stop of the numbers in `x = tensor(…, dtype=…)`, else of the whole text."""
+    """Return start and stop of the numbers in `x = tensor(…, dtype=…)`."""
     head = _PRINT_HEAD.match(page.text)
     assert head
     if not head["call"]:
@@ -223,10 +200,10 @@ def _unquoted(page: _SourceText, start: int, end: int, decimal_comma: bool) -> s
 
 
 def _commas_are_decimal(page: _SourceText, start: int, end: int, most: int) -> bool:
-    """Return whether commas mark decimals: False unless it can be both, which is for the person to say.
+    """Return whether commas mark decimals; where both readings are possible the person has to say.
 
-    Both is possible only where no number has a point, no word has two commas (`1,5,2`), and something
-    else already separates numbers of a row: `1,5 2,5`.
+    That is only where no number has a point, no word has two commas (`1,5,2`), and something else already
+    separates numbers of a row: `1,5 2,5`.
     """
     if "," not in page.text[start:end] or _POINT.search(page.text, start, end):
         return False
@@ -271,7 +248,7 @@ def _number(line: _KindLine, word: str, place: int) -> float:
 
 
 def _table_shape(line: _KindLine) -> Shape:
-    """Return the shape of a table without brackets; one row is a vector.
+    """Return the shape of a table; one row is a vector.
 
     A `;` ends a row where words stand beside each other, as in `1 2; 3 4`. Else it separates cells, as in
     the `1;2;3` that spreadsheets export.
@@ -297,7 +274,6 @@ def _table_shape(line: _KindLine) -> Shape:
 
 
 def _cells(line: _KindLine, row: str, start: int) -> int:
-    """Return the number of words of a row; an empty cell between two separators is an error."""
     cells = 0
     pending = ""
     for place, kind in enumerate(row, start):
@@ -319,17 +295,13 @@ def _cells(line: _KindLine, row: str, start: int) -> int:
 
 @dataclass
 class _OpenBracket:
-    """An open bracket, by its place, and its content so far."""
-
     opened: int | None
-    #: Items in it: numbers, or lists of `item_shape`.
     count: int = 0
     #: () for numbers; None while empty.
     item_shape: Shape | None = None
     #: Lengths of the rows that `;` ended.
     row_length: int | None = None
     rows: int = 0
-    #: Whether a comma was read and no item since.
     after_comma: bool = False
 
 

@@ -1,7 +1,4 @@
-"""Typed tensors as values: how they are kept, and carried in a link.
-
-Pure Python, no torch.
-"""
+"""Typed tensors as values. Pure Python, no torch."""
 
 from __future__ import annotations
 
@@ -26,9 +23,7 @@ from quantviz.text import text
 if TYPE_CHECKING:
     import torch
 
-#: Most elements a typed tensor may have.
 MOST_ELEMENTS = 512 * 512
-#: Most elements that travel in a link: 16 × 16.
 MOST_IN_LINK = 256
 #: Most elements that are written out in a script; more are read back from the .npz that the page offers.
 MOST_WRITTEN_OUT = 4096
@@ -41,16 +36,10 @@ class Typed(Source):
     >>> typed = Typed.of([[1, 2.5], [-0.0, 3]])
     >>> typed.shape, typed.values
     ((2, 2), (1.0, 2.5, -0.0, 3.0))
-    >>> Typed.from_payload(typed.to_payload()) == typed
-    True
-    >>> print(typed.to_text())
-    [[1.0, 2.5],
-     [-0.0, 3.0]]
     """
 
-    #: The elements, last axis fastest; kept as the nearest float32.
+    #: Last axis fastest; kept as the nearest float32.
     values: tuple[float, ...] = field(repr=False)
-    #: 1 to 4 lengths.
     shape: Shape
     id: ClassVar[str] = "typed"
     kind: ClassVar[str] = "typed"
@@ -79,19 +68,15 @@ class Typed(Source):
             yield QuantVizError("typed.too_many", most=MOST_ELEMENTS)
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor, float32 of `shape`; a fresh one at each call."""
         import torch
 
         return torch.frombuffer(bytearray(self.__dict__["_bits"]), dtype=torch.float32).reshape(self.shape)
 
     def title(self, language: str) -> str:
-        """Return the general title of typed tensors, which have no name."""
         return text("sidebar.typed_name", language)
 
     def own_edit(self, cell: Shape, value: float | None) -> Source:
-        """Return a typed tensor with another value in a cell, so that the text on the screen and the link are
-        those of the changed tensor.
-        """
+        """Return a typed tensor: the text on the screen and the link are of the changed one."""
         if value is None:
             return self
         for problem in edit_problems(self.shape, cell, nearest_float32(value)):
@@ -108,16 +93,13 @@ class Typed(Source):
         return all(map(math.isfinite, self.values))
 
     def link_text(self) -> str:
-        """Return its text form in a link: the values themselves."""
         return f"{self.id}.{self.to_payload()}"
 
     def link_problem(self) -> QuantVizError | None:
-        """Return the error for more values than a link has room for; none if they fit."""
         too_many = len(self.values) > MOST_IN_LINK
         return QuantVizError("link.typed_too_large", count=len(self.values)) if too_many else None
 
     def code(self, large: bool, language: str) -> list[str] | None:
-        """Return the values as nested lists, unless there are too many."""
         if len(self.values) > MOST_WRITTEN_OUT:
             return None
         # NaN and Inf are no words of Python's own.
@@ -127,24 +109,14 @@ class Typed(Source):
     def of(cls, nested: Any, *, most: int = MOST_ELEMENTS) -> Typed:
         """Return the tensor in nested lists or tuples of numbers, or in anything that has `tolist()`.
 
-        Raises `QuantVizError` for rows of unequal length, more than 4 axes, and items that are not numbers.
-
-        >>> Typed.of([[[1, 2]], [[3, 4]]]).shape
-        (2, 1, 2)
-        >>> Typed.of([[1, 2], [3]])
-        Traceback (most recent call last):
-            ...
-        quantviz.errors.QuantVizError: All rows must have the same length: row 2 has 1 numbers, the rows
-        before it have 2. \
-Add the missing numbers or remove the extra ones.
+        Raises:
+            QuantVizError: Rows are of unequal length, axes more than 4, or items no numbers.
         """
         values, shape = flattened(nested, most)
         return cls(tuple(values), shape)
 
     def to_payload(self) -> str:
-        """Return the tensor for a link, bit for bit, in `[A-Za-z0-9._=-]`.
-
-        It is the shape, a dot, and the float32 values deflated.
+        """Return the shape and the values deflated, bit for bit, in `[A-Za-z0-9._=-]`.
 
         At most 256 elements, which stay under 2,000 characters; `QuantVizError` above.
         """
@@ -156,7 +128,7 @@ Add the missing numbers or remove the extra ones.
 
     @classmethod
     def from_payload(cls, payload: str) -> Typed:
-        """Return the tensor of a link; `QuantVizError` for anything that `to_payload` does not write."""
+        """Return the tensor; `QuantVizError` for anything that `to_payload` does not write."""
         match = _PAYLOAD.fullmatch(payload)
         shape = tuple(map(int, match[1].split("x"))) if match else ()
         count = math.prod(shape)
@@ -190,20 +162,11 @@ _PAYLOAD = re.compile(r"([1-9]\d{0,2}(?:x[1-9]\d{0,2}){0,3})\.([A-Za-z0-9_-]{1,2
 
 
 def nearest_float32(value: float) -> float:
-    """Return the nearest float32; infinite beyond the largest.
-
-    >>> nearest_float32(0.1), nearest_float32(-1e39)
-    (0.10000000149011612, -inf)
-    """
     return array("f", [value])[0]
 
 
 def shortest(value: float) -> str:
-    """Return a float32 in the fewest digits that read back as the same float32.
-
-    >>> shortest(191.60000610351562), shortest(-0.0), shortest(1e-45), shortest(728.0)
-    ('191.6', '-0.0', '1e-45', '728.0')
-    """
+    """Return a float32 in the fewest digits that read back as the same float32."""
     for digits in (1, 3, 6, 7, 8):
         written = f"{value:.{digits}g}"
         if nearest_float32(float(written)) == value:

@@ -1,4 +1,4 @@
-"""A tensor of a file or picture that a person has uploaded: it lies in that person's session alone."""
+"""Tensors of uploaded files and pictures, each in its person's session alone."""
 
 from __future__ import annotations
 
@@ -15,28 +15,24 @@ if TYPE_CHECKING:
 
     from quantviz.tensors.lazy import Stored
 
-#: Endings of the names of uploaded pictures.
 _PICTURES = (".png", ".jpg", ".jpeg")
 
 
 @dataclass(frozen=True)
 class UploadedFile:
-    """The file an uploaded tensor lies in."""
-
-    #: Its name, without a folder.
+    #: Without a folder.
     file: str
-    #: The tensor's name in it.
     tensor: str = ""
-    #: The channel of a picture, as `image_tensor` calls it; none for other files.
+    #: Of a picture, as `image_tensor` calls it.
     channel: str | None = None
-    #: The quantized type that the file stores it in, "" if it stores plain numbers.
+    #: The quantized type in the file, "" for plain numbers.
     source_type: str = ""
     #: The chosen dtype of NumPy's arrays of bytes, "" if the file has the dtype.
     read_as: str = ""
 
     @classmethod
     def named(cls, name: str) -> UploadedFile:
-        """Return the file and tensor in an upload's name: "file · tensor", or the file alone."""
+        """Return the file of a name such as "file · tensor"."""
         file, _, tensor = name.partition(" · ")
         return cls(file, channel="grey") if file.lower().endswith(_PICTURES) else cls(file, tensor)
 
@@ -49,12 +45,11 @@ class Upload(Source):
     'layer.weight'
     """
 
-    #: Digest of the content, so that another file is another source.
+    #: Another file is another source.
     digest: str
-    #: The tensor's name in the file.
     name: str
     shape: Shape
-    #: The file it lies in; without it `name` is "file · tensor".
+    #: Without it `name` is "file · tensor".
     file: UploadedFile | None = None
     id: ClassVar[str] = "upload"
     shared: ClassVar[bool] = False
@@ -62,20 +57,18 @@ class Upload(Source):
 
     @property
     def place_in_file(self) -> UploadedFile:
-        """Return the file, and which of its tensors."""
         return self.file or UploadedFile.named(self.name)
 
     @property
     def kind(self) -> str:
-        """Return the kind of its controls: a picture has a channel to choose."""
+        """Return the kind: a picture has a channel to choose."""
         return "image" if self.place_in_file.channel else "file"
 
     def tensor(self) -> torch.Tensor:
-        """Refuse: the values lie where it was uploaded, and `open` asks there."""
+        """Refuse: `open` asks the session that has the values."""
         raise QuantVizError("link.upload")
 
     def open(self, at_hand: OpenedFiles = OpenedFiles()) -> Stored:  # noqa: B008 (it holds nothing)
-        """Return the tensor, where it was uploaded in this session."""
         return at_hand.uploaded(self)
 
     def title(self, language: str) -> str:
@@ -99,7 +92,6 @@ class Upload(Source):
         return f"{self.id} {self.digest} {self.name}{f' {read_as}' if read_as else ''}"
 
     def link_text(self) -> str:
-        """Return the link's text form; an upload has no content in it."""
         return self.id
 
     def link_problem(self) -> QuantVizError:

@@ -78,6 +78,8 @@ def test_a_thumb_finds_the_door_in_the_menu_of_a_page_without_one(new_page, url,
     page.goto(f"{url}/{path}&lang=en")
     menu = page.locator("[data-testid=stExpandSidebarButton]")
     menu.tap()
+    # Who types an address takes longer than the scripts do, which this test would overtake.
+    page.wait_for_function("window.__quantvizSidebar?.hears")
     address = page.locator(".st-key-drop_anywhere input[type=text]")
     address.tap()
     page.keyboard.insert_text("https://hub.invalid/org/model")

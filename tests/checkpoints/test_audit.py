@@ -678,10 +678,11 @@ def test_an_audit_goes_on_where_it_was_and_reads_only_what_is_missing(tmp_path, 
     with monkeypatch.context() as patch:
         patch.setattr(pair_rows, "METRICS", {**qv.METRICS, "new": None})
         assert run() == (changed, every)
-    # A row that does not parse is none.
-    with contextlib.closing(sqlite3.connect(results)) as opened, opened:
-        opened.execute("UPDATE measured SET numbers = replace(numbers, '\"rounding\"', '\"x\"')")
-    assert run() == (changed, every)
+    # A row that does not parse is none, nor is one without a number that the findings name.
+    for name in ("rounding", "sqnr_db", "cosine"):
+        with contextlib.closing(sqlite3.connect(results)) as opened, opened:
+            opened.execute(f"UPDATE measured SET numbers = replace(numbers, '\"{name}\"', '\"x\"')")
+        assert run() == (changed, every)
 
 
 def test_an_original_that_is_quantized_itself_is_decoded(tmp_path):

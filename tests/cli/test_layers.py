@@ -233,6 +233,8 @@ def test_second_moments_are_the_error_of_uncorrelated_inputs(folder):
     above = run("layer", *weights, "--imatrix", matrix, "-w", "int4_g32", "--fail-over", 1e-6, status=1)
     assert "above 1e-06" in above.stderr
     assert "Choose" not in run("layer", *weights, "--imatrix", matrix, "-w", "none", status=2).stdout
+    for option in (("--method", "gptq"), ("--dynamic",), ("--app", "http://localhost:8501/")):
+        assert option[0] in run("layer", *weights, "--imatrix", matrix, *option, status=2).stderr
     other = write_dat(folder / "other.dat", {"down": squares})
     assert "has down" in run("layer", *weights, "--imatrix", other, status=2).stderr
 

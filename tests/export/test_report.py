@@ -9,9 +9,10 @@ import pandas
 import pytest
 
 import quantviz as qv
+from quantviz.export import report as report_module
 from quantviz.export.report import scan_latex
 from quantviz.export.scan_summary import summary_of
-from quantviz.text import languages
+from quantviz.text import languages, text
 
 HOSTILE = "model.layers.0.<img src=x onerror=alert(1)>\u202e.weight"
 
@@ -69,6 +70,14 @@ def test_it_tells_the_worst_why_and_what_would_help(table, tmp_path):
     # What is left aside has no square, and its reason is told.
     assert "A bias." in words(page)
     assert "q.bias" not in page
+
+
+@pytest.mark.parametrize(("bound", "shown"), [("_CELLS", 1), ("_REASONS", 1)])
+def test_maps_and_reasons_beyond_a_bound_are_counted(monkeypatch, bound, shown):
+    told = text("audit_report.more", count=1)
+    assert told not in words(qv.report(ROWS))
+    monkeypatch.setattr(report_module, bound, shown)
+    assert told in words(qv.report(ROWS))
 
 
 def test_a_tied_tensor_is_stored_once():

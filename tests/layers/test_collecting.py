@@ -3,6 +3,8 @@
 import dataclasses
 import math
 import pickle
+import time
+import tracemalloc
 
 import numpy as np
 import onnx
@@ -10,12 +12,15 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, quantize_static
+from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional
 
 import quantviz as qv
+from quantviz.layers.captures import Captured, Layers
 from quantviz.layers.collecting import _Reservoir, _Tokens, rows_of
 from quantviz.layers.operands import scheme_of
+from quantviz.sources.files import Catalog
 from quantviz.streaming.regions import read_whole
 from quantviz.text import languages
 from tests.helpers.drawn import normal as drawn
@@ -542,3 +547,42 @@ def test_weights_with_inputs_are_layers_however_they_are_called(tmp_path, arrays
     assert found[names[0]].shape == (6, 8, 4)
     aside = ", ".join(name for name in arrays if name.startswith("fc2") and "fc2" not in names)
     assert [note.params["names"] for note in found.notes] == ([aside] if aside else [])
+
+
+def test_long_names_are_read_once(tmp_path):
+    names = [f"{'_' * 4000}{number}" for number in range(10)]
+    sides = {name: torch.ones(4, 8) for name in names} | {f"x{n}": torch.ones(6, 8) for n in range(10)}
+    save_file(sides, tmp_path / "net.safetensors")
+    start = time.process_time()
+    assert set(qv.Layers.open(tmp_path / "net.safetensors").names) == set(names)
+    # A search for the last word that began again at each place took half a minute.
+    assert time.process_time() - start < 5
+
+
+def test_a_name_that_counts_many_groups_takes_no_memory_for_them(tmp_path):
+    name = f"conv.group0of{10**6}"
+    path = tmp_path / "conv.safetensors"
+    weight, inputs = torch.from_numpy(W), torch.from_numpy(X)
+    Layers((Captured(name, "conv", weight, inputs, None, 6),)).save(path)
+    tracemalloc.start()
+    found = Layers.open(path)[name]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.convolution == ()
+    assert peak < 10**7
+
+
+def test_a_name_of_no_groups_is_that_of_a_layer():
+    one = Captured("conv.group0of0", "conv", torch.from_numpy(W), torch.from_numpy(X))
+    assert "layer_group" not in [note.key for note in one.result("int8_per_tensor", None).notes]
+
+
+def test_a_bias_is_read_once_it_is_known_to_be_one(tmp_path, monkeypatch):
+    path = tmp_path / "net.npz"
+    np.savez(path, **{"fc1.weight": W, "fc1.input": X, "fc1.bias": W, "fc2.weight": W, "fc2.input": X})
+    read = []
+    load = Catalog.load
+    monkeypatch.setattr(Catalog, "load", lambda *args: read.append(args[1]) or load(*args))
+    found = qv.Layers.open(path)
+    assert [(layer.name, layer.reason.key) for layer in found.unread] == [("fc1", "layer.bias")]
+    assert read == []

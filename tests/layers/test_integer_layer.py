@@ -377,6 +377,8 @@ def test_what_is_no_layer_is_refused():
     W, X = qv.Codes([[1, 2]], 0.5), qv.Codes([[3, 4]], 0.5)
     uint8, tiny = qv.Codes([[3, 4]], 0.5, 0, "uint8"), qv.Codes([[1]], 1e-30)
     grouped = qv.quantize([[1.0] * 64], "int4_g32")
+    wide = qv.Codes([[3, 4]], 0.5, 0, "int16")
+    of_16_bits = {"engine": "litert_16x8", "number_format": "int16"}
     for key, call in (
         ("integer.engine", lambda: qv.integer_layer(W, X, OUT, engine="none")),
         ("integer.activation", lambda: qv.integer_layer(W, X, qv.QParams(1.0), activation="gelu")),
@@ -398,6 +400,7 @@ def test_what_is_no_layer_is_refused():
         ("operator_needs_integers", lambda: qv.integer_layer(W, X, qv.QParams(1.0), number_format="nf4")),
         ("integer.too_many_bits", lambda: qv.integer_layer(W, qv.Codes([[3, 4]], 1.0, 0, "int16"), OUT)),
         ("integer.wide", lambda: qv.integer_layer(W, X, OUT, engine="litert_16x8")),
+        ("integer.wide_bias", lambda: qv.integer_layer(W, wide, OUT, [1e30], **of_16_bits)),
         ("integer.not_matrix", lambda: qv.Codes([1], 1.0)),
         ("integer.one_a_line", lambda: qv.Codes([[1]], [1.0, 2.0])),
         ("code_out_of_range", lambda: qv.Codes([[128]], 1.0)),

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import itertools
 import math
 import pickle
 from pathlib import Path
@@ -50,6 +51,7 @@ from quantviz.models.sums import (
     wilson_interval,
 )
 from quantviz.models.training import first_tensors
+from tests.helpers.sample import sample_of
 
 FOLDER = Path(adder_training.__file__).parent / "data"
 
@@ -236,7 +238,6 @@ def test_the_numbers_of_many_sums():
     )
     assert sum(own for own, _ in found.by_carries.values()) == found.right
     assert sum(count for _, count in found.by_carries.values()) == 1000
-    assert sum(found.wrong_places) >= 1000 - found.right > 0
     assert len(found.field()) == 100
     carries = [each.carries for each in found.field(by_carries=True)]
     assert carries == sorted(each.carries for each in found.field())
@@ -293,10 +294,13 @@ def block_loss(layers):
     return float(((z_hat - z).square() * slopes).sum() / (z.square() * slopes).sum())
 
 
-@pytest.mark.parametrize("method", ["brecq", "smoothquant+brecq", "rotation+brecq"])
-@pytest.mark.parametrize(
-    "scheme", ["int4_per_row", of(3), "int2,symmetric,per_group(size=16),min_max,course"]
+IN_BLOCKS = itertools.product(
+    ("int4_per_row", of(3), "int2,symmetric,per_group(size=16),min_max,course"),
+    ("brecq", "smoothquant+brecq", "rotation+brecq"),
 )
+
+
+@pytest.mark.parametrize(("scheme", "method"), sample_of(IN_BLOCKS, 3))
 def test_brecq_learns_the_layers_of_a_block_together(scheme, method):
     one = LayerSchemes(scheme, None, method)
     together = {layer.name: layer for layer in rounded_layers(ADDER, ModelSchemes(one))}

@@ -1,6 +1,7 @@
 """Heads that captured layers make: queries, keys and values of one layer, parted as models do."""
 
 import importlib
+import time
 
 import pytest
 import torch
@@ -102,3 +103,11 @@ def test_models_part_their_layer_likewise(model):
     torch.testing.assert_close(heads.v, kept.values[0])
     torch.testing.assert_close(heads.k[:, 0], kept.keys[0, :, 0])
     assert len(heads.q) == 4
+
+
+def test_long_names_are_read_once():
+    start = time.process_time()
+    names = [f"{name}{number}_" for name in ("a" * 4000, ".proj" * 800) for number in range(20)]
+    assert not names_of_projections(names)
+    # A search for the last word that began again at each place took a minute.
+    assert time.process_time() - start < 5

@@ -6,6 +6,7 @@ import pickle
 from dataclasses import dataclass
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from click.testing import CliRunner
@@ -566,6 +567,12 @@ def test_an_onnx_model_that_cannot_run_gets_a_sentence(qdq, tmp_path, monkeypatc
     raw = model.read_bytes()
     broken = tmp_path / "broken.onnx"  # its weight is elsewhere
     broken.write_bytes(raw)
+    refused("runs.onnx_failed", qv.capture, broken, [x], path)
+    with_no_output = onnx.load(model)
+    last = with_no_output.graph.node[-1].output[0]
+    nodes = ("QuantizeLinear", [last, "V"], ["code"]), ("DequantizeLinear", ["code", "V"], [])
+    with_no_output.graph.node.extend(onnx.helper.make_node(*node) for node in nodes)
+    broken.write_bytes(with_no_output.SerializeToString())
     refused("runs.onnx_failed", qv.capture, broken, [x], path)
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
     refused("runs.needs_onnxruntime", qv.capture, model, [x], path)

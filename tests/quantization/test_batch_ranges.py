@@ -191,3 +191,28 @@ def test_the_command_draws_a_page(tmp_path):
     answer = CliRunner().invoke(command, asked)
     assert answer.exit_code == 0, answer.output
     assert "settled after" in (tmp_path / "curve.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("scheme", [ASYMMETRIC, SYMMETRIC])
+@pytest.mark.parametrize(
+    ("observer", "batches", "key"),
+    [
+        # Bins of the first one's width up to the second: 80 million of them, and with 1e-20 more than memory.
+        ("percentile", ([1e-4, 2e-4], [8.0]), "observers.bins"),
+        ("percentile", ([1e-20, 2e-20], [1.0]), "observers.bins"),
+        ("entropy", ([1e-20], [1.0]), "observers.bins"),
+        ("entropy", ([1e-44], [1.0]), "observers.bins"),
+        ("histogram", ([3e38, -3e38], [1.0]), "range_beyond_float32"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_batches_that_no_histogram_holds_are_refused(observer, batches, key, scheme):
+    with pytest.raises(qv.QuantVizError) as refused:
+        qv.ranges_over_batches([torch.tensor(batch) for batch in batches], observer, scheme, orders=1)
+    assert refused.value.key == key
+
+
+def test_a_batch_of_two_neighbouring_numbers_is_refused():
+    narrow = torch.tensor([1.0, 1.0 + 2.0**-23])
+    with pytest.raises(qv.QuantVizError, match="too narrow for float32"):
+        qv.ranges_over_batches([narrow], "percentile", SYMMETRIC)

@@ -432,6 +432,8 @@ def test_json_beside_is_found_for_shards_too(tmp_path):
     with qv.open_tensors(index) as catalog:
         assert catalog.json_beside("config.json") == {"quantization_config": {"quant_method": "gptq"}}
         assert catalog.json_beside("none.json") is None
+        # Each weight of MLX asks for it: it is read once.
+        assert catalog.json_beside("config.json") is catalog.json_beside("config.json")
         assert catalog.stored_bytes("x") == 8
         assert catalog.cut("x", (slice(0, 1),)).shape == (1,)
 

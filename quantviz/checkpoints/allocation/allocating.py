@@ -166,7 +166,6 @@ class Change:
     saved: float
 
     def record(self) -> dict[str, Any]:
-        """Return the change as a JSON record."""
         saved = self.saved if math.isfinite(self.saved) else None
         return {**vars(self), "tensors": list(self.tensors), "saved": saved}
 
@@ -235,7 +234,6 @@ def allocate(
 
 
 def allocated(choices: Choices, budget_bits: int) -> Allocation:
-    """Return the cheapest choice within a budget of bits for the chosen recipes."""
     least = choices.fewest_bits
     if budget_bits < least:
         raise _too_small(choices, budget_bits)
@@ -258,7 +256,6 @@ def allocated(choices: Choices, budget_bits: int) -> Allocation:
 
 
 def total(costs: Array) -> float:
-    """Return a sum of costs, rounded once."""
     return math.inf if np.isinf(costs).any() else math.fsum(costs.tolist())
 
 
@@ -268,7 +265,6 @@ def budget_of(
     bits_per_weight: float | None = None,
     gigabytes: float | None = None,
 ) -> int:
-    """Return the bits for the chosen recipes; one of the others is given, as to `allocate`."""
     budgets = {"budget_bits": budget_bits, "bits_per_weight": bits_per_weight, "gigabytes": gigabytes}
     named = {name: value for name, value in budgets.items() if value is not None}
     if len(named) != 1:
@@ -295,7 +291,6 @@ def budget_of(
 
 
 def _too_small(choices: Choices, budget: int) -> QuantVizError:
-    """Return the error for a budget below the least possible, with that least in bits and bits a weight."""
     least = choices.fewest_bits
     weights = choices.all_weights
     if weights is None:

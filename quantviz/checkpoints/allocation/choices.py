@@ -1,5 +1,3 @@
-"""Choices of an allocation: the recipes of each tensor with their bits and costs."""
-
 from __future__ import annotations
 
 import math
@@ -29,11 +27,10 @@ class Choices:
         bits: Bits of a group under a recipe, shape (groups, recipes), int64.
         cost: Cost likewise, float64.
         there: Whether a group can have a recipe, shape (groups, recipes).
-        weights: How many weights the groups have, those of tied tensors once; None where shapes are not
-            known.
-        kept: Bits of the tensors that stay as they are stored; None where that is not known.
-        kept_dtypes: The dtypes that those are stored in.
-        kept_weights: How many weights those have.
+        weights: Weights of the groups, those of tied tensors once; None if unknown.
+        kept: Bits of the tensors that stay as they are stored; None if unknown.
+        kept_dtypes: Their dtypes.
+        kept_weights: Their weights.
         alpha: Σ α of the tensors that get a recipe, which the cost is a share of; None where the table has
             costs.
     """
@@ -52,12 +49,11 @@ class Choices:
 
     @property
     def fewest_bits(self) -> int:
-        """Return the least bits that any choice takes."""
         return sum(np.where(self.there, self.bits, MOST_BITS).min(axis=1).tolist())
 
     @property
     def all_weights(self) -> int | None:
-        """Return the weights of the whole model; None where shapes are not known."""
+        """Return the weights of the whole model; None where shapes are unknown."""
         if self.weights is None or self.kept_weights is None:
             return None
         return self.weights + self.kept_weights or None
@@ -72,7 +68,7 @@ class Choices:
         return decibels
 
     def costs_within(self, budget: int) -> Array:
-        """Return the costs as the solver takes them: inf where a group cannot have a recipe.
+        """Return the solver's costs: inf where a group cannot have a recipe.
 
         A recipe whose cost is infinite is no choice unless the budget leaves no other; then as few of them as
         can be are taken.
@@ -104,12 +100,7 @@ def choices_of(
     among: Iterable[str] | None = None,
     files_of: str | None = None,
 ) -> Choices:
-    """Return the choices of an allocation; the arguments are those of `allocate`.
-
-    Raises:
-        QuantVizError: The table lacks a column or has a value that cannot be used, or an argument does not
-            fit the table.
-    """
+    """Return the choices of an allocation; arguments and errors are those of `allocate`."""
     read = Offers.of(table)
     if files_of is not None:
         read = as_written(read, profile_named(files_of))
@@ -156,7 +147,6 @@ def _free(
     pinned: Mapping[str, str],
     excluded: str | Iterable[str],
 ) -> dict[str, None]:
-    """Return the tensors that get a recipe: those that are not excluded, and have one or are pinned."""
     for name in pinned:
         if name not in names:
             raise QuantVizError("allocate.unknown_tensor", got=name, known=", ".join(names))
@@ -176,10 +166,6 @@ def _costs(
     pinned: Mapping[str, str],
     recipes: Sequence[str],
 ) -> tuple[Array, Array, Array]:
-    """Return the bits and the cost of each group under each recipe, and whether it can have that.
-
-    `leader` names, for a tied tensor, the one that counts for all of them.
-    """
     columns = {recipe: at for at, recipe in enumerate(recipes)}
     bits = np.zeros((len(groups), len(recipes)), np.int64)
     cost = np.zeros((len(groups), len(recipes)))
@@ -199,7 +185,6 @@ def _costs(
 
 
 def _matching(names: Collection[str], patterns: str | Iterable[str]) -> set[str]:
-    """Return the names that equal a pattern, or match one that is no name (`*` for any text)."""
     names_matched: set[str] = set()
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         # A list of names is looked up, not searched.
@@ -213,7 +198,6 @@ def _matching(names: Collection[str], patterns: str | Iterable[str]) -> set[str]
 def _groups(
     groups: str | Iterable[Sequence[str]] | None, names: Collection[str], rule: str
 ) -> list[tuple[str, ...]]:
-    """Return groups as they were given, once each name in them is known."""
     if isinstance(groups, str):
         raise QuantVizError("allocate.unknown_rule", got=groups, known=rule)
     tuples = [tuple(dict.fromkeys([group] if isinstance(group, str) else group)) for group in groups or ()]
@@ -246,7 +230,6 @@ def _tie(offers: dict[str, dict[str, RecipeOffer]], tie: Sequence[str]) -> None:
 
 
 def _united(names: Collection[str], groups: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    """Return the names in groups, those joined that share a name, in the order of the names."""
     parent = {name: name for name in names}
 
     def root(name: str) -> str:

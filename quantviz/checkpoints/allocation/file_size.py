@@ -20,7 +20,7 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources.stores.addresses import is_address
 
-#: Bits of a scale in the usual dtype of weights, which is that of some engines' scales too, and in float32.
+#: Bits of a scale in the usual dtype of weights, and in float32.
 _HALF = 16
 _FULL = 32
 
@@ -28,10 +28,8 @@ _FULL = 32
 def file_sizes(
     entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]], files: ToolFiles
 ) -> dict[str, int]:
-    """Return the bytes of the files of weights that each recipe makes, by the recipe's name.
-
-    A recipe that does not fit a tensor is left out: the tool ends with an error. The header is counted
-    where `has_header` is set.
+    """Return the bytes of the files of weights by recipe, with the header where `has_header` is set; without
+    recipes that do not fit a tensor, for which the tool ends with an error.
     """
     schemes = [scheme for _, scheme in named]
     sizes: list[int | None] = [_header(entries, files)] * len(named)
@@ -44,8 +42,8 @@ def file_sizes(
 
 
 def as_written(read: Offers, profile: Profile) -> Offers:
-    """Return a table's rows with the bits that tensors take in the files of an engine's tool, each with its
-    part of the header. Bits that are not those of the row's scheme stay as they are.
+    """Return a table with the bits of tensors in an engine's files, each with its part of the header; bits
+    that are not those of the row's scheme stay.
     """
     files = profile.files
     if files is None or "scheme" not in read.table.names:
@@ -70,7 +68,6 @@ def as_written(read: Offers, profile: Profile) -> Offers:
 
 
 def _as_written(name: str, shape: Shape, row: ResultRow, files: ToolFiles) -> int | None:
-    """Return the bits of a quantized tensor in a tool's files, from its row in a table."""
     scheme = Scheme.parse(str(row.scheme))
     # A table does not contain the axis of the outputs: it follows from the bits.
     for outputs in ((0,), (1,)):
@@ -82,9 +79,7 @@ def _as_written(name: str, shape: Shape, row: ResultRow, files: ToolFiles) -> in
 
 
 def size_words(profile: Profile | None) -> str:
-    """Return the end of the key of the sentence on the basis of a size: a tool's files, their tensors alone,
-    or the recipes' own bits.
-    """
+    """Return the end of the key of the sentence on the basis of a size."""
     if profile is None or profile.files is None:
         return "own_bits"
     return "files_of" if profile.files.entry else "tensors_of"
@@ -96,12 +91,10 @@ def has_header(entries: Sequence[Entry], files: ToolFiles) -> bool:
 
 
 def _is_own(entries: Sequence[Entry], files: ToolFiles) -> bool:
-    """Return whether tensors are those of such files of this machine."""
     return all(entry.file.endswith(files.suffix) and not is_address(entry.file) for entry in entries)
 
 
 def _header(entries: Sequence[Entry], files: ToolFiles) -> int:
-    """Return the bytes outside of tensors that the new file keeps."""
     if files.entry or not _is_own(entries, files):
         return 0
     sizes = sum(map(os.path.getsize, {entry.file for entry in entries}))
@@ -122,7 +115,6 @@ def _stored(entry: Entry, scheme: Scheme | None, files: ToolFiles) -> int | None
 
 
 def _quantized(name: str, seen: Shape, dtype: str, scheme: Scheme, files: ToolFiles) -> int:
-    """Return the bytes that a quantized tensor takes, read in `dtype` and quantized in the shape `seen`."""
     parts = files.parts_of(recipe_id(scheme))
     size = -(-stored_size(_with_scales(scheme, dtype, files), seen) // 8)
     size += parts.of_tensor + parts.of_row * math.prod(seen[:-1]) + _fill_of_scales(scheme, seen, parts)
@@ -139,13 +131,11 @@ def _fill_of_scales(scheme: Scheme, seen: Shape, parts: FileOverhead) -> int:
 
 
 def _with_entries(name: str, count: int, size: int, files: ToolFiles) -> int:
-    """Return the bytes of a tensor in so many parts, with the header's entries of these."""
     named = count * (len(name.encode()) + files.entry) if files.entry else 0
     return _padded(size, files) + named
 
 
 def _kept(entry: Entry, files: ToolFiles) -> int:
-    """Return the bytes of a tensor that is not quantized."""
     if entry.unmeasured is None:
         return math.prod(entry.shape) * files.unfit if files.unfit else entry.size
     if not files.kept or entry.file.endswith(files.suffix):
@@ -154,7 +144,6 @@ def _kept(entry: Entry, files: ToolFiles) -> int:
 
 
 def _with_scales(scheme: Scheme, dtype: str, files: ToolFiles) -> Scheme:
-    """Return a scheme with scales, and minima, as wide as a tensor's dtype has them stored."""
     convention = scheme.arithmetic
     if not files.scales_as_weights or dtype in HALVES or convention.scale_bits != _HALF:
         return scheme

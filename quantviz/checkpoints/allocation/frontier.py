@@ -40,7 +40,6 @@ class FrontierPoint:
     sqnr_db: float
 
     def record(self) -> dict[str, Any]:
-        """Return the point as a table row."""
         return dict(vars(self))
 
 
@@ -115,7 +114,7 @@ def frontier_of(choices: Choices) -> Frontier:
 
 
 def _uniform(choices: Choices, at: int) -> Array | None:
-    """Return the recipe `at` for each group, or the only one that it can have; none where some lack it."""
+    """Return the recipe `at` for each group, or the only one that it can have; None where some lack it."""
     alone = choices.there.sum(axis=1) == 1
     has: Array = choices.there[:, at]
     if not (has | alone).all() or not has.any():

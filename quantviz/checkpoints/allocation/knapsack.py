@@ -17,13 +17,13 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
 
-#: Groups that are enumerated at most.
+#: Most groups that are enumerated.
 CORE = 64
-#: States that one list keeps at most, those with the smallest bounds: two lists pair to 2^34 solutions.
+#: Most states of one list, those with the smallest bounds: two lists pair to 2^34 solutions.
 MOST_STATES = 1 << 17
-#: States that are made at most, in all: well under a second of work.
+#: Most states that are made in all: well under a second of work.
 MOST_MADE = 3 << 21
-#: The bits of all groups together stay below this, so that sums fit into int64.
+#: Bound of the bits of all groups together: sums fit into int64.
 MOST_BITS = 1 << 61
 #: Rounding of a sum of costs, as a share of the largest of them.
 _ROUNDING = 2.0**-48
@@ -206,11 +206,9 @@ class _KnapsackSearch:
 
     @property
     def price(self) -> float:
-        """Return the cost that a bit saves at the margin."""
         return math.ldexp(self._price, self._unit) / self._divisor
 
     def run(self) -> None:
-        """Search until nothing better is left, or the core is searched."""
         rows = np.arange(len(self._bits))
         others = self._reduced.copy()
         others[rows, self._base] = np.inf
@@ -253,9 +251,8 @@ class _KnapsackSearch:
             saved[group] -= saved[group, choice]
 
     def _extend(self, states: _States, group: int, outside: Array) -> int:
-        """Add a group's choices to some states, and return how many states that made.
-
-        The steps `outside` are those of groups that the states have no choice of.
+        """Add a group's choices to states that have none of `outside`, and return the number of states
+        made.
         """
         limit = self._excess - self._noise
         choices = np.flatnonzero(self._reduced[group] < limit)

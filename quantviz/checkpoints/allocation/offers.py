@@ -1,4 +1,4 @@
-"""A long table of tensors under recipes, read and checked: the recipes of each tensor with their costs."""
+"""A long table of tensors under recipes, read and checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Table: TypeAlias = Any
 #: Weights of the tensors' errors: by name, or in a file.
 Sensitivities: TypeAlias = Mapping[str, float] | str | os.PathLike[str] | None
 
-#: Bits of one value of a stored dtype, by the names that safetensors, torch and GGUF have for it.
+#: Bits of one value, by the dtype's names in safetensors, torch and GGUF.
 _DTYPE_BITS = {
     **dict.fromkeys(("f64", "float64", "i64", "int64", "u64", "uint64"), 64),
     **dict.fromkeys(("f32", "float32", "i32", "int32", "u32", "uint32"), 32),
@@ -31,8 +31,6 @@ _DTYPE_BITS = {
 
 @dataclass(frozen=True)
 class RecipeOffer:
-    """One tensor under one recipe."""
-
     bits: int
     cost: float
 
@@ -42,16 +40,12 @@ class Offers:
     """The rows of a long table as an allocation needs them."""
 
     table: TypedTable
-    #: Bits of tensors that stay, where those are not of their shape and dtype alone.
+    #: Bits of kept tensors, where those do not follow from shape and dtype.
     kept: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Table) -> Offers:
-        """Return the offers of a table.
-
-        Raises:
-            QuantVizError: It is no table, or a column that is needed is not there.
-        """
+        """Return the offers of a table; `QuantVizError` where it is none or lacks a column."""
         typed = TypedTable.of(table)
         for needed in ("tensor", "recipe", "bits"):
             typed.check_column(needed)
@@ -63,7 +57,6 @@ class Offers:
 
     @cached_property
     def first(self) -> Mapping[str, ResultRow]:
-        """Return the first row of each tensor."""
         first_rows: dict[str, ResultRow] = {}
         for row in self.table.rows:
             first_rows.setdefault(row.tensor, row)
@@ -92,7 +85,6 @@ class Offers:
         return "cost" in self.table.names
 
     def same_content(self) -> list[tuple[str, ...]]:
-        """Return the tensors that have the same bytes, in groups of two or more."""
         self.table.check_column("content")
         groups: dict[str, dict[str, None]] = {}
         for row in self.table.rows:
@@ -101,12 +93,10 @@ class Offers:
         return [tuple(group) for group in groups.values() if len(group) > 1]
 
     def weights(self, names: Iterable[str]) -> int | None:
-        """Return the number of weights of some tensors together; None where the shape of one is missing."""
         shapes = [self.first[name].shape for name in names]
         return None if None in shapes else sum(math.prod(shape or ()) for shape in shapes)
 
     def stored_bits(self, name: str) -> int | None:
-        """Return the bits that a tensor takes as it is stored; None where that is not known."""
         if name in self.kept:
             return self.kept[name]
         row = self.first[name]
@@ -114,11 +104,9 @@ class Offers:
         return None if row.shape is None or bits is None else math.prod(row.shape) * bits
 
     def shapes(self) -> dict[str, Shape]:
-        """Return the shapes of the tensors by name, of those whose shape is known."""
         return {name: row.shape for name, row in self.first.items() if row.shape is not None}
 
     def relative_errors(self) -> Mapping[str, tuple[float, float]]:
-        """Return one finite (mse, sqnr_db) of each tensor that has one."""
         errors: dict[str, tuple[float, float]] = {}
         for row in self.table.rows:
             mse = row.number("mse") or 0.0

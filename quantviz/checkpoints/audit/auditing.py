@@ -48,15 +48,12 @@ from quantviz.text import DEFAULT_LANGUAGE, languages, table
 if TYPE_CHECKING:
     import pandas
 
-#: Pairs that are compared at a time: while two are prepared or read, another one keeps the processors busy.
+#: Pairs compared at a time: while two are prepared or read, another one keeps the processors busy.
 _PAIRS = 3
-#: Columns of the table that are counts.
 _COUNTS = ("blocks", "saturated_blocks", "unused_codes", "elements", "stored_bytes")
 
 
 class Unmatched(NamedTuple):
-    """Names of tensors that have no partner, on both sides."""
-
     quantized: tuple[str, ...]
     original: tuple[str, ...]
 
@@ -191,8 +188,6 @@ def audit(
 
 @dataclass(frozen=True, eq=False)
 class _PairedTensors:
-    """The tensors of the quantized checkpoint and of its original, and the pairs that they make."""
-
     quantized: tuple[ModelItem, ...]
     original: tuple[ModelItem, ...]
     pairs: tuple[TensorPair, ...]
@@ -201,10 +196,8 @@ class _PairedTensors:
 def _sides(
     models: tuple[OpenModel, OpenModel], quantized_path: str | PurePath, original_path: str | PurePath
 ) -> _PairedTensors:
-    """Return the tensors of two checkpoints in pairs.
-
-    Raises:
-        QuantVizError: The first has no weights but the second has, or no tensor has a partner.
+    """Pair the tensors of two checkpoints; `QuantVizError` where they are swapped, or nothing has a
+    partner.
     """
     items, others = (items_of(model) for model in models)
     if not any(item.kind in ("weight", "unread") for item in items):
@@ -222,16 +215,14 @@ def _sides(
 
 @dataclass(frozen=True, eq=False)
 class AuditAnswer:
-    """Results of an audit as a page shows them, by language."""
+    """Results of an audit for a page, by language."""
 
     messages: Mapping[str, tuple[str, ...]]
-    #: A row for each tensor, as `Audit.rows` has them.
     rows: Mapping[str, list[dict[str, Any]]]
     is_sound: bool
 
 
 def audit_as_job(quantized: str, original: str) -> AuditAnswer:
-    """Return the results of an audit as a job, which stores its comparisons where scans store theirs."""
     keep_memory()
     result = audit(quantized, original, results=default_results(), report=budget.report)
     messages = {language: result.messages(language) for language in languages()}
@@ -291,7 +282,6 @@ class _AuditRun:
         self._results: dict[int, TensorAudit] = {}
 
     def take_stored(self) -> None:
-        """Take the stored results of pairs whose files have not changed."""
         keys = [key for key in self._keys if key is not None]
         stored = self._store.pairs(keys) if self._store is not None else {}
         for at, (pair, key) in enumerate(zip(self._pairs, self._keys, strict=True)):
@@ -306,8 +296,6 @@ class _AuditRun:
         return [(at, pair) for at, pair in enumerate(self._pairs) if at not in self._results]
 
     def compare(self, missing: Sequence[tuple[int, TensorPair]], workers: int) -> None:
-        """Compare pairs here, so many at a time, and store their results in order."""
-
         def work(numbered: tuple[int, TensorPair]) -> TensorAudit:
             return audited(numbered[1], *self._models)
 
@@ -316,13 +304,11 @@ class _AuditRun:
                 self.take(at, result)
 
     def take_done(self, coming: Iterable[tuple[AuditTask, tuple[TensorAudit, ...]] | None]) -> None:
-        """Store the results of other machines as they come."""
         for task, results in filter(None, coming):
             for at, result in zip(task.positions, results, strict=True):
                 self.take(at, result)
 
     def take(self, at: int, result: TensorAudit) -> None:
-        """Store a pair's result."""
         key = self._keys[at]
         record = None if key is None else pair_rows.written(result)
         if self._store is not None and key is not None and record is not None:
@@ -332,7 +318,6 @@ class _AuditRun:
 
     @property
     def tensors(self) -> list[TensorAudit]:
-        """Return the results of all pairs, in their order."""
         return [self._results[at] for at in range(len(self._pairs))]
 
 
@@ -361,7 +346,7 @@ def _account(
     for item in sides.original:
         whole = TensorOutcome("left_aside", Note.of("audit.aside.whole", dtype=item.dtype))
         parts = of_parts.get(item.name, [(whole, item.elements)])
-        # Of several experts in one tensor: the outcome of the least read one, with the elements it lacks.
+        # Of experts in one tensor the outcome of the least read one, with the elements it lacks.
         worst = max((outcome for outcome, _ in parts), key=lambda outcome: _ORDER.index(outcome.became))
         lost = sum(elements for outcome, elements in parts if outcome.became == worst.became)
         elements = lost if worst.became == "not_read" else item.elements
@@ -381,7 +366,6 @@ _ORDER: tuple[Became, ...] = (
 
 
 def _row(tensor: TensorAudit, language: str) -> dict[str, object]:
-    """Return a row of the table: None where a column has no value."""
     scheme = tensor.scheme
     return {
         "tensor": tensor.tensor or None,

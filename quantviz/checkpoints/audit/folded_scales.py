@@ -33,26 +33,26 @@ from quantviz.evaluation.moments import Moments
 from quantviz.sources.files.file_data import clipped
 from quantviz.sources.layouts.decoded import ModelTensors
 
-#: The norms that may stand before a layer, the first one that is there; of Hugging Face, and of llama.cpp.
+#: The norms that may stand before a layer, of Hugging Face and of llama.cpp: the first one that is there.
 _NORMS = tuple((re.compile(each["layer"]), each["before"]) for each in NAMES["norms"])
-#: Layers whose columns are scaled, each with those before it whose rows, the last ones, take the scales.
+#: Layers whose columns are scaled, each with those before it whose last rows take the scales.
 _ROWS = tuple(NAMES["takers"].items())
-#: Largest distance from their median of the factors of norms that are one factor: norms have 16 bits.
+#: Largest distance from the median of norms' factors that are one factor: norms have 16 bits.
 _NEAR = 0.02
-#: A line counts as scaled from this far off the median on, and a weight from this share of its lines.
+#: Distance from the median of a scaled line, and share of scaled lines of a scaled weight.
 _SCALED = 0.05
 _SHARE = 0.25
-#: So much of the noise of one value the factor of a line may be off that was estimated from such values: of a
-#: line of small values in a group with large ones all may have become 0.
+#: Error of a line's estimated factor in units of the noise of one value: of small values in a group with
+#: large ones all may have become 0.
 _SLACK = 2.0
-#: Factors that were estimated from rounded values are believed where the weight comes nearer by so many dB.
+#: Gain in dB from which factors are believed that were estimated from rounded values.
 _BETTER_DB = 3.0
-#: Lines of so much of the mean energy count, and factors that clipped values do not give lie outside these.
+#: Share of the mean energy from which a line counts, and the factors that clipping may give.
 _COUNTS = 0.1
 _CLIPPED = (0.1, 1.5)
-#: Factors go with those of another tensor from this correlation of their logarithms on.
+#: Least correlation of the logarithms of two tensors' factors that go together.
 _FOLLOWS = 0.5
-#: Factors are reported where they leave a difference of at most so many dB.
+#: Factors are reported where the explained energy is so many dB above the rest.
 _EXPLAINED_DB = 3.0
 #: Fewest values of a line from which its factor is taken.
 _FEWEST = 32
@@ -60,9 +60,7 @@ _FEWEST = 32
 
 @dataclass(frozen=True)
 class NeighbourScales:
-    """A tensor in the quantized file and in the original, in which the neighbours that can have taken its
-    scales are looked up.
-    """
+    """A tensor in both files, in which the neighbours that can have taken its scales are looked up."""
 
     quantized: ModelTensors
     original: ModelTensors
@@ -72,9 +70,7 @@ class NeighbourScales:
 
     @cached_property
     def norm(self) -> Taker | None:
-        """Return the norm before it, with the original's values by the quantized file's; None where not both
-        have one.
-        """
+        """Return the norm before it, with the original's values by the quantized file's, or None."""
         pair = self._pair(norms_before)
         if pair is None or len(pair.values.shape) != 1:
             return None
@@ -86,9 +82,7 @@ class NeighbourScales:
 
     @cached_property
     def before(self) -> Taker | None:
-        """Return the layer before it, with the original's rows by the quantized file's; None where not both
-        have one.
-        """
+        """Return the layer before it, with the original's rows by the quantized file's, or None."""
         pair = self._pair(layers_before)
         if pair is None or len(pair.values.shape) != 2 or min(pair.values.shape) < _FEWEST:
             return None
@@ -99,9 +93,7 @@ class NeighbourScales:
 
     @cached_property
     def behind(self) -> Taker | None:
-        """Return the layer behind it, with the quantized file's columns by the original's; None where not
-        both have one.
-        """
+        """Return the layer behind it, with the quantized file's columns by the original's, or None."""
         pair = self._pair(layers_behind)
         if pair is None or len(pair.values.shape) != 2 or min(pair.values.shape) < _FEWEST:
             return None
@@ -137,19 +129,18 @@ class Taker:
 
     name: str
     factors: torch.Tensor
-    #: Distance from 1 from which on a factor is one, and the share of lines that has to have some.
+    #: Least distance of a factor from 1, and least share of lines with factors.
     near: float
     share: float = 0.0
-    #: Distance within which a factor may be another one, for it was estimated from rounded values.
+    #: Error of a factor that was estimated from rounded values.
     slack: torch.Tensor | None = None
 
     @property
     def is_alike(self) -> bool:
-        """Return whether it is the original's."""
         return not _many(self.factors, torch.tensor(1.0), self.near, self.share)
 
     def of(self, count: int) -> torch.Tensor | None:
-        """Return the factors of so many lines, 1 for the first ones where it has fewer and of the last ones
+        """Return the factors of `count` lines, 1 for the first ones where it has fewer and of the last ones
         where it has more; None where there is one factor for all.
         """
         if not _many(self.factors, self.factors.median(), self.near, self.share):
@@ -158,8 +149,8 @@ class Taker:
         return torch.cat((scales.new_ones(count - len(scales)), scales))
 
     def agreeing(self, factors: torch.Tensor) -> torch.Tensor | None:
-        """Return the factors of as many lines, those given where they are the taker's within its slack; None
-        where there is one factor for all.
+        """Return the given factors within the taker's slack, else the taker's; None for one factor for
+        all.
         """
         usual = self.of(len(factors))
         if usual is None or self.slack is None:
@@ -170,7 +161,7 @@ class Taker:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Products of a tensor and its original, from which factors follow by least squares."""
+    """Products of a tensor and its original, for factors by least squares."""
 
     #: Σx·x̂ and Σx² of each column, and of each row; Σx̂² of all.
     column_products: torch.Tensor
@@ -181,7 +172,6 @@ class Fit:
 
     @classmethod
     def of(cls, values: Original, x: Original) -> Fit:
-        """Return the products of the rows of both."""
         columns: list[torch.Tensor] = []
         rows: list[torch.Tensor] = []
         energy = torch.zeros((), dtype=torch.float64)
@@ -196,18 +186,16 @@ class Fit:
 
     @property
     def common(self) -> float:
-        """Return the factor that all elements share."""
         return float(self.row_products.sum() / self.row_squares.sum())
 
     @property
     def columns(self) -> torch.Tensor:
-        """Return the factor of each column, float32; 1 where there is none above 0."""
         return _usable(self.column_products / self.column_squares)
 
     @property
     def noise_of_columns(self) -> torch.Tensor:
-        """Return the noise beside the factor of each column, by the size of the original's values; infinite
-        where nothing else is left.
+        """Return the noise beside the factor of each column, by the size of the original's values; inf where
+        the factor is not above 0.
         """
         explained = (self.column_products.square() / self.column_squares).nan_to_num().sum()
         noise = (self.energy - explained).clamp(min=0) / len(self.column_squares)
@@ -216,13 +204,10 @@ class Fit:
 
     @property
     def rows(self) -> torch.Tensor:
-        """Return the factor of each row, float32; 1 where there is none above 0."""
         return _usable(self.row_products / self.row_squares)
 
     def few(self, key: str) -> Note | None:
-        """Return a note on rows or columns that have a factor that no clipping gives, unlike others; None
-        where there are none, or the original's hardly count.
-        """
+        """Return a note on the few rows or columns with a factor that no clipping gives, or None."""
         of_rows = key == "rows"
         squares = self.row_squares if of_rows else self.column_squares
         factors = (self.row_products if of_rows else self.column_products) / squares
@@ -237,7 +222,6 @@ class Fit:
         )
 
     def explained_db(self, products: torch.Tensor, squares: torch.Tensor) -> float:
-        """Return the energy of the tensor by that of its difference from the scaled original, in dB."""
         explained = float((products.square() / squares).nan_to_num().sum())
         left = float(self.energy) - explained
         return decibels(torch.tensor(explained), torch.tensor(max(left, 0.0)))
@@ -246,15 +230,15 @@ class Fit:
 def unfolded(
     x: Original, values: Original, beside: NeighbourScales, sqnr_db: float, low_db: float
 ) -> Original:
-    """Return the original scaled as the quantized file's maker scaled it, with notes; itself where there is
-    no sign that it was.
+    """Return the original scaled as the quantized file's maker scaled it, with notes; itself without a sign
+    of scales.
 
     Args:
         x: The original as it was compared.
         values: The quantized file's tensor.
         beside: Its neighbours.
-        sqnr_db: Its SQNR, in dB.
-        low_db: SQNR below which layers are read for scales, and not norms alone, in dB.
+        sqnr_db: Its SQNR.
+        low_db: SQNR below which layers are read for scales, and not norms alone.
     """
     if len(x.shape) != 2:
         return x
@@ -294,8 +278,8 @@ def unfolded(
 
 
 def factors_of(x: Original, values: Original, beside: NeighbourScales, sqnr_db: float) -> Note | None:
-    """Return a note on the factors by which a tensor differs from its original, and on why they are no folded
-    scales; None where no factors explain the difference.
+    """Return a note on the factors that explain a tensor's difference, and on why they are no folded scales,
+    or None.
     """
     fit = Fit.of(values, x)
     before = max(sqnr_db, _EXPLAINED_DB - _BETTER_DB)
@@ -392,7 +376,6 @@ def layers_behind(name: str) -> tuple[str, ...]:
 
 
 def neighbours(name: str) -> tuple[str, ...]:
-    """Return the names of the tensors that are read to find the scales of a weight, by its name."""
     layers = (*layers_before(name), *layers_behind(name))
     return tuple(
         dict.fromkeys((*norms_before(name), *layers, *(n for layer in layers for n in norms_before(layer))))
@@ -414,7 +397,6 @@ def _is_in(tensors: ModelTensors, name: str) -> bool:
 
 
 def _pairs(values: Original, x: Original) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield bands of the original and of the tensor as matrices, float64."""
     for start, stop in bands(x.shape):
         original, x_hat = (source.read(start, stop).double() for source in (x, values))
         yield as_lines(original), as_lines(x_hat)
@@ -429,17 +411,14 @@ def _sqnr_db(values: Original, x: Original) -> float:
 
 
 def decibels(signal: torch.Tensor, noise: torch.Tensor) -> float:
-    """Return a ratio of energies in dB."""
     return float(METRICS["sqnr_db"].of(Moments(x2=signal, e2=noise)))
 
 
 def _usable(factors: torch.Tensor) -> torch.Tensor:
-    """Return the factors with 1 in place of those that are not above 0."""
     return torch.where(torch.isfinite(factors) & (factors > 0), factors, 1.0).float()
 
 
 def _follow(scales: torch.Tensor, factors: torch.Tensor) -> bool:
-    """Return whether the factors of a weight's lines go with those that another tensor took."""
     logs = torch.stack((scales, factors)).double().log()
     return bool(torch.corrcoef(logs)[0, 1] >= _FOLLOWS)
 

@@ -3,8 +3,8 @@
 Names that differ only in their beginning, or in parts that only one of the two lists has, are matched by
 their longest common ends: a trainer's wrappers (`module.`, `_orig_mod.`), a model within a model
 (`language_model.`) and an adapter's (`base_model.model.`) need not be known. A pair counts where most names
-of its part of the model are matched in the same way, so that a tensor that is missing gets no other one's
-partner. Experts in one tensor and experts one by one are matched by their numbers.
+of its part of the model are matched in the same way: a missing tensor gets no other one's partner. Experts in
+one tensor and experts one by one are matched by their numbers.
 """
 
 from __future__ import annotations
@@ -18,24 +18,22 @@ from typing import NamedTuple
 from quantviz.checkpoints.model.layer_names import NAMES
 from quantviz.schemes.granularity import Shape
 
-#: Parts of a name's end that are compared at most, and names with one end and one shape among which a partner
-#: is looked for: of more than these nothing tells which is meant.
+#: Most parts of a name's end that are compared, and most names with one end and one shape: of more nothing
+#: tells which is meant.
 _MOST_PARTS = 64
 _MOST_ALIKE = 64
-#: Last parts of names that do not identify the tensor.
 _PLAIN_ENDS = frozenset(("weight", "bias"))
 #: The number of an expert in a tensor that holds all of them, as it ends a name.
 _OF_STACK = re.compile(r"(.*)\[(\d{1,9})\]", re.ASCII | re.DOTALL)
 
 
 class Together(NamedTuple):
-    """Matrices that some files have as one."""
+    """Names of matrices that some files have as one."""
 
-    #: Names of the joined tensor.
     wholes: Sequence[str]
-    #: Names of its parts, in the order in which they lie in it.
+    #: In the order in which they lie in the whole.
     parts: Sequence[Sequence[str]]
-    #: llama.cpp's kind of the joined tensor, and of its parts; none where it knows none.
+    #: llama.cpp's kind of the joined tensor, and of its parts, if any.
     kind: str = ""
     kinds: Sequence[str] = ()
 
@@ -49,9 +47,9 @@ _WORD = re.compile(r"(?<![^./])([^./\[\]]+?)(?:(?=[./\[])|$|_(?=(?:weight|bias)$
 class FusedPosition(NamedTuple):
     """Position of a tensor among matrices that some files store as one."""
 
-    #: Its name with a mark for the matrices, the same for all of them and for the one.
+    #: The name of the whole and of its parts, with a mark for the matrices.
     key: str
-    #: Its number among them, and their count; None where it is the tensor that holds them.
+    #: Its number among the parts, and their count; None for the whole.
     number: int | None
     of: int
 
@@ -84,31 +82,23 @@ _SAME: Rule = ((), ())
 
 
 class NameParts(NamedTuple):
-    """The parts of a name between its dots."""
-
     #: Without the parts that only announce an expert's number.
     parts: tuple[str, ...]
-    #: The expert's number; "" where it is none.
     expert: str = ""
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Return the numbers among the parts, the expert's last."""
         return (*(part for part in self.parts if part.isdigit()), *((self.expert,) if self.expert else ()))
 
 
 class FusedPart(NamedTuple):
-    """A matrix that lies in one with others."""
-
     number: int
-    #: The rows of each; () where they are not known.
+    #: The rows of each; () if unknown.
     sizes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Match:
-    """The partner of a tensor."""
-
     original: str
     #: "name", "ends", "converter" (by llama.cpp's names), "graph" (by an ONNX model's nodes) or "tied" (a
     #: head by the embedding).
@@ -117,7 +107,7 @@ class Match:
     here: str = ""
     there: str = ""
     inside: tuple[str, ...] = ()
-    #: Its number among several matrices in one of the original; None where it is all of it.
+    #: Its place in a matrix of the original that holds several.
     part: FusedPart | None = None
     #: All tensors of the original that it holds, in order, `original` first; () where that is all.
     joined: tuple[str, ...] = ()
@@ -151,13 +141,10 @@ def parts_of(name: str) -> NameParts:
 def matched_by_ends(
     here: Mapping[str, Shape | None], there: Mapping[str, Shape | None], pairs: Iterable[tuple[str, str]] = ()
 ) -> dict[str, Match]:
-    """Return the partners of names in one list among those in another.
+    """Return the partners of names in one list among those in another, each name with its shape, or None if
+    unknown.
 
-    Args:
-        here: Names without a partner, each with its shape; none where that is not known.
-        there: Names that may be their partners, likewise.
-        pairs: Pairs that are matched already, by the same names or by others: they count in the most common
-            beginning of names in a part of the model.
+    `pairs` are matched already: they count in the most common beginning of names in a part of the model.
 
     >>> there = {f"module._orig_mod.{name}": (8, 8) for name in ("a.x.weight", "a.y.weight")}
     >>> found = matched_by_ends({"a.x.weight": (8, 8), "a.z.weight": (8, 8)}, there)
@@ -170,7 +157,6 @@ def matched_by_ends(
 class _Candidate(NamedTuple):
     here: str
     there: str
-    #: First parts of both.
     rule: Rule
     #: The common end, and parts inside of it that one of them alone has.
     end: tuple[str, ...]
@@ -178,8 +164,6 @@ class _Candidate(NamedTuple):
 
 
 class _SuffixMatcher:
-    """Matches two lists of names by their ends."""
-
     def __init__(
         self,
         here: Mapping[str, Shape | None],
@@ -199,7 +183,6 @@ class _SuffixMatcher:
         self._in_there = {part for parts in others for part in parts.parts}
 
     def matches(self) -> dict[str, Match]:
-        """Return the partners that most names speak for."""
         candidates = list(self._candidates())
         votes = Counter(candidate.rule for candidate in candidates)
         votes[_SAME] += sum(1 for one, other in self._pairs if one == other)
@@ -219,7 +202,6 @@ class _SuffixMatcher:
         }
 
     def _candidates(self) -> Iterator[_Candidate]:
-        """Yield for each name those that have the longest end in common with it."""
         by_end: dict[tuple[tuple[str, ...], str], dict[Shape | None, list[str]]] = {}
         for name, parts in self._of_there.items():
             shape = _either_way(self._there[name])
@@ -246,7 +228,7 @@ class _SuffixMatcher:
                     break
 
     def _candidate(self, name: str, other: str, length: int) -> _Candidate | None:
-        """Return two names as a pair; none where they cannot be one tensor."""
+        """Return two names as a pair; None where they cannot be one tensor."""
         here = self._of_here[name]
         there = self._of_there[other]
         if not _alike(self._here[name], self._there[other]):
@@ -301,29 +283,26 @@ class _SuffixMatcher:
 
 
 def _kept(parts: NameParts, others: set[str]) -> list[tuple[int, str]]:
-    """Return the parts of a name, with their places, that the other list has too."""
     return [(at, part) for at, part in enumerate(parts.parts) if part in others]
 
 
 def _ends(kept: Sequence[tuple[int, str]]) -> Iterator[tuple[str, ...]]:
-    """Yield the ends of the parts that are kept, the longest first."""
     last = tuple(part for _, part in kept[-_MOST_PARTS:])
     return (last[start:] for start in range(len(last)))
 
 
 def _either_way(shape: Shape | None) -> Shape | None:
-    """Return a shape, or the turned one, whichever is the smaller: equal for two that are `_alike`."""
+    """Return the smaller of a shape and the turned one: equal for two that are `_alike`."""
     return shape if shape is None else min(shape, shape[::-1])
 
 
 def _gaps(parts: NameParts, kept: Sequence[tuple[int, str]]) -> list[tuple[str, ...]]:
-    """Return the parts of a name between the kept ones, and behind the last."""
     places = [at for at, _ in kept]
     return [parts.parts[at + 1 : after] for at, after in zip(places, [*places[1:], None], strict=True)]
 
 
 def _places(lead: tuple[str, ...], end: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the parts of a model that a name lies in: each beginning of it up to its first number."""
+    """Yield each beginning of a name up to its first number: the parts of a model that it lies in."""
     for count in range(1, len(end) + 1):
         yield (*lead, *end[:count])
         if count < len(end) and end[count].isdigit():
@@ -331,14 +310,12 @@ def _places(lead: tuple[str, ...], end: tuple[str, ...]) -> Iterator[tuple[str, 
 
 
 def _alike(one: Shape | None, other: Shape | None) -> bool:
-    """Return whether tensors of these shapes can be the same, be it turned; of an unknown one that is so."""
     return one is None or other is None or one == other or one == other[::-1]
 
 
 def _best(
     candidates: Iterable[_Candidate], votes: Mapping[Rule, int], key: Callable[[_Candidate], str]
 ) -> list[_Candidate]:
-    """Return for each key its candidate of most votes; none where two have as many."""
     by_key: dict[str, list[_Candidate]] = defaultdict(list)
     for candidate in candidates:
         by_key[key(candidate)].append(candidate)

@@ -22,9 +22,8 @@ _LEAST_LOSS = 0.5
 
 
 def under_one_scale(weight: QuantizedWeight, siblings: Sequence[QuantizedWeight]) -> QuantizedWeight | None:
-    """Return the values of a weight in a kernel of one scale; None where it has the file's own there.
-
-    `siblings` are all weights of the kernel in its order, itself among them.
+    """Return the values of a weight in a kernel of one scale for `siblings`, itself among them, in the
+    kernel's order; None where it has the file's own there.
     """
     rule = _rule(weight)
     scales = _scales(siblings)
@@ -48,9 +47,8 @@ def under_one_scale(weight: QuantizedWeight, siblings: Sequence[QuantizedWeight]
 
 
 def _requantized(codes: torch.Tensor, scale: torch.Tensor, largest: torch.Tensor) -> torch.Tensor:
-    """Return the values of FP8 codes that were quantized again at the largest scale of the siblings.
-
-    They are dequantized in float16, the product of which rounds the scale to float16 too.
+    """Return the values of FP8 codes quantized again at the largest scale of the siblings. They are
+    dequantized in float16, the product of which rounds the scale to float16 too.
     """
     most = torch.finfo(torch.float8_e4m3fn).max
     values = codes.view(torch.float8_e4m3fn).to(torch.float16) * scale
@@ -65,7 +63,6 @@ def with_one_scale(
     weights: Mapping[str, QuantizedWeight],
     threads: int | None = None,
 ) -> TensorAudit:
-    """Return the audit of a weight with its SQNR in a kernel that has one scale for it and its siblings."""
     fused = under_one_scale(weight, [weights[name] for name in siblings_of(weight.name, weights)])
     if fused is None:
         return audit
@@ -74,7 +71,6 @@ def with_one_scale(
 
 
 def losses_to_one_scale(tensors: Iterable[TensorAudit]) -> Iterator[Note]:
-    """Yield a note for each rule of engines under which weights of an audit lose by siblings' scales."""
     by_rule: dict[Rule, list[tuple[float, TensorAudit]]] = {}
     for tensor in tensors:
         rule = tensor.scheme and rule_of(tensor.layout, tensor.scheme.format, tensor.tensor)
@@ -94,7 +90,8 @@ def losses_to_one_scale(tensors: Iterable[TensorAudit]) -> Iterator[Note]:
 
 
 def siblings_apart(tensors: ModelTensors) -> Note | None:
-    """Return a note on the siblings of a checkpoint whose scales lie farthest apart; None where none differ.
+    """Return a note on the siblings of a checkpoint whose scales lie farthest apart; None where none
+    differ.
 
     Its SQNR is that of the worst of them in one kernel, against the file's own values.
     """

@@ -1,6 +1,5 @@
-"""The original of a tensor as the maker of a quantized file had it before rounding.
-
-The changes of a converter are repeated on it, so that the two can be compared.
+"""The original of a tensor as the maker of a quantized file had it before rounding: with a converter's
+changes.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from quantviz.sources.files import Catalog
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.tensors.lazy import InMemory, Matrix, Oriented, Over, Stored, Values
 
-#: Elements that are compared at a time: with fewer, the calls around the kernels take some of the time; with
-#: more, a tensor has too few parts for threads to share.
+#: Elements compared at a time: with fewer, the calls around the kernels take some of the time; with more, a
+#: tensor has too few parts for threads to share.
 ELEMENTS_PER_CHUNK = 2**21
-#: Rows that are compared to decide between two ways in which the original was stored.
+#: Rows compared to decide between two ways in which the original was stored.
 _FEW = 64
-#: The kinds that GPT-2 stores with rows for columns.
+#: Kinds that GPT-2 stores with rows for columns.
 _TURNED = ("attn_qkv", "attn_output", "ffn_up", "ffn_down")
-#: The kinds whose rows llama.cpp reorders, each with the key of its number of heads.
+#: Kinds whose rows llama.cpp reorders, each with the key of its number of heads.
 _REORDERED = {"attn_q": "head_count", "attn_k": "head_count_kv"}
 
 #: Architectures whose rows of q and k llama.cpp's converter reorders, since it rotates neighbours; and
@@ -51,10 +50,9 @@ IN_PLACE = frozenset(
 )
 #: The last modules of q and k in Meta's own checkpoints, whose rows lie as llama.cpp reads them.
 _METAS = ("wq", "wk")
-#: The order of the rows is the wrong one where the other one's error is less than this share.
+#: An order of rows is wrong where the other one's error is less than this share.
 _CLEARLY = 0.5
 
-#: Note on a weight that lies inputs × outputs.
 _TURNED_NOTE = (Note.of("audit.turned_inputs"),)
 #: The name of an expert's weight in a tensor that holds all of them.
 _OF_EXPERTS = re.compile(r"(.+)\[(\d{1,9})\]", re.ASCII | re.DOTALL)
@@ -65,21 +63,18 @@ Rows = Callable[[int, int], torch.Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Original:
-    """A tensor of one or two axes, with the changes to it before the comparison."""
-
     stored: Stored
     #: Whether its columns are the rows of the quantized tensor.
     turned: bool = False
-    #: Its row, once it is turned, at each row of the quantized tensor; none where they are in place.
+    #: Its row, once it is turned, at each row of the quantized tensor; None where they are in place.
     rows: torch.Tensor | None = None
     #: Addend of every value.
     shift: float = 0.0
-    #: Factors of the columns, and divisors of the rows; none where there are none.
+    #: Factors of the columns, and divisors of the rows.
     of_columns: torch.Tensor | None = None
     of_rows: torch.Tensor | None = None
     #: Whether the quantized tensor's rows lie in another order than its engine reads.
     misplaced: bool = False
-    #: Notes on the changes so far.
     done: tuple[Note, ...] = ()
 
     @property
@@ -101,7 +96,6 @@ class Original:
         return self._in_order(self.stored.rows_as_stored, start, stop)
 
     def _in_order(self, read: Rows, start: int, stop: int) -> torch.Tensor:
-        """Return its values for some rows of the quantized tensor, by a function that reads its own rows."""
         if self.rows is None:
             return read(start, stop)
         at = self.rows[start:stop]
@@ -119,8 +113,6 @@ class Original:
 
 
 class ColumnMatrix(Over):
-    """A tensor of one axis as a matrix of one column."""
-
     @property
     def shape(self) -> Shape:
         return (*self._stored.shape, 1)
@@ -184,8 +176,6 @@ class JoinedRows(Stored):
 
 
 class Expert(Stored):
-    """One of the matrices in a tensor of three axes."""
-
     def __init__(self, x: Stored, number: int) -> None:
         self._x = x
         self._number = number
@@ -218,9 +208,7 @@ def tensor_of(names: Container[str], name: str) -> tuple[str, int | None]:
 
 
 def original_of(catalog: Catalog, name: str, axes: int) -> Original:
-    """Return a tensor, or an expert of one, as it is; one of more axes as a matrix, its first axis by all
-    others.
-    """
+    """Return a tensor, or an expert of one; one of more `axes` as a matrix, its first axis by all others."""
     tensor, expert = tensor_of(catalog, name)
     if catalog.info(tensor).shape == ():
         one_number = catalog.read(tensor)
@@ -259,8 +247,8 @@ def as_converted(
     """Return the original as llama.cpp's converter wrote it: the rows of q and k reordered in their heads, 1
     added to Gemma's norms, GPT-2's weights turned.
 
-    The metadata contain the heads and the architecture, which decides on the order of q and k as llama.cpp
-    reads them; of an unknown one, and in all else, the values decide. `partner` is the original's name.
+    The metadata have the heads and the architecture, which decides on the order of q and k as llama.cpp reads
+    them; of an unknown one, and in all else, the values decide. `partner` is the original's name.
     """
     place = kind_of(name)
     if not isinstance(catalog, GgufCatalog) or place is None:
@@ -312,8 +300,8 @@ def _as_read(
 
 
 def oriented(shape: Shape, x: Original) -> Original:
-    """Return the original turned where only then it has the shape of the quantized tensor: some libraries
-    store a layer's inputs by its outputs.
+    """Return the original turned where only then it fits: some libraries store a layer's inputs by its
+    outputs.
     """
     if x.shape == shape or x.shape[::-1] != shape or x.turned or x.rows is not None:
         return x
@@ -321,11 +309,9 @@ def oriented(shape: Shape, x: Original) -> Original:
 
 
 def parts_of_one(shape: Shape, x: Original, number: int, sizes: tuple[int, ...]) -> list[Original]:
-    """Return the candidates for a matrix in one that holds several: its rows one after the other, or in
-    groups in turn, as a head's query, key and value are; the same of that matrix turned. Empty where it does
-    not fit.
-
-    `x` holds several, of `sizes` rows, of which the matrix of `shape` is that of some `number`.
+    """Return the candidates for matrix `number` in one that holds several, of `sizes` rows: its rows one
+    after the other, or in groups in turn, as a head's query, key and value are; the same of that matrix
+    turned. Empty where it does not fit.
     """
     doubled = (sum(sizes), *shape[1:])
     if not sizes or sizes[number] != shape[0]:
@@ -340,8 +326,8 @@ def parts_of_one(shape: Shape, x: Original, number: int, sizes: tuple[int, ...])
 
 
 def joined(shape: Shape, parts: Sequence[Original]) -> list[Original]:
-    """Return the candidates for a matrix that holds several of the original: their rows one after the other,
-    or in groups in turn. Empty where they do not fit.
+    """Return the candidates for a matrix that holds several: their rows one after the other, or in groups in
+    turn.
     """
     columns = {shape[1:], shape[:1]} if len(shape) == 2 else {shape[1:]}
     stored = [
@@ -366,11 +352,6 @@ def _in_turn(key: str, groups: int) -> Note:
 
 
 def _divisors(number: int) -> list[int]:
-    """Return all divisors.
-
-    >>> _divisors(12)
-    [1, 2, 3, 4, 6, 12]
-    """
     low = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
     return low + [number // n for n in reversed(low) if n * n != number]
 
@@ -396,7 +377,6 @@ def nearest(rows: Rows, count: int, originals: Sequence[Original]) -> Original:
 
 
 def _nearest_in(rows: Rows, starts: Sequence[int], count: int, originals: Sequence[Original]) -> Original:
-    """Return the original nearest to so many rows of the quantized tensor from each start on."""
     values = [rows(start, start + count) for start in starts]
     return min(originals, key=lambda x: _error(values, starts, x))
 
@@ -429,7 +409,6 @@ def reordered_rows(count: int, heads: int) -> torch.Tensor:
 
 
 def _number(metadata: Mapping[str, object], key: str, layer: int) -> int | None:
-    """Return a whole number of the metadata, of a layer where each has its own."""
     value = metadata.get(key)
     if isinstance(value, tuple):
         value = value[layer] if layer < len(value) else None

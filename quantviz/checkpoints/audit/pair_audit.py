@@ -23,39 +23,34 @@ from quantviz.sources.files.file_data import clipped
 from quantviz.sources.layouts import QuantizedWeight
 from quantviz.sources.layouts.decoded import ModelTensors, values_of
 
-#: The layers around a weight are looked at for scales of it where its SQNR is below what so many bits give in
-#: the least, or its layout is one of these.
+#: The layers around a weight are searched for its scales where its SQNR is below this line by bits, or its
+#: layout is one of these.
 _LOW_DB = -10.0
 _LOW_DB_A_BIT = 5.0
 _FOLDING = ("awq",)
-#: Bits of a tensor that is not quantized, as those of the best quantized ones.
 _PLAIN_BITS = 8
-#: Cosine from which on a weight is the original's, whatever its scales.
+#: Least cosine of a weight that is the original's, whatever its scales.
 _ALIKE = 0.5
-#: Notes on an original that was turned because it fits so, where its file does not tell.
+#: Notes on an original that was turned to fit, where its file does not tell.
 _GUESSED = frozenset(("audit.turned", "audit.turned_to_fit"))
 #: Layers that a model stores as inputs × outputs beside others that it does not: GPT-2's, Flax's and experts.
 _INPUTS_FIRST = re.compile(r"(.*\.)?((c_attn|c_proj|c_fc|q_attn)\.weight|kernel)|.*experts.*|.*\]", re.ASCII)
 #: Layers have a number in their names; embeddings and heads have none.
 _OF_LAYER = re.compile(r"\.\d+\.", re.ASCII)
 _READ = ("ok", "rescaled", "same", "rounded", "changed")
-#: Factors are looked for where they would bring a tensor so many dB nearer to the original.
+#: Gain in dB from which factors are looked for.
 _GAIN_DB = 3.0
 
 
 def audited(
     pair: TensorPair, quantized: OpenModel, original: OpenModel, *, threads: int | None = None
 ) -> TensorAudit:
-    """Return the audit of one pair, of the same bits for any number of threads.
-
-    Any problem with it is in its row.
-    """
+    """Return the audit of one pair, any problem included, of the same bits for any number of threads."""
     result = _compared(pair, quantized.tensors, original.tensors, threads)
     return of_pair(result, pair, quantized, original)
 
 
 def of_pair(result: TensorAudit, pair: TensorPair, quantized: OpenModel, original: OpenModel) -> TensorAudit:
-    """Return the audit of a pair, with the facts that follow from its files alone."""
     # The number of values behind codes in an unknown layout comes from the original.
     item = pair.item if pair.item and pair.item.kind != "unread" else pair.partner or pair.item
     assert item is not None
@@ -120,7 +115,6 @@ def original_as_stored(
     original: ModelTensors,
     threads: int | None = None,
 ) -> tuple[Original, TensorAudit]:
-    """Return the original as the file's maker had it, and the audit beside it."""
     assert pair.item
     x = _as_stored(pair, weight.shape, quantized, original, partial(values_of, weight))
     partner = partner_of(pair)
@@ -162,8 +156,6 @@ def _of_plain(pair: TensorPair, quantized: ModelTensors, original: ModelTensors)
 
 
 class Both(NamedTuple):
-    """The tensors of both files."""
-
     quantized: ModelTensors
     original: ModelTensors
 
@@ -177,7 +169,6 @@ def _scaled(
     low_db: float,
     again: Callable[[Original], TensorAudit],
 ) -> tuple[Original, TensorAudit]:
-    """Return the original under the scales that the file's maker folded, and its audit with notes."""
     assert pair.item
     assert pair.partner
     beside = NeighbourScales(*both, pair.item.name, pair.partner.name)
@@ -203,10 +194,8 @@ def _as_stored(
     original: ModelTensors,
     rows: Callable[[int, int], torch.Tensor],
 ) -> Original:
-    """Return the original in the order and the orientation of the quantized tensor.
-
-    Raises:
-        QuantVizError: It has another shape.
+    """Return the original in the quantized tensor's order and orientation; `QuantVizError` for another
+    shape.
     """
     assert pair.item
     assert pair.partner
@@ -236,14 +225,11 @@ def _as_stored(
 
 
 def partner_of(pair: TensorPair) -> str:
-    """Return the names of the tensors of the original that one is compared with."""
     return " + ".join(partner.name for partner in pair.partners)
 
 
 def turned_alone(tensors: Iterable[TensorAudit]) -> list[TensorAudit]:
-    """Return the audits of all tensors; weights that lie otherwise than those of their layout are not the
-    original's.
-    """
+    """Return all audits; weights that lie otherwise than those of their layout are not the original's."""
     listed = list(tensors)
     straight = {
         tensor.layout

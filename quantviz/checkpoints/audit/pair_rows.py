@@ -6,6 +6,7 @@ untrusted data: a row that does not parse is ignored, and its pair is compared a
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -16,6 +17,8 @@ import xxhash
 from quantviz.checkpoints.audit.folded_scales import neighbours
 from quantviz.checkpoints.audit.pairing import TensorPair
 from quantviz.checkpoints.audit.tensor_audit import ODDITIES, ROUNDINGS, TensorAudit
+from quantviz.checkpoints.audit.verdict import findings
+from quantviz.checkpoints.model.account import Account
 from quantviz.checkpoints.model.opening import OpenModel
 from quantviz.checkpoints.profiles.siblings import siblings_of
 from quantviz.checkpoints.results import typed_values as values
@@ -29,9 +32,8 @@ from quantviz.text import catalogue, languages
 
 #: The version of an audit's arithmetic: rows of another one are not taken.
 _VERSION = 5
-#: Statuses of pairs that were compared, which alone are stored.
+#: Statuses of compared pairs, which alone are stored.
 _COMPARED = ("ok", "not_same", "rescaled", "same", "rounded", "changed")
-#: The fields of a record that are a result's own, each with its parser.
 _FIELDS: Mapping[str, values.Parser] = {
     "status": values.one_of(_COMPARED),
     "shape": values.lengths,
@@ -41,15 +43,12 @@ _FIELDS: Mapping[str, values.Parser] = {
     "fused_sqnr_db": values.optional(values.number),
     **dict.fromkeys(("blocks", "saturated_blocks", "unused_codes"), values.whole),
 }
-#: Files whose weights, or a part of them, may lie in other files that the header names.
+#: Files whose weights may lie in other files that the header names.
 _SPREAD = ".onnx"
-#: Configuration files that are read beside a file of weights.
 _BESIDE = ("config.json", "quantize_config.json", "hf_quant_config.json")
 
 
 class Keys:
-    """The keys of an audit's pairs; `outputs` are the axes of outputs that were named."""
-
     def __init__(self, quantized: OpenModel, original: OpenModel, outputs: Named) -> None:
         self._quantized = quantized
         self._original = original
@@ -92,7 +91,6 @@ class Keys:
 
 
 def _headers(model: OpenModel) -> str:
-    """Return a hash of the headers of a model's files, and of its configuration."""
     digest = xxhash.xxh3_128()
     catalog = model.tensors.file
     for name in catalog.names:
@@ -109,7 +107,6 @@ def _headers(model: OpenModel) -> str:
 
 
 def written(result: TensorAudit) -> str | None:
-    """Return the JSON record of a pair; None where it was not compared, or its scheme has no text form."""
     if result.status not in _COMPARED:
         return None
     form = None
@@ -135,9 +132,13 @@ def written(result: TensorAudit) -> str | None:
 def read(record: str, pair: TensorPair) -> TensorAudit | None:
     """Return the result of a pair from its JSON record; None where that does not parse."""
     try:
-        return _parsed(values.json_value(record, "numbers"), pair)
-    except QuantVizError:
+        result = _parsed(values.json_value(record, "numbers"), pair)
+        # The sentences on it must find the numbers and notes that they name.
+        findings([dataclasses.replace(result, is_weight=True)], Account())
+    except (QuantVizError, LookupError, ZeroDivisionError):
         return None  # it is compared anew
+    is_empty = result.status == "same" and not result.metrics  # a tensor without elements
+    return result if is_empty or {"sqnr_db", "cosine"} <= result.metrics.keys() else None
 
 
 def _parsed(record: Any, pair: TensorPair) -> TensorAudit:

@@ -1,8 +1,8 @@
 """Each tensor of a quantized checkpoint with its partner in the original, and how it was found.
 
 Names are the same, or llama.cpp's for the other's, or have the same ends; experts in one tensor are those one
-by one; matrices that one of the two has as one (query, key and value; gate and up) are parts of it. The
-rest is searched for reasons why it needs no partner.
+by one; matrices that one of the two has as one (query, key and value; gate and up) are parts of it. The rest
+is searched for reasons why it needs no partner.
 """
 
 from __future__ import annotations
@@ -35,47 +35,41 @@ _COMPUTED = re.compile(
     r"|masked_bias|attn\.bias|position_ids|num_batches_tracked)",
     re.ASCII,
 )
-#: Tensors that a quantizer adds for inputs and caches, or as the mark of a file: none of the original.
+#: Tensors that a quantizer adds for inputs and caches, or as the mark of a file.
 _OF_QUANTIZER = re.compile(
     r"(.*[._])?((input|output|activation|act|k|v|kv|q|prob)_?(scale|zero_point|amax)s?(_inv)?|scaled_fp8)",
     re.ASCII,
 )
-#: The key of a configuration that ties the head to the embedding.
 _TIED = "tie_word_embeddings"
-#: Last parts of the names of an output layer, and of an embedding that it may be tied to.
+#: Last parts of the names of an output layer, and of its embedding.
 _HEADS, _EMBEDDINGS = (frozenset(NAMES["modules"][key]) for key in ("heads", "embeddings"))
-#: Tensors with the same bytes at both ends that are compared with one as a whole.
+#: Most tensors with the same bytes at both ends that are compared as a whole.
 _MOST_TWINS = 4
-#: Kinds of tensors that have no partner.
 _NO_WEIGHTS = ("whole", "training")
-#: Elements of a tensor that are looked at, to see whether it is all zero.
+#: Most elements of a tensor that is checked for being all zero.
 _SMALL = 2**20
 
 
 @dataclass(frozen=True, eq=False)
 class TensorPair:
-    """A tensor of the quantized file and its partner in the original; none where there is none on a side."""
-
     item: ModelItem | None
     partner: ModelItem | None
     match: Match | None = None
     #: Reason why it needs no partner.
     aside: Note | None = None
-    #: All of its partners, in order, where it holds several tensors of the original; else ().
+    #: All of its partners, in order, where it holds several tensors of the original.
     joined: tuple[ModelItem, ...] = ()
 
     @property
     def partners(self) -> tuple[ModelItem, ...]:
-        """Return all tensors of the original that it is compared with."""
         return self.joined or ((self.partner,) if self.partner else ())
 
 
 def pairs_of(
     quantized: OpenModel, original: OpenModel, items: Sequence[ModelItem], others: Sequence[ModelItem]
 ) -> tuple[TensorPair, ...]:
-    """Return each tensor of the quantized model with its partner, then the rest of the original.
-
-    `items` are the tensors of the first, `others` those of the second.
+    """Return each tensor of the quantized model, one of `items`, with its partner, then the rest of
+    `others`.
     """
     return _Pairing(quantized, original, items, others).pairs()
 
@@ -93,15 +87,14 @@ class _Pairing:
         self._items = list(items)
         self._there = {item.name: item for item in others if item.kind != "whole"}
         self._found: dict[str, Match] = {}
-        #: Names of the original that are taken, a stack's as those of its experts.
+        #: Taken names of the original, a stack's as those of its experts.
         self._taken = set[str]()
-        #: The remaining shape of a matrix of the original of which some parts have a partner.
+        #: The remaining shape of a matrix of which some parts have a partner.
         self._remainder: dict[str, Shape] = {}
-        #: Names in PyTorch of an ONNX model's weights, by the nodes that use them.
+        #: PyTorch names of an ONNX model's weights, by the nodes that use them.
         self._modules: Mapping[str, str] = {}
 
     def pairs(self) -> tuple[TensorPair, ...]:
-        """Return the pairs of both models' tensors, then tensors without a partner."""
         self._by_graph()
         self._by_name()
         self._by_converter()
@@ -171,7 +164,6 @@ class _Pairing:
         return expert is None or (len(shape) == 3 and expert < shape[0])
 
     def _by_converter(self) -> None:
-        """Find llama.cpp's names, whichever of the two has them."""
         of_gguf = isinstance(self._quantized.tensors.file, GgufCatalog)
         if of_gguf:
             free = self._free()
@@ -224,7 +216,6 @@ class _Pairing:
                 self._remainder[match.original] = (lacking, *siblings[min(siblings)].shape[1:])
 
     def _as_wholes(self) -> None:
-        """Find tensors that hold several of the original."""
         wholes: dict[str, ModelItem] = {}
         for item in self._left():
             for place in places_of(item.name):
@@ -346,18 +337,13 @@ class _Pairing:
 
 
 def _last(name: str) -> str:
-    """Return the last module of a weight's name.
-
-    >>> _last("model.embed_tokens.weight"), _last("model.embed_tokens.bias"), _last("shared.weight")
-    ('embed_tokens', '', 'shared')
-    """
     head, _, attribute = name.rpartition(".")
     return head.rpartition(".")[2] if attribute == "weight" else ""
 
 
 def _ties(model: OpenModel) -> bool:
-    """Return whether a model without a head uses its embedding. transformers writes the key only where
-    it differs from the default, which is true; llama.cpp does so always.
+    """Return whether a model without a head uses its embedding. transformers writes the key only where it
+    differs from the default, which is true; llama.cpp does so always.
     """
     if isinstance(model.tensors.file, GgufCatalog):
         return True
@@ -373,7 +359,6 @@ def _ties(model: OpenModel) -> bool:
 
 
 def _holds_more(item: ModelItem, name: str, shape: Shape | None) -> bool:
-    """Return whether a tensor of the original holds more matrices than its partner by llama.cpp's names."""
     is_one = any(place.number is None for place in places_of(name))
     return is_one and item.kind != "unread" and shape is not None and math.prod(shape) > item.elements
 
@@ -426,8 +411,6 @@ def _is_zero(model: OpenModel, item: ModelItem) -> bool:
 
 
 class _Twins:
-    """Tensors of a model by their content, to find another one of the same bytes, such as tied embeddings."""
-
     def __init__(self, model: OpenModel, items: Iterable[ModelItem]) -> None:
         self.model = model
         self._of_shape: dict[tuple[str, Shape], list[str]] = {}
@@ -437,7 +420,6 @@ class _Twins:
         self._by_ends: dict[tuple[str, Shape], dict[bytes, list[str]]] = {}
 
     def of(self, item: ModelItem) -> str | None:
-        """Return the tensor with the same bytes as `item`; None without one."""
         alike = (item.dtype, item.shape)
         content = None
         if item.kind == "plain" and item.is_weight and alike in self._of_shape:
@@ -463,5 +445,4 @@ class _Twins:
 
 
 def _digest(raw: Raw) -> bytes:
-    """Return a hash of a tensor's first and last bytes."""
     return xxhash.xxh3_128_digest(ends_of(raw))

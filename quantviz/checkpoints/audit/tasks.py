@@ -1,6 +1,5 @@
-"""The tasks of an audit, each the same wherever it is done: some pairs of tensors to be compared.
-
-On other machines they go the way of a scan's: see `cluster`.
+"""The tasks of an audit, some pairs of tensors each. On other machines they go the way of a scan's: see
+`cluster`.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ WORK = 2**27
 
 @dataclass(frozen=True, eq=False)
 class AuditTask:
-    """Some pairs to be compared."""
-
     quantized: str
     original: str
     outputs: Named
@@ -40,8 +37,6 @@ class AuditTask:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Results of a task's pairs, or the error of opening its models."""
-
     found: tuple[TensorAudit, ...] = ()
     problem: QuantVizError | None = None
 
@@ -50,9 +45,8 @@ class Answers:
 def both_open(
     quantized: str | PurePath, original: str | PurePath, outputs: Named = None
 ) -> Iterator[tuple[OpenModel, OpenModel]]:
-    """Open both checkpoints while the `with` block lasts, quantized weights decoded in either.
-
-    `outputs` are the axes of outputs in the original, where its files do not contain them.
+    """Open both checkpoints while the `with` block lasts; `outputs` are the axes of outputs in the original,
+    where its files do not contain them.
     """
     with open_model(quantized) as one, open_model(original) as other:
         one.check_names()
@@ -62,9 +56,8 @@ def both_open(
 
 
 def audit_task(task: AuditTask, *, threads: int | None = None) -> Answers:
-    """Return the results of a task's pairs, in their order.
-
-    It opens the files by itself and keeps nothing, so that a task can run anywhere its files are.
+    """Return the results of a task's pairs. It opens the files itself and keeps nothing: it runs wherever
+    they are.
     """
     try:
         with both_open(task.quantized, task.original, task.outputs) as (quantized, original):
@@ -74,8 +67,6 @@ def audit_task(task: AuditTask, *, threads: int | None = None) -> Answers:
 
 
 class AuditJobs:
-    """Queue of an audit's tasks for workers: its pairs, each after its place among all."""
-
     def __init__(
         self,
         quantized: str | PurePath,
@@ -91,7 +82,6 @@ class AuditJobs:
         self.waiting = deque(map(_job, tasks))
 
     def take(self, job: WorkerCall, came: Answers) -> tuple[AuditTask, tuple[TensorAudit, ...]]:
-        """Return the task of a job with its results."""
         if came.problem is not None:
             raise came.problem.again()
         return job.task, came.found
@@ -111,7 +101,6 @@ def _job(task: AuditTask) -> WorkerCall:
 
 
 def _groups(pairs: Sequence[tuple[int, TensorPair]]) -> Iterator[list[tuple[int, TensorPair]]]:
-    """Yield neighbours that make up a task."""
     group: list[tuple[int, TensorPair]] = []
     elements = 0
     for at, pair in pairs:

@@ -23,7 +23,7 @@ from quantviz.sources.layouts import QuantizedWeight
 from quantviz.streaming.comparing import Added, BandComparison, Scales, WeightBand, compared, scales_of_rows
 from quantviz.streaming.threads import InOrder, default_threads, runs_between, shared_out
 
-#: Outcome in the account by the status of a tensor's audit.
+#: Outcome in the account by status.
 #:
 #: ok          a quantized weight that was compared
 #: not_same    another weight than the original
@@ -52,9 +52,8 @@ BECAME_OF: Mapping[str, Became] = MappingProxyType(
     }
 )
 STATUSES = tuple(BECAME_OF)
-#: Statuses of tensors that are not the original's.
 OTHER = ("not_same", "rescaled")
-#: Statuses of tensors whose SQNR counts: not of one that took scales, which the layers behind it are held to.
+#: Statuses of tensors whose SQNR counts: not of one that took scales, for which the layers behind it answer.
 _GATED = ("ok", *OTHER, "rounded", "changed")
 #: Elements of a weight that is read as a whole, where a band's parts of it lie far apart.
 _MOST_READ_WHOLE = 2**26
@@ -62,26 +61,25 @@ _MOST_READ_WHOLE = 2**26
 _TOGETHER = 2**18
 #: Threads that compare one tensor: each has a band with its codes and values, some 100 MB.
 _THREADS = 4
-#: Ways in which codes can have been chosen.
 ROUNDINGS = ("nearest", "gptq", "other")
 #: Oddities of the values of a weight: of all of them, of whole rows or columns, and of the original's.
 ODDITIES = (
     *("all_zero", "all_equal", "not_finite", "zero_lines"),
     *("original_all_zero", "original_all_equal", "original_not_finite"),
 )
-#: A row or column that became 0 counts from this share of the mean energy of the others on.
+#: Least share of the mean energy of a row or column that became 0.
 _ZEROED = 0.1
 #: Below this cosine, or at 4 bits and more below this SQNR, weights are not the same.
 LEAST_COSINE = 0.1
 LEAST_SQNR_DB = 3.0
 _FROM_BITS = 4
-#: A code counts as nearest up to so many steps, for scales were rounded after codes were chosen; and up to so
-#: much of the value where its scaling was found from norms of 16 bits, or by least squares over n values,
+#: A code counts as nearest within so many steps, for scales were rounded after codes were chosen; and within
+#: so much of the value where its scaling was found from norms of 16 bits, or by least squares over n values,
 #: whose errors are some tenth of the values.
 _SLACK_STEPS = 0.02
 _SLACK_FOLDED = 2**-7
 _SLACK_FITTED = 0.35
-#: And up to so much of the value where weights of half precision were divided by scales in their own dtype,
+#: And within so much of the value where weights of half precision were divided by scales in their own dtype,
 #: as compressed-tensors does: where the quotient was rounded to the other side of a half, the error is larger
 #: by twice its rounding error, 2⁻⁸ or 2⁻¹¹ of itself.
 _SLACK_HALF = {"bfloat16": 2**-7, "float16": 2**-10}
@@ -93,21 +91,18 @@ _ROWS = 16
 
 @dataclass(frozen=True, eq=False)
 class TensorAudit(Picklable):
-    """Results of one tensor."""
-
     #: Its name in the quantized file, and in the original; "" where it has no partner there.
     tensor: str
     original: str
     #: Its layout, of `LAYOUTS`; "plain" where it is not quantized.
     layout: str
-    #: One of `STATUSES`.
     status: str
     #: The problem, or why no partner is needed.
     reason: Reason | None = None
     shape: Shape = ()
-    #: The scheme that was recovered; its calibration is not known. None where it is not quantized.
+    #: The recovered scheme, its calibration unknown; None where it is not quantized.
     scheme: Scheme | None = None
-    #: Whether 0 is the middle code of every block; none where it is not quantized.
+    #: Whether 0 is the middle code of every block; None where it is not quantized.
     symmetric: bool | None = None
     scale_dtype: str = ""
     #: Bits that the file spends on one element, scales included.
@@ -115,14 +110,12 @@ class TensorAudit(Picklable):
     #: Rounding of its codes: "nearest", "gptq" (column by column, later ones compensate for the errors of
     #: earlier ones) or "other"; "" where it is not quantized.
     rounding: str = ""
-    #: The share of codes that are the nearest to the original's value at the file's scales.
+    #: The share of codes nearest to the original's value at the file's scales.
     nearest_share: float = math.nan
     blocks: int = 0
     #: Blocks in which a value lies beyond the range of codes and scale.
     saturated_blocks: int = 0
-    #: Codes of the format that no element has.
     unused_codes: int = 0
-    #: Every metric by id that there is for it.
     metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     #: SQNR in dB where its engine multiplies it and its siblings in one kernel under one scale; None where
     #: that has the file's own values.
@@ -130,16 +123,15 @@ class TensorAudit(Picklable):
     #: Changes to the original before it was compared.
     done: tuple[Note, ...] = ()
     notes: tuple[Note, ...] = ()
-    #: Kind of match with its partner: that of its `Match`; "" where it has none.
+    #: `Match.how`; "" without a partner.
     matched: str = ""
     match: Match | None = None
-    #: Whether it counts as a weight, and its values; bytes in the quantized file.
     is_weight: bool = False
     elements: int = 0
+    #: Bytes in the quantized file.
     stored_bytes: int = 0
-    #: The file, with its folder, of its partner; "" where it has none, or several.
+    #: The path of its partner's file; "" where it has none, or several.
     original_file: str = ""
-    #: Of `ODDITIES` those of a weight's values, "original_" before those of the original's.
     oddities: tuple[str, ...] = ()
 
     @property
@@ -155,7 +147,6 @@ class TensorAudit(Picklable):
 
     @property
     def is_sound(self) -> bool:
-        """Return whether nothing is wrong with its values, apart from the error of rounding."""
         return self.status not in (*OTHER, "problem") and not self.oddities and not self.is_lost_in_kernel
 
     @property
@@ -168,12 +159,9 @@ class TensorAudit(Picklable):
 
 
 class _ValueFacts:
-    """Range and finiteness of a tensor's values, collected a band at a time."""
-
     def __init__(self) -> None:
         self._low = math.inf
         self._high = -math.inf
-        #: Whether all of them are finite.
         self.finite = True
 
     def take(self, x: torch.Tensor) -> None:
@@ -188,7 +176,6 @@ class _ValueFacts:
         self.widen(float(low), float(high))
 
     def widen(self, low: float, high: float) -> None:
-        """Take values, all of them finite, by the least and the largest."""
         self._low = min(self._low, low)
         self._high = max(self._high, high)
 
@@ -197,7 +184,6 @@ class _ValueFacts:
         self.finite = self.finite and other.finite
 
     def oddities(self, prefix: str = "") -> tuple[str, ...]:
-        """Return the oddities that hold for all values."""
         oddities = []
         if self._low == self._high:
             oddities.append("all_equal" if self._low else "all_zero")
@@ -207,10 +193,8 @@ class _ValueFacts:
 
 
 class AuditBands:
-    """Bands of a weight beside its original, with shared preparation. Safe for many threads.
-
-    Raises:
-        QuantVizError: The weight has no scheme.
+    """Bands of a weight that has a scheme beside its original, with shared preparation. Safe for many
+    threads.
     """
 
     def __init__(self, weight: QuantizedWeight, x: Original) -> None:
@@ -232,8 +216,8 @@ class AuditBands:
             self._scales = scales_of_rows(weight.scheme, whole.scale, whole.zero_point, weight.shape)
 
     def band(self, start: int, stop: int) -> WeightBand:
-        """Return codes, scales and values of some rows, from one multiple of the weight's `row_step` to
-        before another, and the original's values.
+        """Return codes, scales and values of rows between two multiples of `row_step`, and the original's
+        values.
         """
         coded = self._coded(start, stop)
         original = self._x.as_stored(start, stop)
@@ -252,10 +236,8 @@ class AuditBands:
 
 
 class _RowErrors:
-    """Moments and oddities of the rows of a tensor beside its original, joined in their order.
-
-    Moments are joined as they come: a list of small tensors between large ones that are freed keeps the
-    system from using that memory again.
+    """Moments and oddities of the rows of a tensor beside its original, joined in their order as they come: a
+    list of small tensors between large ones that are freed keeps the system from using that memory again.
     """
 
     def __init__(self) -> None:
@@ -264,7 +246,6 @@ class _RowErrors:
         self._originals = _ValueFacts()
 
     def take(self, x: torch.Tensor, x_hat: torch.Tensor) -> None:
-        """Join the next rows of the original and of the tensor."""
         self._originals.take(x)
         self._values.take(x_hat)
         original = x.flatten()
@@ -287,8 +268,6 @@ class _RowErrors:
 
 @dataclass(frozen=True, eq=False)
 class _RowResults:
-    """Results of some rows of a weight that has a scheme."""
-
     compared: BandComparison
     values: _ValueFacts
     originals: _ValueFacts
@@ -309,15 +288,11 @@ def _part_of(band: WeightBand, count: int) -> _RowResults:
 
 
 class _SchemeRowErrors(_RowErrors):
-    """Results of the rows of a weight that has a scheme, of so many columns."""
-
     def __init__(self, columns: int) -> None:
         super().__init__()
-        #: Codes of each column that are the nearest ones.
         self.near = torch.zeros(columns, dtype=torch.float64)
         self.blocks = 0
         self.saturated = 0
-        #: Whether 0 is the middle code of every block.
         self.middle = True
         self._added: Added | None = None
 
@@ -345,12 +320,10 @@ class _SchemeRowErrors(_RowErrors):
 def audit_weight(
     weight: QuantizedWeight, x: Original, original: str, *, threads: int | None = None
 ) -> TensorAudit:
-    """Return the audit of a quantized weight beside its original; of one without a scheme its errors alone.
+    """Return the audit of a quantized weight beside its original; of one without a scheme its errors
+    alone.
 
-    It has the same bits for any number of threads. `original` is the original's name.
-
-    Raises:
-        QuantVizError: It cannot be read, or decodes to no number.
+    It has the same bits for any number of threads. `QuantVizError` if it cannot be read.
     """
     errors = _RowErrors()
     if weight.scheme is None:
@@ -417,7 +390,6 @@ def same_weights(cosine: float, sqnr_db: float, bits: int) -> bool:
 
 
 def audit_plain(name: str, values: Original, x: Original, original: str, dtype: str) -> TensorAudit:
-    """Return the audit of a tensor that is not quantized, stored as `dtype`, beside its original."""
     errors = _RowErrors()
     equal = True
     rounded = True
@@ -473,13 +445,10 @@ def _is_rounded(x: torch.Tensor, other: torch.Tensor, dtype: str, of_x: str) -> 
 
 
 def as_lines(x: torch.Tensor) -> torch.Tensor:
-    """Return a tensor as a matrix, its first axis by all others."""
     return x.flatten(1) if x.dim() > 1 else x.unsqueeze(1)
 
 
 class _LineEnergies:
-    """Energies of the rows and columns of a matrix, and which of them are all 0 in the file."""
-
     def __init__(self) -> None:
         self._rows: list[torch.Tensor] = []
         self._zero_rows: list[torch.Tensor] = []
@@ -487,7 +456,6 @@ class _LineEnergies:
         self._zero_columns = torch.tensor(True)
 
     def take(self, x: torch.Tensor, x_hat: torch.Tensor) -> None:
-        """Look at the next rows of the original and of the file's tensor."""
         energy = as_lines(x).nan_to_num(posinf=0, neginf=0).square()
         zero = as_lines(x_hat) == 0
         self._rows.append(energy.sum(1))
@@ -520,7 +488,7 @@ def _moments(x: torch.Tensor, x_hat: torch.Tensor) -> Moments:
 
 
 def _without_codes(moments: Moments) -> list[str]:
-    """Return the metrics that follow from moments without codes; of these the size is none."""
+    """Return the metrics that follow from moments without codes, but for the size."""
     return [name for name, metric in METRICS.items() if metric.reads and metric.fits(moments)]
 
 

@@ -1,4 +1,4 @@
-"""Findings of an audit in words: the verdict in one sentence, and notes on coverage and oddities."""
+"""Findings of an audit in words: the verdict, and notes on coverage and oddities."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from quantviz.schemes.granularity import Flat, Granularity, PerBlock, PerChannel
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.schemes.scheme import Scheme
 
-#: From this share of different weights on, the verdict is that the whole file is another model.
+#: Share of different weights from which the whole file is another model.
 _MOST = 0.5
-#: Names that a sentence lists.
 _LISTED = 3
 _SIDES: tuple[Side, ...] = ("quantized", "original")
 #: The reason of a tensor of an optimizer, and the sentence on all of them.
@@ -30,7 +29,6 @@ _OFF_BY = 0.5
 
 
 def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ...]:
-    """Return the sentences on an audit: the tensors that were not read, the verdict, then all others."""
     is_complete = account.is_complete
     notes = [] if is_complete else [not_read(account, "audit")]
     verdict = _verdict(tensors, everything_read(account, "audit") if is_complete else "")
@@ -85,13 +83,11 @@ def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ..
 
 
 def _names_in(tensors: Sequence[TensorAudit]) -> set[str]:
-    """Return the names of tensors on both sides."""
     joined = (name for tensor in tensors if tensor.match for name in tensor.match.joined)
     return {name for tensor in tensors for name in (tensor.tensor, tensor.original)}.union(joined)
 
 
 def _sound(tensors: Sequence[TensorAudit]) -> list[TensorAudit]:
-    """Return the quantized weights that were compared and are neither constant nor not finite."""
     return [tensor for tensor in _with_status(tensors, "ok") if tensor.is_weight and not tensor.oddities]
 
 
@@ -104,7 +100,6 @@ def _odd(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
 
 
 def _rescaled(tensors: Sequence[TensorAudit], verdict: Note | None) -> Iterator[Note]:
-    """Yield a sentence for each kind of factors that the original has not."""
     kinds: dict[str, list[TensorAudit]] = {}
     for tensor in _with_status(tensors, "rescaled"):
         kinds.setdefault(tensor.notes[-1].key, []).append(tensor)
@@ -130,7 +125,6 @@ def _of_rescaled(
 
 
 def _rounded(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
-    """Yield a sentence for each dtype that originals were rounded to."""
     kinds: dict[object, list[TensorAudit]] = {}
     for tensor in _with_status(tensors, "rounded"):
         kinds.setdefault(tensor.notes[-1].params["dtype"], []).append(tensor)
@@ -162,7 +156,6 @@ def _done(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
 
 
 def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
-    """Yield notes on the matching of partners with different names."""
     matches = [tensor.match for tensor in tensors if tensor.match is not None]
     leads = Counter((match.here, match.there) for match in matches if match.how == "ends")
     for (here, there), count in leads.items():
@@ -193,7 +186,6 @@ def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
 
 
 def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | None:
-    """Return the verdict on the compared tensors; None if there are none and `coverage` has that already."""
     compared = _sound(tensors)
     other = _with_status(tensors, "not_same")
     rescaled = _with_status(tensors, "rescaled")
@@ -260,13 +252,12 @@ def _off_by_a_step(tensor: TensorAudit) -> bool:
 
 
 def type_of(scheme: Scheme | None) -> str | None:
-    """Return the name of the recipe that a weight is stored as, such as "q4_k"; None where it has none."""
+    """Return the recipe that a weight is stored as, such as "q4_k"; None where it has none."""
     recipe = None if scheme is None else recipe_id(scheme)
     return recipe if recipe in ALL_RECIPES else None
 
 
 def _scheme_words(compared: Sequence[TensorAudit]) -> Note:
-    """Return a GGUF's types, or the scheme of most weights and the number of other schemes."""
     types = Counter(type_of(tensor.scheme) if tensor.layout == "gguf" else None for tensor in compared)
     if None not in types:
         listed = ", ".join(f"{count} × {name}" for name, count in types.most_common())
@@ -287,7 +278,6 @@ def _scheme_words(compared: Sequence[TensorAudit]) -> Note:
 
 
 def granularity_words(granularity: Granularity) -> Note:
-    """Return the granularity in words, such as "groups of 128"."""
     if isinstance(granularity, PerGroup | Flat):
         return Note.of("audit.per_group", size=granularity.size)
     if isinstance(granularity, PerBlock):

@@ -1,4 +1,4 @@
-"""Account of every tensor and byte of a checkpoint, so that each number states the share it covers.
+"""Account of every tensor and byte of a checkpoint: each number states the share it covers.
 
     account.coverage("quantized").not_read.weights
     account.coverage("quantized").share("not_read", "size")
@@ -43,14 +43,11 @@ Reason = QuantVizError | Note
 
 @dataclass(frozen=True)
 class TensorOutcome(Picklable):
-    """Outcome of one tensor of a model, which its tensors in the files share."""
-
     became: Became
     reason: Reason | None = None
     #: Whether its values are the original's up to rounding: not another weight, constant or not finite.
     is_sound: bool = True
-    #: Its SQNR against the original in dB, of one whose values differ; NaN where there is none. None for
-    #: others.
+    #: SQNR in dB against the original where the values differ, NaN where there is none; else None.
     sqnr_db: float | None = None
     #: The tensors of the other side that it was compared with.
     partners: tuple[str, ...] = ()
@@ -60,21 +57,19 @@ class TensorOutcome(Picklable):
 
 @dataclass(frozen=True)
 class Accounted(Picklable):
-    """Outcome of one tensor of a file, or of a file that was left aside as a whole."""
-
     side: Side
     #: Its name in the file; "" where it is the whole file.
     tensor: str
     outcome: TensorOutcome
     #: Bytes in the file; 0 if unknown.
     size: int
-    #: The weight that the tensor is, or is a part of; "" for others, such as a norm, a bias or a mask.
+    #: The weight that it is, or is a part of; "" for others, such as a norm, a bias or a mask.
     weight: str = ""
-    #: Values of that weight, counted once: at the first of its tensors.
+    #: Values of that weight, counted at the first of its tensors.
     elements: int = 0
-    #: The file's name; "" where the checkpoint is one file.
+    #: "" where the checkpoint is one file.
     file: str = ""
-    #: Whether its values, and its bytes, are known: of a file that is not there they may not be.
+    #: Whether its values, and its bytes, are known: of a missing file they may not be.
     is_counted: bool = True
     is_sized: bool = True
 
@@ -88,27 +83,23 @@ class Accounted(Picklable):
 
     @property
     def name(self) -> str:
-        """Return the name by which sentences call it: that of its weight, its own or its file's."""
+        """Return its name in sentences: that of its weight, its own or its file's."""
         return self.weight or self.tensor or self.file
 
 
 @dataclass(frozen=True)
 class OutcomeTotal(Picklable):
-    """Part of a checkpoint with one outcome: numbers of tensors, weights, values of weights, and bytes."""
-
     tensors: int = 0
     weights: int = 0
     elements: int = 0
     size: int = 0
-    #: Tensors and files of which the number of values, and that of bytes, is not known.
+    #: Tensors and files with an unknown number of values, and of bytes.
     uncounted: int = 0
     unsized: int = 0
 
 
 @dataclass(frozen=True)
 class Coverage(Picklable):
-    """Weights, elements and bytes of one side by outcome."""
-
     compared: OutcomeTotal = OutcomeTotal()
     equal: OutcomeTotal = OutcomeTotal()
     not_quantized_here: OutcomeTotal = OutcomeTotal()
@@ -119,11 +110,9 @@ class Coverage(Picklable):
 
     @property
     def whole(self) -> OutcomeTotal:
-        """Return the sum of all outcomes."""
         return added(self.part(became) for became in BECAME)
 
     def part(self, became: str) -> OutcomeTotal:
-        """Return the totals of one outcome, an id of `BECAME`."""
         part: OutcomeTotal = getattr(self, became)
         return part
 
@@ -145,18 +134,14 @@ class Coverage(Picklable):
 
 @dataclass(frozen=True)
 class Account(Picklable):
-    """Outcomes of all tensors of both sides of an audit, or of a scanned checkpoint."""
-
     tensors: tuple[Accounted, ...] = ()
 
     def of(self, became: Became, side: Side | None = None) -> tuple[Accounted, ...]:
-        """Return the tensors with an outcome, of one side or of both."""
         return tuple(
             tensor for tensor in self.tensors if tensor.became == became and side in (None, tensor.side)
         )
 
     def coverage(self, side: Side) -> Coverage:
-        """Return the weights, elements and bytes of a side by outcome."""
         return Coverage(**{became: _part(self.of(became, side)) for became in BECAME})
 
     @property
@@ -174,16 +159,14 @@ class Account(Picklable):
 
     @property
     def is_complete(self) -> bool:
-        """Return whether everything was read."""
         return not self.unread
 
     @property
     def is_sound(self) -> bool:
-        """Return whether everything was read, and all weights are the original's up to rounding."""
         return self.is_complete and all(tensor.outcome.is_sound for tensor in self.tensors)
 
     def below(self, least: float) -> tuple[Accounted, ...]:
-        """Return the tensors with an SQNR below so many dB, or with none although they were compared; of one
+        """Return the tensors with an SQNR below `least` dB, or with none although they were compared; of one
         in several tensors the first.
         """
         lossy: dict[str, Accounted] = {}
@@ -198,9 +181,7 @@ class Account(Picklable):
 def with_outcome(
     account: Account, became: Became, reasons: Mapping[str, QuantVizError], of: Collection[Became] = BECAME
 ) -> Account:
-    """Return an account in which some tensors have another outcome: those of a name with a reason, and whose
-    outcome is one `of` those given.
-    """
+    """Change the outcome of the tensors that have a reason, where theirs is one `of` those given."""
 
     def changed(tensor: Accounted) -> Accounted:
         reason = reasons.get(tensor.weight) or reasons.get(tensor.tensor)
@@ -211,12 +192,10 @@ def with_outcome(
 
 
 def added(parts: Iterable[OutcomeTotal]) -> OutcomeTotal:
-    """Return the sum of some parts."""
     return OutcomeTotal(*map(sum, zip(*map(astuple, parts), strict=True)))
 
 
 def is_known(part: OutcomeTotal, of: str) -> bool:
-    """Return whether the values ("elements") or the bytes ("size") of an outcome are all known."""
     return not {"elements": part.uncounted, "size": part.unsized}.get(of)
 
 

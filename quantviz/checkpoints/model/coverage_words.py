@@ -1,4 +1,4 @@
-"""Coverage of a checkpoint in words, from its account alone: the first sentence of an audit and of a scan."""
+"""Coverage of a checkpoint in words: the first sentence of an audit and of a scan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from quantviz.checkpoints.model.account import Account, Accounted, Reason, Side,
 from quantviz.errors import Note
 from quantviz.sources.files.file_data import clipped
 
-#: Names that a sentence lists, and reasons.
 _LISTED = 3
 _REASONS = 4
 #: Subject of a sentence: both sides of an audit, or a scanned checkpoint.
@@ -31,13 +30,11 @@ def percent(share: float) -> str:
 
 
 def everything_read(account: Account, of: Of) -> Note:
-    """Return the sentence that everything was read, of an account that is complete."""
     assert account.is_complete
     return Note.of(f"coverage.{of}.all", count=len(_weights(account)), bytes=percent(1))
 
 
 def not_read(account: Account, of: Of) -> Note:
-    """Return the sentence on tensors that were not read or not compared: how many, which, and why."""
     unread = [*{entry.name: entry for entry in reversed(account.unread)}.values()][::-1]
     weights = [entry for entry in unread if entry.weight]
     tensors = [entry for entry in unread if entry.tensor]
@@ -58,7 +55,7 @@ def not_read(account: Account, of: Of) -> Note:
 
 
 def _share(account: Account, unread: Iterable[Accounted]) -> Note:
-    """Return the shares of values of weights and of bytes that were not read, as far as they are known."""
+    """Return the unread shares of values of weights and of bytes, as far as they are known."""
     weights = _weights(account)
     missed = sum(weights.get((entry.side, entry.weight), 0) for entry in unread)
     sides = [account.coverage(side) for side in ("quantized", "original", "scanned")]
@@ -74,7 +71,6 @@ def _share(account: Account, unread: Iterable[Accounted]) -> Note:
 
 
 def coverage_of_scan(account: Account) -> Note:
-    """Return the sentence on the share of a scanned checkpoint that was read."""
     if not account.is_complete:
         return not_read(account, "scan")
     unfit = {entry.name: entry for entry in account.of("unfit")}

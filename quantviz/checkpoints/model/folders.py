@@ -1,4 +1,4 @@
-"""Choice of the files of a folder that are one model, with the reasons for leaving the others aside.
+"""The files of a folder that are one model, with the reasons for leaving the others aside.
 
 An index of shards decides. Without one the files of one kind are the model, numbered ones before all others;
 a trainer's other files, a second form of the same model and files to load on top of it are not part of it.
@@ -29,19 +29,18 @@ from quantviz.sources.files.torch_save import TorchCatalog
 from quantviz.sources.stores import addresses
 from quantviz.sources.stores.addresses import is_address
 
-#: Readers of the files that a folder is taken for a checkpoint of: the first of which there is a file.
+#: Readers of a folder's files: the first of which there is a file decides.
 IN_FOLDERS: tuple[type[Catalog], ...] = (
     *(SafetensorsCatalog, GgufCatalog, TorchCatalog, OnnxCatalog, NpzCatalog, NpyCatalog),
 )
-#: Most files whose place is cached.
 _PATHS_KEPT = 4096
-#: Most missing files that the numbers in the names of others may promise; more are damage.
+#: Most missing files by the numbers in the names of others; more are damage.
 _MOST_PROMISED = 1000
 #: Names of adapters, the configuration of one, and that of a pipeline of several models.
 _ADAPTERS = re.compile(r"adapter_(model|config)|(.*[-_.])?lora\b", re.ASCII | re.IGNORECASE)
 _ADAPTER = "adapter_config.json"
 PIPELINE = "model_index.json"
-#: Folders below a folder that are looked into for models, and how deep: a cache has snapshots in the second.
+#: Most folders searched for models, and their depth: a cache has snapshots in the second.
 _MOST_FOLDERS = 200
 _DEEPEST = 3
 #: Names of files that are not the model where others are there, with the reason for each.
@@ -65,10 +64,8 @@ _NO_MODEL = (
 class Aside(Picklable):
     """A file of a folder that is not a part of the model."""
 
-    #: Its path or address.
     file: str
     reason: Note
-    #: Bytes; 0 where that is not known.
     size: int = 0
 
 
@@ -77,11 +74,10 @@ class CheckpointFiles:
     """The files of a checkpoint: an index of shards, or else files of one kind."""
 
     index: str = ""
-    #: With those that the numbers in the names of others promise.
+    #: Missing ones included, by the numbers in the names of others.
     files: tuple[str, ...] = ()
-    #: Files of tensors that are none of it.
     aside: tuple[Aside, ...] = ()
-    #: Paths of further files of tensors: those that are shards of the index follow once it is read.
+    #: Further files of tensors beside an index, which tells its shards once it is read.
     others: tuple[str, ...] = ()
 
 
@@ -115,8 +111,6 @@ def model_in(listed: Sequence[str]) -> CheckpointFiles:
 
 
 def beside_index(files: CheckpointFiles, shards: Sequence[str]) -> tuple[Aside, ...]:
-    """Return the files of tensors beside an index that are none of its shards."""
-
     def reason(name: str) -> str:
         return next((reason for pattern, reason in _NO_MODEL if pattern.match(name)), "not_in_index")
 
@@ -126,9 +120,7 @@ def beside_index(files: CheckpointFiles, shards: Sequence[str]) -> tuple[Aside, 
 
 
 def adapter_in(listed: Sequence[str]) -> str:
-    """Return the file of an adapter where a folder of these files has its configuration and no model; "" for
-    any other folder.
-    """
+    """Return an adapter's file where a folder has its configuration and no model; else ""."""
     names = [name_of(path) for path in listed]
     tensors = [name for name in names if reader_of(name) in IN_FOLDERS or is_index(name)]
     is_adapter = _ADAPTER in names and all(map(_ADAPTERS.match, tensors))
@@ -136,9 +128,7 @@ def adapter_in(listed: Sequence[str]) -> str:
 
 
 def models_below(folder: str) -> Iterator[str]:
-    """Yield the folders below one that hold a model each, by their paths from it, as a cache or a pipeline of
-    several models has them.
-    """
+    """Yield the paths below a folder of folders that hold a model each, as a cache or a pipeline has them."""
     for place, inner, files in itertools.islice(os.walk(folder), _MOST_FOLDERS):
         relative = Path(place).relative_to(folder)
         model = model_in(sorted(os.path.join(place, name) for name in files if not name.startswith(".")))
@@ -150,7 +140,7 @@ def models_below(folder: str) -> Iterator[str]:
 
 
 def siblings(file: str, named: re.Match[str]) -> Iterator[str]:
-    """Yield the paths of all numbered files of one model, from the numbers in the name of one."""
+    """Yield the paths of all numbered files of one model, from the name of one."""
     for number in range(1, int(named["count"]) + 1):
         yield beside(file, f"{named['stem']}-{number:05d}-of-{named['count']}{named['suffix']}")
 
@@ -163,12 +153,11 @@ def stem_of(file: str) -> str:
 
 @functools.lru_cache(maxsize=_PATHS_KEPT)
 def beside(file: str, name: str) -> str:
-    """Return the path of that name in the same folder; cached, since it is needed for each tensor."""
+    """Return the path of a name in the same folder; cached, since it is needed for each tensor."""
     return addresses.beside(file, name) if is_address(file) else str(Path(file).parent / name)
 
 
 def name_of(file: str) -> str:
-    """Return a file's name without its folders."""
     return addresses.name_of(file) if is_address(file) else Path(file).name
 
 
@@ -186,7 +175,7 @@ def size_of(file: str) -> int | None:
 
 
 def _order_of_index(file: str) -> tuple[bool, bool, int, str]:
-    """Return the sort key of an index; the first one decides: safetensors, no second form, shortest name."""
+    """Return the sort key of an index: safetensors first, no second form, shortest name."""
     name = name_of(file).lower()
     return (
         not name.endswith(".safetensors.index.json"),
@@ -197,7 +186,6 @@ def _order_of_index(file: str) -> tuple[bool, bool, int, str]:
 
 
 def _missing(files: list[str]) -> Iterator[str]:
-    """Yield the missing files of a numbered series."""
     there = {name_of(file) for file in files}
     # One file of each model gives the names of all its files.
     telling = {stem_of(file): (file, NUMBERED.fullmatch(name_of(file))) for file in files}

@@ -13,15 +13,15 @@ _OF_MODEL = re.compile(r"([a-z_]+)\.(weight|bias)", re.ASCII)
 #: A tensor of a layer in other checkpoints: the parts before the layer's number, the number, the rest.
 _LAYER = re.compile(r"(?:.*\.)?(?:layers|layer|h|blocks|block)\.(\d+)\.(.+)", re.ASCII)
 
-#: Name parts after the layer's number, by llama.cpp's kind, first match wins; {} is the expert's number. The
-#: same of matrices that checkpoints have as one, by a kind of ours.
+#: Name parts after the layer's number, by llama.cpp's kind, first match wins; {} is the expert's number. And
+#: by a kind of ours those of matrices that checkpoints have as one.
 _KINDS: Mapping[str, Sequence[str]] = NAMES["kinds"]
 _AS_ONE: Mapping[str, Sequence[str]] = NAMES["as_one"]
 #: An expert in a tensor that holds all of them, as other checkpoints call it.
 _OF_STACK = re.compile(r"(.*\bexperts)\.([^.\[\]]+)(?:\.weight)?\[(\d+)\]", re.ASCII)
 #: Ends of the names of tensors of no layer.
 _MODEL: Mapping[str, Sequence[str]] = NAMES["of_model"]
-#: Number of parts in the longest of these, with the last part, such as "weight".
+#: Most parts of such an end, with the last part, such as "weight".
 _MOST_PARTS = 1 + max(end.count(".") + 1 for ends in _MODEL.values() for end in ends)
 
 
@@ -41,7 +41,7 @@ class OtherNames:
                     self._of_model.setdefault(tail, name)
 
     def of(self, name: str) -> str | None:
-        """Return the checkpoint's name for the tensor `name` of llama.cpp; None where it has none.
+        """Return the checkpoint's name for the tensor `name` of llama.cpp, or None.
 
         >>> names = OtherNames(("model.layers.3.mlp.up_proj.weight", "model.norm.weight"))
         >>> names.of("blk.3.ffn_up.weight"), names.of("output_norm.weight"), names.of("blk.4.ffn_up.weight")
@@ -59,9 +59,8 @@ class OtherNames:
 
 
 def gguf_names(tensors: Collection[str]) -> dict[str, str]:
-    """Return llama.cpp's names of a checkpoint's tensors.
-
-    One that has no name of its own is left out, such as that of a single expert.
+    """Return llama.cpp's names of a checkpoint's tensors; one without such a name, as of a single expert, is
+    left out.
 
     >>> gguf_names(["model.layers.3.mlp.up_proj.weight", "model.layers.3.mlp.experts.1.up_proj.weight"])
     {'model.layers.3.mlp.up_proj.weight': 'blk.3.ffn_up.weight'}
@@ -93,7 +92,6 @@ def is_gguf_name(name: str) -> bool:
 
 
 def _offered(tensor: str) -> Iterator[str]:
-    """Yield the names that llama.cpp may have for a tensor of another checkpoint."""
     stem, _, what = tensor.rpartition(".")
     if match := _LAYER.fullmatch(stem):
         # The last kinds come first: only Gemma's norm after attention is `post_attention_norm`.
@@ -108,20 +106,12 @@ def _offered(tensor: str) -> Iterator[str]:
 
 
 def kind_of(name: str) -> tuple[int, str] | None:
-    """Return the block's number and the kind of a tensor of a block; none for another tensor.
-
-    >>> kind_of("blk.12.attn_q.weight"), kind_of("output.weight")
-    ((12, 'attn_q'), None)
-    """
+    """Return the block's number and the kind of a tensor of a block; None for another tensor."""
     match = _OF_BLOCK.fullmatch(name)
     return (int(match[1]), match[2]) if match else None
 
 
 def _tails(name: str) -> Iterator[str]:
-    """Yield the ends of a dotted name, the longest first, of as many parts as names in `_MODEL` may have.
-
-    >>> list(_tails("model.norm.weight")), list(_tails("a.b.c.norm.weight"))
-    (['model.norm.weight', 'norm.weight', 'weight'], ['c.norm.weight', 'norm.weight', 'weight'])
-    """
+    """Yield the ends of a dotted name, the longest first, of at most `_MOST_PARTS` parts."""
     parts = name.rsplit(".", _MOST_PARTS)[-_MOST_PARTS:]
     return (".".join(parts[start:]) for start in range(len(parts)))

@@ -1,4 +1,4 @@
-"""The tensors of a model one by one, of all kinds: weights, other tensors, and unreadable ones.
+"""The tensors of a model one by one: weights, other tensors, and unreadable ones.
 
 with open_model(path) as model:
     for item in items_of(model):
@@ -35,14 +35,11 @@ from quantviz.sources.layouts.unclaimed import accompanies, is_of_training
 Kind = Literal["weight", "plain", "whole", "inputs", "training", "unread"]
 
 
-#: Shape that stands for one that is not known.
 _ANY_MATRIX = (2, 2)
 
 
 @dataclass(frozen=True, eq=False)
 class ModelItem:
-    """One tensor of a model."""
-
     name: str
     kind: Kind
     #: Its tensors in the files; its name where they cannot be read.
@@ -50,20 +47,16 @@ class ModelItem:
     shape: Shape
     #: Its dtype in the file; of a quantized weight its layout and the format of its codes.
     dtype: str
-    #: The file that holds its first part, with its folder.
     file: str
-    #: Reason why it cannot be read.
     reason: QuantVizError | None = None
-    #: Whether it is a file of the model, of whose tensors nothing is known.
+    #: Whether it is a file of the model with unknown tensors.
     is_file: bool = False
-    #: Whether its shape is known: that of a tensor in a file that is not there is not.
+    #: Whether its shape is known: in a missing file it is not.
     is_known: bool = True
 
     @property
     def elements(self) -> int:
-        """Return its values, at most as many as a file has: those of its codes where it cannot be read, and 0
-        where it is not there.
-        """
+        """Return the number of its values, or of codes where it cannot be read; 0 where it is missing."""
         return min(math.prod(self.shape), MOST_LIKELY) if self.is_known else 0
 
     @property
@@ -78,9 +71,8 @@ class ModelItem:
 
 
 def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[ModelItem, ...]:
-    """Return the tensors of a model in the order of its files, also those that are not there.
-
-    With `stacked`, experts in one tensor of a .gguf are one item, as the file has them.
+    """Return the tensors of a model in the order of its files, missing ones included; with `stacked`, experts
+    in one tensor of a .gguf are one item.
     """
     tensors = model.tensors
     items: list[ModelItem] = []
@@ -126,8 +118,8 @@ def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[ModelItem, ...
 
 
 def _with_parts(model: OpenModel, items: Iterable[ModelItem]) -> dict[str, list[str]]:
-    """Return the tensors that are missing by the weight that they belong to: scales in a missing file are no
-    tensors of their own where their weight is unread too.
+    """Return the missing tensors by their weight: scales in a missing file are no tensors of their own where
+    their weight is unread too.
     """
     every = {*model.files, *model.unread}
     of_modules: dict[str, list[str]] = {}
@@ -164,9 +156,8 @@ def _plain(model: OpenModel, name: str) -> ModelItem:
 def accounted(
     model: OpenModel, side: Side, items: Iterable[ModelItem], outcomes: Mapping[str, TensorOutcome]
 ) -> Iterator[Accounted]:
-    """Yield the outcome of every tensor of a model's files, and of the files beside them.
-
-    `outcomes` are those of its `items` by name.
+    """Yield the outcome of every tensor of a model's files, and of the files beside them; `outcomes` are
+    those of its `items` by name.
     """
     listed = tuple(items)
     named = [entry for entry in model.lost if entry.is_named]
@@ -215,8 +206,8 @@ def _sizes_of(lost: Sequence[Lost], model: OpenModel) -> Sequence[int | None]:
 
 
 def bytes_of(model: OpenModel, tensor: str) -> int:
-    """Return the bytes that a tensor takes in its file: by its dtype where it does not lie there in one
-    piece; 0 where it is not there.
+    """Return the bytes of a tensor in its file: by its dtype where it does not lie there in one piece; 0
+    where it is not there.
     """
     if tensor not in model.files:
         return 0

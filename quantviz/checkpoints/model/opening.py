@@ -38,10 +38,9 @@ from quantviz.text import visible
 _NO_FOLDER = ("store.no_list", "store.unknown_kind")
 #: Errors of parts that another part's header lists.
 _OTHER_PARTS = ("checkpoint.part_of", "checkpoint.parts_of")
-#: Parts of a split file.
 _MOST_PARTS = 1000
 _FOLDERS_NAMED = 6
-#: Elements from which a tensor is not like another by chance: norms are all ones in every file.
+#: Elements above which a tensor is not like another by chance: norms are all ones in every file.
 _TELLING = 256
 
 
@@ -49,27 +48,23 @@ _TELLING = 256
 class OpenModel:
     """The tensors of one model while its files are open, and the other files beside them."""
 
-    #: Quantized weights are decoded among them.
     tensors: ModelTensors
-    #: The file, with its folder, that holds each tensor of the files.
     files: Mapping[str, str]
-    #: Files of a folder that are none of the model.
     aside: tuple[Aside, ...] = ()
-    #: Tensors of the index that are missing, by name, with their file and the reason.
+    #: Missing tensors of the index, by name, with their file and the reason.
     unread: Mapping[str, tuple[str, QuantVizError]] = field(default_factory=lambda: MappingProxyType({}))
-    #: Files that are missing or cannot be opened.
     lost: tuple[Lost, ...] = ()
-    #: Bytes of all tensors that the index names; None if unknown.
+    #: Bytes of all tensors of the index; None if unknown.
     whole_bytes: int | None = None
-    #: Tensors of the shards that the index does not name, or that another file had before, with their files.
+    #: Tensors that the index does not name, or that an earlier file has.
     strays: tuple[Stray, ...] = ()
-    #: Notes on files of ranks, whose tensors are joined of pieces; their file is the checkpoint itself.
+    #: Notes on files of ranks, whose pieces are joined; the file of their tensors is the checkpoint itself.
     of_ranks: tuple[Note, ...] = ()
-    #: Every tensor with its file in the order of the index, or of the files, be it there or not.
+    #: Every tensor with its file in the order of the index, or of the files, missing ones included.
     order: tuple[tuple[str, str], ...] = ()
 
     def in_order(self, places: Iterable[tuple[str, str]]) -> list[int]:
-        """Return the numbers of some (file, tensor) in the order in which the checkpoint has them."""
+        """Return the numbers of (file, tensor) pairs in the checkpoint's order."""
         ranks = {place: rank for rank, place in enumerate(self.order)}
         listed = [ranks.get(place, len(ranks)) for place in places]
         return sorted(range(len(listed)), key=listed.__getitem__)
@@ -89,7 +84,7 @@ class Lost:
 
     #: Its name; of a part that another file's header lists, that file's with the part's number.
     name: str
-    #: Its path; of a part that a header lists, a path where nothing is.
+    #: Its path; for such a part one where nothing is.
     file: str
     reason: QuantVizError
     #: Whether an index names its tensors.
@@ -98,15 +93,14 @@ class Lost:
 
 @dataclass(frozen=True, eq=False)
 class Stray:
-    """A tensor that lies in a file of the model and is not taken for one of its tensors."""
+    """A tensor in a file of the model that is not taken for one of its tensors."""
 
     name: str
     file: str
-    #: Its file while that is open.
     catalog: Catalog
     #: A note where the index decides; an error where two tensors of one name are ambiguous.
     reason: Reason
-    #: The file that had a tensor of that name before, where the name is ambiguous.
+    #: The earlier file with a tensor of that name, where the name is ambiguous.
     first: str = ""
 
     @property
@@ -115,17 +109,15 @@ class Stray:
 
 
 def open_file(file: str) -> closing[Catalog]:
-    """Open one file of tensors, or an index of shards, while the `with` block lasts.
-
-    Raises:
-        QuantVizError: It cannot be opened or read, is damaged, unknown, or beyond the limits.
+    """Open one file of tensors, or an index of shards; `QuantVizError` if it is damaged, unknown or beyond
+    the limits.
     """
     return closing(_opened(file))
 
 
 @contextmanager
 def open_model(path: str | PurePath) -> Iterator[OpenModel]:
-    """Open one model while the `with` block lasts, in however many files it lies.
+    """Open one model, in however many files it lies, while the `with` block lasts.
 
     Missing, damaged and ignored files are listed in it, for the caller to account for.
 
@@ -146,11 +138,8 @@ def open_model(path: str | PurePath) -> Iterator[OpenModel]:
 
 @contextmanager
 def open_near(path: str | PurePath, name: str | None) -> Iterator[Catalog]:
-    """Open a checkpoint for one tensor while the `with` block lasts: of an index only shards that hold
-    tensors near it. Without a name it is whichever the checkpoint has.
-
-    Raises:
-        QuantVizError: As from `open_checkpoint`.
+    """Open a checkpoint for one tensor: of an index only shards that hold tensors near it, all without a
+    name. Errors are those of `open_checkpoint`.
     """
     files = found_at(path)
     if not files.index:
@@ -163,7 +152,7 @@ def open_near(path: str | PurePath, name: str | None) -> Iterator[Catalog]:
 
 @contextmanager
 def open_checkpoint(path: str | PurePath) -> Iterator[ModelTensors]:
-    """Open all tensors of a checkpoint while the `with` block lasts, its quantized weights decoded.
+    """Open all tensors of a checkpoint, its quantized weights decoded.
 
     Raises:
         QuantVizError: Nothing can be opened at `path`, a folder holds several models, a file is missing, or
@@ -179,11 +168,7 @@ def open_checkpoint(path: str | PurePath) -> Iterator[ModelTensors]:
 
 
 def found_at(path: str | PurePath) -> CheckpointFiles:
-    """Return the files of the checkpoint at a path or an address.
-
-    Raises:
-        QuantVizError: There is none.
-    """
+    """Return the files of the checkpoint at a path or an address; `QuantVizError` if there is none."""
     check_kinds(path, None)
     place = str(path)
     listed = _files_in(place)
@@ -215,7 +200,7 @@ def found_at(path: str | PurePath) -> CheckpointFiles:
 
 
 def _refuse_models_below(folder: str, names: Sequence[str]) -> None:
-    """Raise a `QuantVizError` with the folders below a folder that hold models, where there are any."""
+    """Raise a `QuantVizError` that names the folders below that hold models, where there are any."""
     if is_address(folder):
         return
     # The files of a cache of Hugging Face lie under their hashes; its folders of links have their names.
@@ -238,8 +223,8 @@ def _refuse_models_below(folder: str, names: Sequence[str]) -> None:
 def known_as(path: str | PurePath) -> str:
     """Return the key of a checkpoint's results: its path, or its address without the signature.
 
-    A folder is known by its index, or by the one file that is its model, so that it has the same results by
-    either name. A link keeps its name: in a cache of links the files themselves have meaningless names.
+    A folder is known by its index, or by the one file that is its model: it has the same results by either
+    name. A link keeps its name: in a cache of links the files themselves have meaningless names.
     """
     if isinstance(path, str) and is_address(path):
         return addresses.shown(path)
@@ -256,7 +241,6 @@ def known_as(path: str | PurePath) -> str:
 
 
 def check_part(file: str, catalog: Catalog) -> None:
-    """Raise a `QuantVizError` where a file is another part of a split .gguf than its name states."""
     named = NUMBERED.fullmatch(name_of(file))
     if not isinstance(catalog, GgufCatalog) or named is None:
         return
@@ -360,11 +344,9 @@ def _split_parts(
     parts: dict[str, Catalog], lost: Sequence[Lost]
 ) -> tuple[dict[str, Catalog], list[Lost] | None]:
     """Return the parts of one split .gguf in their order, whatever their names, and those that are missing by
-    their headers; none of those where the files are not parts of one.
+    their headers; None in place of these where the files are not parts of one.
 
-    Args:
-        parts: The open files by their paths.
-        lost: Files of which the names of others tell.
+    `lost` are missing files by the names of others.
     """
     splits = {
         file: part.split for file, part in parts.items() if isinstance(part, GgufCatalog) and part.split
@@ -441,7 +423,6 @@ def _prints(part: Catalog) -> Iterator[str]:
 
 
 def _of_stray(index: ShardedCatalog, name: str, shard: str, is_named: bool) -> Note:
-    """Return the reason why the index leaves a tensor of a shard aside."""
     if not is_named:
         return Note.of("checkpoint.unnamed", name=clipped(name), shard=clipped(shard))
     used = index.shard_of(name)
@@ -465,7 +446,6 @@ def _opened(file: str) -> Catalog:
 
 
 def _in_folders_of_ranks(folder: str) -> list[str]:
-    """Return the files in those folders of a folder that are named after a rank."""
     if is_address(folder):
         return []
     ranks = (each for each in sorted(Path(folder).iterdir()) if each.is_dir() and rank_of(f"{each.name}/x"))
@@ -477,7 +457,7 @@ def _is_gguf(file: str) -> bool:
 
 
 def _files_in(folder: str) -> list[str] | None:
-    """Return the files of a folder by their names; none where it is a file."""
+    """Return the sorted files of a folder; None where it is a file."""
     if not is_address(folder):
         if not Path(folder).is_dir():
             return None

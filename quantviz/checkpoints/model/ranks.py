@@ -1,4 +1,5 @@
-"""Pieces of weights in the files of several ranks, as tensor parallelism leaves them, joined to whole ones.
+"""Pieces of weights in the files of several ranks, as tensor parallelism leaves them, joined to whole
+ones.
 
 Each rank's file has the same names; of a layer it has some rows or some columns. Megatron, DeepSpeed, Meta,
 vLLM, TensorRT-LLM and DeepSeek each number such files in their own way.
@@ -31,16 +32,16 @@ _RANK = re.compile(
     r"|(?<![a-z])model(?P<of_model>\d{1,4})(?=-mp\d))",
     re.ASCII | re.IGNORECASE,
 )
-#: Names that are a rank's also where there is one file: rank_32 may be that of an adapter.
+#: Names of a rank's file even if it is alone: rank_32 may be that of an adapter.
 _SURELY = re.compile(r"(?<![a-z])(consolidated\.|[mt]p_rank|model_part-|model\d+-mp\d)", re.ASCII)
-#: The last module of layers whose outputs are shared out, and whose inputs; "dense" by the one before.
+#: The last modules of layers whose outputs are shared out, and whose inputs; "dense" with the one before.
 _BY_OUTPUTS, _BY_INPUTS, _EMBEDDINGS = (
     frozenset(NAMES["modules"][key]) for key in ("by_outputs", "by_inputs", "embeddings")
 )
 
 
 def rank_of(file: str) -> tuple[str, int] | None:
-    """Return the name that the files of all ranks share, with a mark for the rank, and the rank of one.
+    """Return the common name of all ranks' files, with a mark for the rank, and the rank of one.
 
     >>> rank_of("m/consolidated.01.pth"), rank_of("m/mp_rank_03/model_optim_rng.pt")
     (('m/consolidated.*.pth', 1), ('m/mp_rank_*/model_optim_rng.pt', 3))
@@ -101,7 +102,6 @@ def joined_ranks(
 
 
 def _missing(marked: str, group: Mapping[int, str]) -> list[str]:
-    """Return the missing files of ranks: those below the last, or below the count in the names."""
     told = re.search(r"-mp(\d{1,3})(?!\d)", marked)
     count = max(max(group) + 1, int(told[1]) if told else 0)
     folder, _, name = marked.rpartition("/")
@@ -112,7 +112,6 @@ def _missing(marked: str, group: Mapping[int, str]) -> list[str]:
 
 
 def _of_ranks(parts: Sequence[Catalog]) -> tuple[Joined, int]:
-    """Return the files of all ranks as one catalogue of whole tensors, and how many were joined."""
     holders: dict[str, Catalog] = {}
     shared: dict[str, list[Catalog]] = {}
     for part in parts:
@@ -236,9 +235,9 @@ def _hidden_size(shared: Mapping[str, Sequence[Catalog]]) -> int:
 
 
 def _axis(name: str, shapes: Sequence[Shape], width: int) -> int | None:
-    """Return the axis along which pieces are joined, by the layer's name; None where it is not known.
+    """Return the axis along which pieces are joined, by the layer's name; None if unknown.
 
-    `width` is the model's, 0 where that is not known.
+    `width` is the model's, 0 if unknown.
 
     >>> _axis("layers.0.attention.wo.weight", [(8, 4), (8, 4)], 8), _axis("q_proj.bias", [(4,), (4,)], 8)
     (1, 0)

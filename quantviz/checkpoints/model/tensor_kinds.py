@@ -1,4 +1,4 @@
-"""Kind of a tensor in its model, by its name and shape: engines choose by it which tensors they quantize."""
+"""The kind of a tensor, by which engines choose the tensors that they quantize."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.orientation import CONVOLUTIONS
 from quantviz.sources.files.catalog import is_matrix
 
-#: Kinds of tensors:
-#:
 #: linear       a matrix that inputs are multiplied by
 #: experts      the matrices of many experts in one tensor
 #: convolution  the weight of a convolution
@@ -30,11 +28,10 @@ Kind = Literal[
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-#: Ends of names, without ".weight", by kind: the first that fits decides.
+#: Ends of names without ".weight": the first that fits decides.
 _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.ASCII | re.IGNORECASE)) for kind, pattern in NAMES["kind_patterns"].items()
 )
-#: Axes of the matrices of many experts.
 _STACK = 3
 
 

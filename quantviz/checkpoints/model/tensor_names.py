@@ -16,15 +16,13 @@ _DIGITS = re.compile(r"\d{1,6}", re.ASCII)
 
 @dataclass(frozen=True, order=True)
 class TensorPlace:
-    """Place of a tensor in a model."""
-
     #: Parts before the layer's number, such as "model.layers"; "" where there is none.
     stack: str
-    #: The layer's number; −1 for tensors of none, such as the embedding.
+    #: −1 for tensors of no layer, such as the embedding.
     layer: int
     #: Name inside its layer, such as "mlp.experts.down_proj".
     kind: str
-    #: The expert's number; −1 for tensors of none.
+    #: −1 for tensors of no expert.
     expert: int = -1
 
 
@@ -115,19 +113,15 @@ def short_stacks(stacks: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class KindMap:
-    """Tensors by the numbers in their names: a row for each, a column for each kind."""
-
     #: Numbers of a row: the layer, and of an expert its own after it.
     rows: tuple[tuple[int, ...], ...]
     kinds: tuple[str, ...]
-    #: Names by row and kind.
     tensors: Mapping[tuple[tuple[int, ...], str], str]
-    #: Tensors that belong to no layer.
     others: tuple[str, ...]
 
 
 def kind_map(tensors: Sequence[str]) -> KindMap:
-    """Return where each tensor stands in the map; of two that stand in one place, the second is an other.
+    """Return the place of each tensor in the map; of two that stand in one place, the second is an other.
 
     >>> found = kind_map(["embed.weight", "model.layers.0.q.weight", "model.layers.1.q.weight"])
     >>> found.rows, found.kinds, found.others

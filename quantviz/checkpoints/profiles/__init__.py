@@ -12,23 +12,18 @@ from quantviz.checkpoints.profiles.profile import Profile
 from quantviz.errors import QuantVizError
 
 PROFILES: Mapping[str, Profile] = MappingProxyType({profile.id: profile for profile in (LLAMA_CPP, *ENGINES)})
-#: The mixtures of types of all profiles by name.
+#: Mixtures of types by name.
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {name: preset for profile in PROFILES.values() for name, preset in profile.presets.items()}
 )
 
 
 def has_recipe(profile: Profile, recipe: str) -> bool:
-    """Return whether an engine has a recipe, or a mixture of types, of this name.
-
-    >>> has_recipe(PROFILES["llama_cpp"], "q4_k_m"), has_recipe(PROFILES["vllm"], "q4_k_m")
-    (True, False)
-    """
+    """Return whether an engine has a recipe, or a mixture of types, of this name."""
     return recipe in profile.recipes or recipe in profile.presets
 
 
 def profile_of_export(form: str) -> Profile | None:
-    """Return the profile of the engine that an export is for; none where it is for none."""
     return next((profile for profile in PROFILES.values() if profile.export == form), None)
 
 

@@ -185,5 +185,5 @@ LITERT = Profile(
         },
     ),
 )
-#: The profiles of this module, in the order of lists.
+#: In the order of lists.
 ENGINES = (VLLM, MODELOPT, ONNXRUNTIME, TORCHAO, BITSANDBYTES, MLX, LITERT)

@@ -55,8 +55,8 @@ def _plain(recipe: str, *steps: PresetStep) -> Preset:
 
 
 def _first_down(recipe: str) -> PresetStep:
-    """Return the step of the first feed-forward layers, in which Q4_0 and Q5_0 get minima where there is an
-    importance matrix.
+    """Return the step of the first feed-forward layers: with an importance matrix Q4_0 and Q5_0 get
+    minima.
     """
     return PresetStep(("down",), recipe, ("first_eighth", "importance"))
 
@@ -135,7 +135,6 @@ _HEAD_IQ = (PresetStep(("output",), "q8_0", ("not_by_256",)), PresetStep(("outpu
 
 
 def _iq2(recipe: str, more: str, attention_output: str | None = None) -> Preset:
-    """Return a preset of IQ1 or IQ2, in which some parts get a type of more bits."""
     outputs = (PresetStep(("attention_output",), attention_output),) if attention_output else ()
     return Preset(
         recipe,

@@ -42,10 +42,8 @@ _LARGE = 80
 
 @dataclass(frozen=True)
 class PresetStep:
-    """Recipe of some parts where all conditions hold."""
-
     parts: tuple[Part, ...]
-    #: The recipe by id; of presets that are not measured, the type of llama.cpp.
+    #: By id; of presets that are not measured, the type of llama.cpp.
     recipe: str
     #: Ids of `CONDITIONS`.
     when: tuple[str, ...] = ()
@@ -53,18 +51,14 @@ class PresetStep:
 
 @dataclass(frozen=True)
 class Preset:
-    """A mixture of types."""
-
-    #: The recipe of all that no step is for.
+    #: The recipe where no step fits.
     recipe: str
     steps: tuple[PresetStep, ...] = ()
-    #: The types that llama-quantize refuses in this preset for a tensor without importance of its columns.
+    #: Types that llama-quantize refuses for a tensor without importance of its columns.
     needs_importance: tuple[str, ...] = ()
 
     def refuses_without_importance(self, recipe: str, name: str) -> bool:
-        """Return whether llama-quantize refuses a type for a tensor of llama.cpp's name that has no
-        importance.
-        """
+        """Return whether llama-quantize refuses a type for a tensor without importance."""
         return recipe in self.needs_importance and part_of(name, tied=False) not in ("output", "embedding")
 
 
@@ -80,7 +74,6 @@ class Spot:
     experts: int
     layers: int
     is_stack: bool
-    #: The length of its rows.
     columns: int
     #: Whether there is an importance matrix, of whichever tensors.
     has_importance: bool
@@ -155,9 +148,7 @@ def types_of(
 
 
 def own_name(tensor: str, names: Mapping[str, str]) -> str:
-    """Return llama.cpp's name of a tensor, given those of the tensors that have one; of an expert that of the
-    stack.
-    """
+    """Return llama.cpp's name of a tensor, given `names` of those that have one; of an expert its stack's."""
     return names.get(tensor) or _of_expert(tensor) or tensor
 
 
@@ -179,13 +170,11 @@ def part_of(name: str, *, tied: bool) -> Part:
 
 
 def layer_of(name: str) -> int:
-    """Return the number of the layer in llama.cpp's name; −1 where there is none."""
     found = re.match(r"blk\.(\d+)\.", name, re.ASCII)
     return int(found[1]) if found else -1
 
 
 def _of_expert(tensor: str) -> str | None:
-    """Return llama.cpp's name of the tensor that holds an expert; none for other tensors."""
     found = _EXPERT.fullmatch(tensor)
     if found is None:
         return None
@@ -194,7 +183,6 @@ def _of_expert(tensor: str) -> str | None:
 
 
 def _experts(own: Mapping[str, str], shapes: Mapping[str, Shape]) -> int:
-    """Return the number of experts in a layer; 0 where there are none."""
     stacked = [
         shapes[tensor][0] for tensor, name in own.items() if "_exps" in name and len(shapes[tensor]) > 2
     ]

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from quantviz.checkpoints.model.tensor_kinds import Kind
 from quantviz.checkpoints.profiles.presets import Preset
 
-#: Number of recipes that are preselected where the profile has no list of its own.
+#: Preselected recipes where the profile has no list.
 _FIRST = 5
-#: Bytes of a tensor's entry in the header of a .safetensors file, besides its name: dtype, shape and offsets,
-#: with the end of a part's name.
+#: Bytes of a tensor's entry in a .safetensors header besides its name: dtype, shape and offsets, with the end
+#: of a part's name.
 SAFETENSORS_ENTRY = 70
 
 
@@ -22,33 +22,30 @@ SAFETENSORS_ENTRY = 70
 class FileOverhead:
     """Overhead of a quantized weight in a file, besides codes and scales in use."""
 
-    #: Number of tensors that it is stored as.
+    #: Tensors that it is stored as.
     count: int = 2
     #: Bytes of each weight: of shapes, tables, a scale of inputs, and further entries in the header.
     of_tensor: int = 0
     #: Bytes of each row: of zero points that are 0.
     of_row: int = 0
-    #: Rows and columns of which the matrix of its scales takes multiples, filled up with 0.
+    #: Rows and columns to whose multiples the matrix of its scales is filled up with 0.
     scale_tile: tuple[int, int] = (1, 1)
-    #: Number that divides the rows of each weight: of any other the tool writes no file.
+    #: Divisor of the rows of each weight: of any other the tool writes no file.
     rows_in: int = 1
 
 
 @dataclass(frozen=True)
 class ToolFiles:
-    """Format of a tool's files."""
-
     suffix: str
     #: Bytes of which each tensor takes a multiple.
     alignment: int = 1
-    #: Bytes of a value of a tensor that is kept; 0 where its dtype stays.
+    #: Bytes of a value of a kept tensor; 0 where its dtype stays.
     kept: int = 0
-    #: Bytes of a value of a tensor for whose rows there is no type; 0 where its dtype stays.
+    #: Bytes of a value of a tensor without a type for its rows; 0 where its dtype stays.
     unfit: int = 0
     #: Whether scales, and minima, have the dtype of the weights.
     scales_as_weights: bool = False
-    #: Bytes of the header for each tensor in it, besides its name; 0 where the header is that of the file
-    #: which is quantized.
+    #: Bytes of the header for each tensor besides its name; 0 where the header is the quantized file's.
     entry: int = 0
     #: Bytes of the header for each quantized weight, besides those of its tensors.
     described: int = 0
@@ -56,14 +53,11 @@ class ToolFiles:
     parts: Mapping[str, FileOverhead] = field(default_factory=dict)
 
     def parts_of(self, recipe: str) -> FileOverhead:
-        """Return the overhead of a weight under a recipe by id."""
         return self.parts.get(recipe, FileOverhead())
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Rules by which an engine quantizes a model's tensors."""
-
     #: Lower case, as links have it; and as the command takes it.
     id: str
     name: str
@@ -71,25 +65,23 @@ class Profile:
     kinds: frozenset[Kind]
     #: The engine's own recipes by id, those of `RECIPES` at its arithmetic.
     recipes: tuple[str, ...]
-    #: Those of them to begin with; none for the first few.
+    #: Preselected ones; by default the first few.
     usual: tuple[str, ...] = ()
     #: Parts of names of tensors that it keeps, whatever their kind.
     keeps: tuple[str, ...] = ()
     #: Whether those are parts of llama.cpp's names.
     by_gguf_names: bool = False
-    #: Fallback of a recipe for tensors whose rows do not divide into its blocks: the recipe by id, or ""
-    #: where the tensor stays as it is.
+    #: The recipe for tensors whose rows do not divide into a recipe's blocks, or "" to keep them.
     fallbacks: Mapping[str, str] = field(default_factory=dict)
-    #: Substitutes for a recipe by the kind of tensor: the recipe by id, or "" where such tensors stay as they
-    #: are.
+    #: Substitutes for a recipe by the kind of tensor, or "" to keep it.
     by_kind: Mapping[str, Mapping[Kind, str]] = field(default_factory=dict)
-    #: Its mixtures of types by name.
+    #: Mixtures of types by name.
     presets: Mapping[str, Preset] = field(default_factory=dict)
-    #: Those with types that are not encoded here, whose choice of types is shown and not measured.
+    #: Mixtures with types that are not encoded here: the choice of types is shown and not measured.
     unencoded: Mapping[str, Preset] = field(default_factory=dict)
-    #: The format of its files; None where their size is not computed.
+    #: None where the size of its files is not computed.
     files: ToolFiles | None = None
-    #: The form in which `export_allocation` writes for it; "" where there is none.
+    #: The form in which `export_allocation` writes for it, or "".
     export: str = ""
     #: Prefix of the ids of its conventions: those whose decibels are its own.
     arithmetic: str = ""
@@ -98,5 +90,4 @@ class Profile:
 
     @property
     def first_recipes(self) -> tuple[str, ...]:
-        """Return the recipes to begin with."""
         return self.usual or self.recipes[:_FIRST]

@@ -24,8 +24,8 @@ from typing import Literal
 from quantviz.checkpoints.model.layer_names import NAMES
 from quantviz.checkpoints.model.tensor_names import place_of_name
 
-#: All names that stand in one place of a tensor's name, where engines store them as one, by each of them.
-#: The first is the one whose scale experts take.
+#: Names that stand in one place of a tensor's name, where engines store them as one, by each of them. The
+#: first is the one whose scale experts take.
 _SET_OF: Mapping[str, tuple[str, ...]] = {
     part: tuple(parts) for parts in NAMES["engines"]["siblings"] for part in parts
 }
@@ -57,8 +57,8 @@ def rule_of(layout: str, fmt: str, name: str) -> Rule | None:
 
 
 def siblings_of(name: str, names: Container[str]) -> tuple[str, ...]:
-    """Return those of some names that engines multiply as one with a tensor, itself among them; none where it
-    has no siblings.
+    """Return the names that engines multiply as one with a tensor, itself among them; () where it has no
+    siblings.
 
     >>> siblings_of("h.0.up_proj.weight", ["h.0.up_proj.weight", "h.0.gate_proj.weight"])
     ('h.0.gate_proj.weight', 'h.0.up_proj.weight')

@@ -40,22 +40,22 @@ _FILLED = f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version={VERSION};COMMIT;"
 _WAIT = 60.0
 #: SQLite calls back after so many instructions.
 _BETWEEN_CALLS = 100_000
-#: Entries of a list of tables that are compared with ours, and bytes of a file that is copied to be read.
+#: Tables that are compared with ours, and bytes of a file that is copied to be read.
 _MOST_LISTED = 20
 _MOST_COPIED = 2**30
-#: Readings of a file that is replaced again and again, before an error is raised.
+#: Readings of a file that is replaced again and again.
 _MOST_TIMES = 5
 #: Keys that are texts, of which only those in the conditions are read.
 _TEXT_KEYS = ("content", "scheme", "file", "tensor")
 #: SQLite's codes of a full disk: for the file, and for the index of its log.
 _DISK_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
-#: The log of a file that is being written, and its index.
+#: SQLite's log beside a file, and its index.
 _LOG = "-wal"
 _INDEX = "-shm"
 
 
 class TooLong:
-    """Stands for a value of more than `RESULT_VALUE_BYTES`, which is not read."""
+    """In place of a value of more than `RESULT_VALUE_BYTES`, which is not read."""
 
     def __repr__(self) -> str:
         return f"> {RESULT_VALUE_BYTES:,} B"
@@ -88,11 +88,8 @@ class ResultFile:
     ) -> list[tuple[Any, ...]]:
         """Return the rows of `SELECT columns FROM rest`, after the columns of the table's primary `key`.
 
-        `values` are those of the conditions in `rest`. A value that is too long is `TooLong`; all else of its
-        row is read.
-
-        Raises:
-            QuantVizError: There are more rows, or the file is damaged or being replaced.
+        A value that is too long is `TooLong`. `QuantVizError` for too many rows, or a damaged or changing
+        file.
         """
 
         def read() -> list[tuple[Any, ...]]:
@@ -104,7 +101,6 @@ class ResultFile:
         return self._read(read)
 
     def count(self, columns: str, rest: str, values: Sequence[object]) -> tuple[int, ...]:
-        """Return counts: `SELECT columns FROM rest`."""
         [row] = self._read(lambda: self._fetch(f"SELECT {columns} FROM {rest}", values, 1))
         return row
 
@@ -128,7 +124,6 @@ class ResultFile:
     def _each_value(
         self, columns: Sequence[str], rest: str, values: Sequence[object], key: str, most: int
     ) -> list[tuple[Any, ...]]:
-        """Return rows as `rows` does, each value read by itself."""
         names = key.split(", ")
         table = rest.split()[0]
         # A foreign number may be too long itself; the requested ones are not.
@@ -166,10 +161,8 @@ class ResultFile:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Write all changes inside the `with` block in one transaction.
-
-        Raises:
-            QuantVizError: The disk is full, or the file cannot be written. Rows written before stay.
+        """Write all changes inside the `with` block in one transaction; rows written before a full disk
+        stay.
         """
         if self._open.in_transaction:
             yield
@@ -185,12 +178,10 @@ class ResultFile:
                 raise
 
     def write(self, statement: str, values: Sequence[object]) -> int:
-        """Run a statement that writes, and return the number of the new row."""
         with self._sentences():
             return int(self._open.execute(statement, values).lastrowid or 0)
 
     def write_all(self, statement: str, values: Iterator[Sequence[object]]) -> None:
-        """Run a statement that writes once for each of some values."""
         with self._sentences():
             self._open.executemany(statement, values)
 
@@ -226,8 +217,8 @@ class ResultFile:
         """Return the address that opens the file so that nothing is written beside it.
 
         Without a log no process writes it: it is opened as immutable. With the log of another process, its
-        index is there too, and both are read. A log alone was copied: SQLite would make its index anew, so
-        both files are read in a folder of our own.
+        index is there too, and both are read. A log alone is copied with the file: SQLite would make its
+        index anew beside it.
         """
         path = self.path.resolve()
         if not self._is_written():
@@ -245,14 +236,12 @@ class ResultFile:
         return f"{path.as_uri()}?mode=ro"
 
     def _is_written(self) -> bool:
-        """Return whether a log with content lies beside the file."""
         try:
             return self._log.stat().st_size > 0
         except FileNotFoundError:
             return False
 
     def _has_changed(self) -> bool:
-        """Return whether a file that was opened as immutable has been written to since."""
         return self._is_immutable and _state_of(self.path, self._log) != self._seen
 
     def _bound(self) -> None:
@@ -267,7 +256,6 @@ class ResultFile:
         self._open.execute("PRAGMA cell_size_check=ON")
 
     def _step(self) -> bool:
-        """Count steps; return whether the query has had too many."""
         self._steps_left -= _BETWEEN_CALLS
         return self._steps_left < 0
 
@@ -288,7 +276,6 @@ class ResultFile:
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:
-        """Raise errors of SQLite and of the disk as a `QuantVizError`."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
@@ -324,7 +311,6 @@ def _state_of(path: Path, log: Path) -> tuple[int, ...]:
 
 
 def _shape_of(listed: Sequence[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
-    """Return the tables of a file with their SQL, with white space made uniform."""
     return {(*row[:3], " ".join(str(row[3]).split())) for row in listed}
 
 

@@ -23,13 +23,10 @@ UNREAD = ("problem", "not_read")
 
 @dataclass(frozen=True)
 class Kind:
-    """Values of a column."""
-
     parse: values.Parser
     dtype: str = "object"
     #: Whether a CSV has them as text, which can look like a number.
     is_text: bool = False
-    #: Whether each row has one.
     is_needed: bool = False
 
 
@@ -43,12 +40,9 @@ NUMBER = Kind(values.number, "float64")
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A tensor under a recipe."""
-
     tensor: Annotated[str, _NAME]
     recipe: Annotated[str, _NAME]
     status: Annotated[str, _STATUS] = "ok"
-    #: Why it was not measured.
     reason: Annotated[str | None, _TEXT] = None
     #: The recipe that the engine uses in its place.
     fallback: Annotated[str | None, _TEXT] = None
@@ -64,7 +58,6 @@ class ResultRow:
     max_error_at: Annotated[Shape | None, _LENGTHS] = None
     scheme: Annotated[str | None, _TEXT] = None
     file: Annotated[str | None, _TEXT] = None
-    #: Columns of numbers that it has.
     numbers: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     #: Its outcome in the account of an audit.
     became: str = ""
@@ -72,23 +65,19 @@ class ResultRow:
     problem: QuantVizError | None = None
 
     def value(self, column: str) -> Any:
-        """Return the value of a column; None where it has none."""
         return getattr(self, column) if column in FIELDS else self.numbers.get(column)
 
     def number(self, column: str) -> float | None:
-        """Return a number; None where it has none, or NaN."""
         found: float | None = self.value(column)
         return None if found is None or found != found else float(found)
 
     def told(self, language: str) -> ResultRow:
-        """Return the row with a damaged value's problem as its reason."""
         if self.problem is None:
             return self
         return replace(self, status="problem", reason=self.problem.message(language), problem=None)
 
     @property
     def is_unread(self) -> bool:
-        """Return whether the tensor's values were not read."""
         return self.status in UNREAD
 
     @property

@@ -42,19 +42,16 @@ from quantviz.whole_files import own_folder
 if TYPE_CHECKING:
     import pandas
 
-#: Key in place of a scheme where a row is of a pair of an audit; number of such keys in one query.
+#: Key in place of a scheme for a pair of an audit; keys in one query.
 _PAIR = "compared"
 _KEYS_PER_QUERY = 500
-#: A file changed so shortly before it was looked at may change again within the same tick of its clock.
+#: A file changed so shortly ago may change again within the same tick of its clock.
 _TICK_NS = 20_000_000
 
 
 def default_results() -> Path:
-    """Return the file where results are kept unless another is named: one for all checkpoints, so that a copy
-    of one is not measured again.
-
-    Raises:
-        QuantVizError: There is no folder that is this user's alone.
+    """Return the default file, one for all checkpoints: a copy of one is not measured again. `QuantVizError`
+    without a folder of this user's.
     """
     folder = own_folder("scans")
     if folder is None:
@@ -63,14 +60,8 @@ def default_results() -> Path:
 
 
 class Results:
-    """The results in a file. One object belongs to one thread.
-
-    Args:
-        path: The file; by default the one in the user's cache folder.
-        read_only: Whether it is only looked at: then nothing is written, neither into it nor beside it.
-
-    Raises:
-        QuantVizError: The file is not there, is none of ours, or cannot be opened.
+    """The results in a file; with `read_only` nothing is written, neither into it nor beside it. One object
+    belongs to one thread. `QuantVizError` for a file that is missing or none of ours.
     """
 
     def __init__(self, path: str | PurePath | None = None, *, read_only: bool = False) -> None:
@@ -91,27 +82,20 @@ class Results:
     # ---- reading -------------------------------------------------------------------------------------
 
     def scans(self) -> tuple[Scan, ...]:
-        """Return all scans that can be read, the one written to last first."""
         scans = [scan for scan in self._scans() if isinstance(scan, Scan)]
         return tuple(sorted(scans, key=lambda scan: (-scan.updated, -scan.id)))
 
     def problems(self) -> tuple[QuantVizError, ...]:
-        """Return the reasons why scans cannot be read, one sentence for each such scan."""
         return tuple(scan for scan in self._scans() if isinstance(scan, QuantVizError))
 
     def scan(self, number: int) -> Scan:
-        """Return the scan of that number and how far it is.
-
-        Raises:
-            QuantVizError: There is none, or it cannot be read.
-        """
+        """Return the scan of that number; `QuantVizError` where there is none, or it cannot be read."""
         rows = self._file.rows(stored_rows.SCAN_COLUMNS, "scans WHERE id = ?", (number,), key="id", most=1)
         if not rows:
             raise QuantVizError("checkpoint.no_scan", got=number, file=self.path.name)
         return self._parsed(rows[0])
 
     def listed(self, number: int) -> tuple[Listed, ...]:
-        """Return the tensors of a scan in plan order, and which of them have all their rows."""
         rows = self._file.rows(
             stored_rows.TENSOR_COLUMNS,
             "tensors WHERE scan = ? ORDER BY position",
@@ -122,17 +106,14 @@ class Results:
         return tuple(stored_rows.listed_of(at, position, row) for at, (_, position, *row) in enumerate(rows))
 
     def rows(self, number: int, language: str = DEFAULT_LANGUAGE) -> Iterator[ResultRow]:
-        """Yield the row so far of each tensor under each recipe, in plan order."""
         for _, rows in self.rows_by_position(number, language):
             yield from rows
 
     def rows_by_position(
         self, number: int, language: str = DEFAULT_LANGUAGE, positions: Collection[int] | None = None
     ) -> Iterator[tuple[int, list[ResultRow]]]:
-        """Yield the rows of each tensor, or of those at some positions, after its position.
-
-        Raises:
-            QuantVizError: There are more rows than are read.
+        """Yield the rows of each tensor, or of those at some positions; `QuantVizError` for more than are
+        read.
         """
         recipes = self.scan(number).recipes
         listed = self.listed(number)
@@ -180,19 +161,11 @@ class Results:
             yield row
 
     def table(self, number: int, language: str = DEFAULT_LANGUAGE) -> pandas.DataFrame:
-        """Return the rows of a scan so far, in plan order, as a `pandas.DataFrame`.
-
-        Numbers are float64, NaN where there is none; counts are Int64.
-
-        Raises:
-            QuantVizError: pandas is not installed.
-        """
+        """Return the rows of a scan so far: numbers are float64, NaN where there is none, counts Int64."""
         return stored_rows.frame_of(self.scan(number), self.rows(number, language), language)
 
     def measured(self, tensor: Listed, keys: Sequence[str]) -> dict[str, ContentMeasurement]:
-        """Return the measurements of a tensor's content for some keys of rows, by key; one that cannot be
-        read is a problem.
-        """
+        """Return the measurements of a tensor's content by key; one that cannot be read is a problem."""
         rows = self._file.rows(
             stored_rows.MEASURED_COLUMNS,
             f"measured WHERE content = ? AND scheme IN ({', '.join('?' * len(keys))})"
@@ -211,10 +184,8 @@ class Results:
         return results
 
     def known(self, content: str) -> set[str]:
-        """Return the keys of the rows that a content has: see `recipes.row_key`.
-
-        Rows that lack a number of today, such as a metric that was added since, are measured again. So are
-        rows that cannot be read.
+        """Return the keys of the rows that a content has: see `recipes.row_key`. Rows that lack a metric of
+        today or cannot be read are measured again.
         """
         rows = self._file.rows(
             stored_rows.MEASURED_COLUMNS,
@@ -231,7 +202,6 @@ class Results:
         return keys
 
     def content(self, file: str, tensor: str) -> str | None:
-        """Return the content of a tensor in a file as it is now, where it is known."""
         rows = self._file.rows(
             ("content",), "contents WHERE file = ? AND tensor = ?", (file, tensor), key="file, tensor", most=1
         )
@@ -239,7 +209,6 @@ class Results:
         return content if isinstance(content, str) else None
 
     def pairs(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return the stored records of an audit's pairs, by key; keys without a record are left out."""
         records: dict[str, str] = {}
         for start in range(0, len(keys), _KEYS_PER_QUERY):
             batch = keys[start : start + _KEYS_PER_QUERY]
@@ -335,10 +304,8 @@ class Results:
         *,
         file: str = "",
     ) -> None:
-        """Store all results of one tensor in one transaction: its rows, its content, and its status.
-
-        `file` is the stamp of the file as it was read, where the tensor's content may be taken from that next
-        time.
+        """Store all results of one tensor in one transaction. `file` is the stamp of the file as it was read,
+        if the content may be taken from it next time.
         """
         with self.together():
             self.add(rows)
@@ -364,7 +331,6 @@ class Results:
             )
 
     def show_for_now(self, number: int, position: int, row: ContentMeasurement) -> None:
-        """Store the row of a tensor that is shown until it is measured."""
         with self.together():
             self.add([row])
             self._file.write(
@@ -373,7 +339,6 @@ class Results:
             )
 
     def add(self, rows: Iterable[ContentMeasurement]) -> None:
-        """Store rows, replacing earlier versions of them."""
         self._file.write_all(
             "INSERT OR REPLACE INTO measured VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
@@ -388,31 +353,26 @@ class Results:
         )  # fmt: skip
 
     def put_pair(self, key: str, record: str) -> None:
-        """Store the record of a pair of an audit, as `audit/pair_rows.py` writes it."""
         self._file.write(
             "INSERT OR REPLACE INTO measured VALUES (?, ?, ?, 'ok', NULL, ?, NULL)",
             (key, _PAIR, ARITHMETIC, record),
         )
 
     def note_rate(self, number: int, bytes_read: int, seconds: float) -> None:
-        """Store the bytes that this run has read, and its seconds."""
         self._file.write(
             "UPDATE scans SET bytes_read = ?, seconds = ?, updated = ? WHERE id = ?",
             (bytes_read, seconds, time.time(), number),
         )
 
     def note_coverage(self, number: int, coverage: dict[str, str], is_complete: bool) -> None:
-        """Store the note on the coverage of the checkpoint, by language."""
         with self.together():
             notes = [*self.scan(number).notes, {**coverage, stored_rows.COVERAGE: is_complete}]
             self._file.write("UPDATE scans SET notes = ? WHERE id = ?", (json.dumps(notes), number))
 
     def end(self, number: int, state: str) -> None:
-        """Store the final state of a scan, "done" or "cancelled"."""
         self._file.write("UPDATE scans SET state = ?, updated = ? WHERE id = ?", (state, time.time(), number))
 
     def together(self) -> contextlib.AbstractContextManager[None]:
-        """Write all changes inside the `with` block in one transaction."""
         return self._file.together()
 
 
@@ -422,14 +382,12 @@ def stored_text(name: str) -> str:
 
 
 def _whole_path(file: str) -> str:
-    """Return a file's absolute path, or its address without the signature."""
     return shown(file) if is_address(file) else os.path.abspath(file)
 
 
 def _outcome(
     tensor: Listed, at: int, scheme: Scheme | None, measurement: ContentMeasurement | None
 ) -> tuple[str, Mapping[str, str] | None] | None:
-    """Return the status of a tensor under its recipe of that place, and the reason; none while it waits."""
     if tensor.status not in (None, "ok"):
         return tensor.status, tensor.reason
     if scheme is None:
@@ -442,12 +400,8 @@ def _outcome(
 
 
 def stamp_of(file: str, version: str = "") -> str | None:
-    """Return a text that changes with a file: its place on the disk, its size and its times; None where a
-    change could go unnoticed.
-
-    Args:
-        file: Its path or its address.
-        version: The version of it that was read, where it has an address.
+    """Return a text that changes with a file, by its place, size and times; None where a change could go
+    unnoticed. `version` is the one that was read at an address.
     """
     if is_address(file):
         # Each reading was of this version, or it has failed.

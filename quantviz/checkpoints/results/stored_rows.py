@@ -27,14 +27,12 @@ from quantviz.schemes.scheme import Scheme
 if TYPE_CHECKING:
     import pandas
 
-#: States of a scan in the file.
 STATES = ("running", "done", "cancelled")
-#: Key that marks, among the notes of a scan, the one on its coverage; its value is whether that is complete.
+#: Key of the note on a scan's coverage: whether that is complete.
 COVERAGE = "complete"
-#: Largest number of a process.
 _LAST_PROCESS = 2**31 - 1
 
-#: Columns of the table of scans after its id, and of the table of tensors after its position.
+#: Columns of the tables, after their keys.
 SCAN_COLUMNS = (
     "path", "recipes", "notes", "state", "process", "started", "updated", "bytes", "bytes_done", "measured",
     "bytes_read", "seconds",
@@ -51,48 +49,41 @@ _optional_text = values.optional(values.text)
 
 @dataclass(frozen=True)
 class ScanProgress:
-    """Progress of a scan."""
-
-    #: Tensors that have a row for each recipe, and all of them; the same in bytes of the files.
+    #: Tensors with a row for each recipe, and all of them; the same in bytes of the files.
     tensors_done: int
     tensors: int
     bytes_done: int
     bytes: int
     #: Rows that this run measured; all others were known.
     measured: int
-    #: Bytes a second of this run, and seconds left at this rate; none before there is a rate.
+    #: Of this run, and seconds left at this rate; None before there is a rate.
     bytes_per_second: float | None
     seconds_left: float | None
 
 
 @dataclass(frozen=True)
 class Scan:
-    """One checkpoint under some recipes."""
-
     id: int
     path: str
     #: Names as the user gave them, with the schemes.
     recipes: tuple[tuple[str, Scheme], ...]
-    #: "running", "done", "cancelled" (also by a full disk), or "killed" where its process ended without a
-    #: word.
+    #: "running", "done", "cancelled" (also by a full disk), or "killed" where its process has just ended.
     state: str
     process: int
     #: Seconds since the epoch.
     started: float
     updated: float
     progress: ScanProgress
-    #: Notes on the checkpoint's files, by language.
+    #: By language.
     notes: tuple[dict[str, str], ...]
-    #: Note on its coverage, by language; empty in older files without one.
+    #: By language; empty in older files.
     coverage: dict[str, str] = field(default_factory=dict)
-    #: Whether that is all of it.
     is_complete: bool = True
-    #: Selection of its tensors that are measured.
     selection: Selection = ALL_QUANTIZED
 
 
 class Listed(NamedTuple):
-    """A tensor of a scan: its content and its status are None as long as it waits."""
+    """A tensor of a scan: see `Entry`. Content and status are None as long as it waits."""
 
     position: int
     tensor: str
@@ -101,23 +92,18 @@ class Listed(NamedTuple):
     shape: Shape
     content: str | None
     status: str | None
-    #: Its axes of outputs.
     outputs: tuple[int, ...] = (0,)
-    #: Substitutes of an engine for a recipe, by the recipe's place; None where it keeps the tensor.
     instead: Mapping[int, Scheme | None] = MappingProxyType({})
-    #: Reason why it was not measured, by language.
+    #: By language.
     reason: Mapping[str, str] | None = None
-    #: The mark of the importance of its columns; "" where all count alike.
+    #: The mark of its columns' importance, or "".
     importance: str = ""
-    #: The places of recipes for which the engine's tool ends with an error at so many rows.
     refused: Collection[int] = ()
 
 
 def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) -> Scan:
-    """Return a scan from its row of `SCAN_COLUMNS`.
-
-    Raises:
-        QuantVizError: A value of it cannot be one of ours.
+    """Return a scan from its row of `SCAN_COLUMNS`; `QuantVizError` for a value that cannot be one of
+    ours.
     """
     raw = dict(zip(SCAN_COLUMNS, row, strict=True))
     counts = {name: values.whole(raw[name], name) for name in ("bytes", "bytes_done", "measured")}
@@ -152,11 +138,7 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
 
 
 def frame_of(scan: Scan, rows: Iterable[ResultRow], language: str) -> pandas.DataFrame:
-    """Return the rows of a scan as a `pandas.DataFrame` of `COLUMNS`, with the scan's notes in `attrs`.
-
-    Raises:
-        QuantVizError: pandas is not installed.
-    """
+    """Return the rows of a scan as a table of `COLUMNS`, with the scan's notes in `attrs`."""
     pd = load_pandas()
     rows = tuple(rows)
     frame: pandas.DataFrame = pd.DataFrame(
@@ -168,12 +150,8 @@ def frame_of(scan: Scan, rows: Iterable[ResultRow], language: str) -> pandas.Dat
 
 
 def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
-    """Return a tensor from its row of `TENSOR_COLUMNS`; one that does not parse has a problem.
-
-    Args:
-        at: How many rows come before it.
-        position: Its position in the plan; of one that has none that is −1 − `at`.
-        row: Its other values.
+    """Return a tensor from its row of `TENSOR_COLUMNS` after `at` others; one that does not parse has a
+    problem, and one without a position −1 − `at`.
     """
     raw = dict(zip(TENSOR_COLUMNS, row, strict=True))
     place = position if isinstance(position, int) and position >= 0 else -1 - at
@@ -203,12 +181,8 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
 
 
 def measured_of(row: Sequence[Any], shape: Shape | None = None) -> ContentMeasurement:
-    """Return the measurement in a row of `MEASURED_COLUMNS`.
-
-    The place of the largest error is checked against the `shape` of the tensor, if that is given.
-
-    Raises:
-        QuantVizError: A value of it cannot be one of ours.
+    """Return the measurement in a row of `MEASURED_COLUMNS`, its place within the `shape` if that is given;
+    `QuantVizError` for a value that cannot be one of ours.
     """
     content, key, arithmetic, status, reason, written, at = row
     status = _status(status, "status")
@@ -232,10 +206,7 @@ def measured_of(row: Sequence[Any], shape: Shape | None = None) -> ContentMeasur
 
 
 def shape_form(entry: Entry) -> Any:
-    """Return the stored form of a tensor's shape: with its outputs where they are not its first axis, with an
-    engine's substitutes for schemes and the schemes that its tool refuses, and with the hash of its columns'
-    importance.
-    """
+    """Return the stored form of a tensor's shape, with all that is not as usual."""
     more: dict[str, Any] = {}
     if entry.outputs != (0,):
         more["outputs"] = entry.outputs
@@ -249,7 +220,6 @@ def shape_form(entry: Entry) -> Any:
 
 
 def recipes_form(recipes: Sequence[tuple[str, Scheme]], selection: Selection) -> Any:
-    """Return the stored form of a scan's recipes, with the selection where one is made."""
     listed = [[name, str(scheme)] for name, scheme in recipes]
     return {"recipes": listed, **selection.record()} if selection.record() else listed
 
@@ -257,7 +227,6 @@ def recipes_form(recipes: Sequence[tuple[str, Scheme]], selection: Selection) ->
 def _shape_of(
     written: Any,
 ) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme | None], str, tuple[int, ...]]:
-    """Return shape, outputs, substitutes, hash and refused places from the text of `shape_form`."""
     stored = _json(written, "shape")
     if not isinstance(stored, dict):
         return values.lengths(stored, "shape"), (0,), MappingProxyType({}), "", ()
@@ -305,7 +274,6 @@ def _pairs(written: Any) -> tuple[tuple[str, Scheme], ...]:
 
 
 def _note(written: Any) -> tuple[dict[str, str], bool | None]:
-    """Return a note by language, and of the one on coverage whether everything was read."""
     words = values.in_each_language(written, "notes")
     marked = written.get(COVERAGE) if COVERAGE in written else None
     if not isinstance(marked, bool | None):
@@ -318,7 +286,6 @@ def _reason(written: Any) -> Mapping[str, str] | None:
 
 
 def _alive(process: int) -> bool:
-    """Return whether there is a process of that number."""
     if os.name != "posix":
         return True
     if process < 1:

@@ -1,6 +1,6 @@
 """Tables of rows with typed columns, wherever they come from: files, results, or a script.
 
-Allocation and reports see no other table. Each value is parsed once, by the kind of its column.
+Each value is parsed once, by the kind of its column.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from quantviz.checkpoints.results.rows import COUNT, FIELDS, NUMBER, Kind, Resul
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 
-#: Numbers of a row besides metrics: the largest magnitude over the root mean square, the smallest and the
-#: largest value, counts of what is not finite, and of the elements that were measured.
+#: Numbers besides metrics: the largest magnitude over the root mean square, the smallest and the largest
+#: value, counts of what is not finite, and of measured elements.
 NUMBERS = ("peak_rms", "low", "high", "nan", "inf", "cells")
 _NUMBERS: Mapping[str, Kind] = MappingProxyType(
     {
@@ -26,7 +26,6 @@ _NUMBERS: Mapping[str, Kind] = MappingProxyType(
         for name in ("mse", "sqnr_db", "max_error", *METRICS, *NUMBERS, "cost")
     }
 )
-#: Every column that is read, by its kind; all others are left aside.
 KINDS: Mapping[str, Kind] = MappingProxyType({**FIELDS, **_NUMBERS})
 _LAST = ("scheme", "file")
 #: The columns of a scan's table, in their order.
@@ -40,18 +39,13 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class TypedTable:
-    """Rows, and the names of all columns of their source."""
-
     names: tuple[str, ...]
     rows: tuple[ResultRow, ...]
 
     @classmethod
     def of(cls, table: Any) -> TypedTable:
-        """Return the rows of a table: of a `pandas.DataFrame`, columns by name, records, or rows.
-
-        Raises:
-            QuantVizError: It is no table, has more rows or columns than are read, or columns of several
-                lengths.
+        """Return the rows of a DataFrame, columns by name, records, or rows; `QuantVizError` for other
+        things, too many rows or columns, or columns of several lengths.
         """
         if isinstance(table, TypedTable):
             return table
@@ -78,13 +72,11 @@ class TypedTable:
         return tuple(dict.fromkeys(row.recipe for row in self.rows))
 
     def check_column(self, name: str) -> None:
-        """Raise a `QuantVizError` where there is no such column."""
         if name not in self.names:
             raise QuantVizError("allocate.no_column", column=name, known=", ".join(self.names))
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse too many columns, and two of one name."""
     if len(names) > values.TABLE_COLUMNS:
         raise QuantVizError("tables.too_many_columns", count=len(names), most=values.TABLE_COLUMNS)
     for name in names:
@@ -105,7 +97,7 @@ def _columns_of(table: Any) -> dict[str, Sequence[Any]]:
 
 
 def columns_of(rows: Iterable[Any], names: Iterable[str] = ()) -> dict[str, Sequence[Any]]:
-    """Return the columns of records, of which the known ones are kept; the others are there by name."""
+    """Return the columns of records; those that are not read have no values."""
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for count, row in enumerate(rows):
         if not isinstance(row, Mapping):
@@ -135,7 +127,7 @@ def _typed(kind: Kind, name: str, column: Sequence[Any], problems: dict[int, Qua
     """Return a column with typed values; note the problem of each row whose value is none."""
     if kind is NUMBER and {type(value) for value in column} <= {float}:
         return column
-    #: Values that are there many times are parsed once.
+    # Values that are there many times are parsed once.
     parsed: dict[Any, Any] = {}
     typed: list[Any] = []
     for at, value in enumerate(column):

@@ -51,14 +51,12 @@ _AXES = 64
 _ELEMENTS = 10**18
 #: Seconds since the epoch of the last moment of the year 9999.
 _LAST_MOMENT = 253_402_300_799
-#: A number as text.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.ASCII | re.I)
 #: A shape as text: "[64, 128]", "64x128".
 _SHAPE = re.compile(r"[\d\s,x×()\[\]]*", re.ASCII)
 
 
 def text(value: Any, field: str, most: int = TEXT_CHARACTERS) -> str:
-    """Return a text of at most so many characters."""
     if not isinstance(value, str):
         raise QuantVizError("rows.not_text", field=field, got=value)
     if len(value) > most:
@@ -67,16 +65,10 @@ def text(value: Any, field: str, most: int = TEXT_CHARACTERS) -> str:
 
 
 def name(value: Any, field: str) -> str:
-    """Return a name that can be a key."""
     return text(value, field, LONGEST_NAME)
 
 
 def listed(values: Any) -> Any:
-    """Return an array or a tensor as Python's own numbers.
-
-    Raises:
-        QuantVizError: It is a tensor that has no values.
-    """
     if hasattr(values, "untyped_storage"):
         from quantviz.tensors.conversion import as_plain
 
@@ -105,7 +97,6 @@ def whole(value: Any, field: str, most: int = _LARGEST) -> int:
 
 
 def seconds(value: Any, field: str) -> float:
-    """Return a time in seconds, or a moment in seconds since the epoch."""
     found = number(value, field)
     if not 0 <= found <= _LAST_MOMENT:
         raise QuantVizError("rows.not_time", field=field, got=value)
@@ -129,8 +120,6 @@ def lengths(value: Any, field: str) -> Shape:
 
 
 def one_of(allowed: Collection[str]) -> Parser:
-    """Return the parser of one of some words."""
-
     def parse(value: Any, field: str) -> str:
         if not isinstance(value, str) or value not in allowed:
             raise QuantVizError("rows.not_allowed", field=field, got=value, allowed=", ".join(allowed))
@@ -140,8 +129,6 @@ def one_of(allowed: Collection[str]) -> Parser:
 
 
 def optional(parser: Parser) -> Parser:
-    """Return a parser that also takes None."""
-
     def parse(value: Any, field: str) -> Any:
         return None if value is None else parser(value, field)
 
@@ -171,14 +158,12 @@ def json_value(value: Any, field: str) -> Any:
 
 
 def elements(value: Any, field: str) -> list[Any]:
-    """Return a list of JSON."""
     if not isinstance(value, list):
         raise QuantVizError("rows.not_json", field=field, got=value)
     return value
 
 
 def in_each_language(value: Any, field: str) -> dict[str, str]:
-    """Return a sentence by language; other entries are left out."""
     if not isinstance(value, Mapping):
         raise QuantVizError("rows.not_sentence", field=field, got=value)
     usual = value.get(DEFAULT_LANGUAGE)
@@ -186,5 +171,4 @@ def in_each_language(value: Any, field: str) -> dict[str, str]:
 
 
 def sentences(message: QuantVizError | Note) -> dict[str, str]:
-    """Return the sentence of an error or a note by language."""
     return {language: message.message(language) for language in languages()}

@@ -1,8 +1,8 @@
-"""Tasks of a scan on other machines: the workers of a Dask scheduler, as people have on Slurm or Kubernetes.
+"""Tasks of a scan on other machines: the workers of a Dask scheduler, as people have on Slurm or
+Kubernetes.
 
-Workers measure and return rows, or of a giant tensor the parts that its rows are made of here. Only the
-process that scans keeps them, so that a worker may die at any moment and a task be measured twice: nothing is
-lost and nothing counted twice.
+Workers measure and return rows, or of a giant tensor the parts of its rows. Only the process that scans keeps
+them: a worker may die at any moment and a task be measured twice, and nothing is lost or counted twice.
 """
 
 from __future__ import annotations
@@ -45,21 +45,16 @@ _T = TypeVar("_T")
 
 
 class Done(NamedTuple):
-    """A task and its result."""
-
     task: ScanTask
     measures: tuple[Measures, ...]
 
 
 class WorkerCall(NamedTuple):
-    """Call for a worker: a function and its arguments."""
-
     task: Any
     call: Callable[..., Any]
     arguments: tuple[Any, ...]
-    #: Unique key, so that the scheduler has no job twice.
+    #: Unique, so that the scheduler has no job twice.
     key: str
-    #: The first tensor that it measures, for people.
     name: str
 
 
@@ -67,24 +62,23 @@ _D = TypeVar("_D", covariant=True)
 
 
 class WorkerQueue(Protocol[_D]):
-    """Queue of jobs for workers, which also takes their results: of a scan, or of an audit."""
+    """Queue of jobs for workers, of a scan or of an audit, which also takes their results."""
 
     waiting: deque[WorkerCall]
 
     def take(self, job: WorkerCall, came: Any) -> _D | None:
-        """Take the result of a job; return the task's result, or None while other jobs of it are open."""
+        """Return the result of a job's task, or None while other jobs of it are open."""
 
     def check(self, job: WorkerCall, came: Any, address: str) -> None:
         """Raise a `QuantVizError` where a worker lacks a file or a reader: no problem of a tensor's."""
 
 
-#: Function that runs jobs somewhere, and yields each result as soon as it is there; None after a part of one,
-#: so that the caller may end it.
+#: Runs jobs somewhere, and yields each result as it comes; None after a part of one, for a caller to end it.
 Elsewhere: TypeAlias = Callable[[WorkerQueue[Any]], Generator[Any, None, None]]
 
 
-#: Elements of a task, times the recipes they are measured under: about half a second of one core, for each
-#: task takes the scheduler some milliseconds. A worker holds but one tensor or band at a time.
+#: Elements of a task, times its recipes: about half a second of one core, for each task takes the scheduler
+#: some milliseconds. A worker holds but one tensor or band at a time.
 WORK = 2**29
 #: Seconds to wait for the scheduler, and for its first worker.
 _PATIENCE = 10
@@ -96,12 +90,8 @@ _MOST_DEATHS = 5
 
 @contextmanager
 def joined(address: str, *, threads: int | None = None, patience: float = _PATIENCE) -> Iterator[Elsewhere]:
-    """Join a Dask scheduler while the `with` block lasts, and yield a function that runs jobs on its workers.
-
-    Args:
-        address: The scheduler's address, such as tcp://10.0.0.5:8786.
-        threads: How many threads measure a task; by default one, for workers run several tasks at once.
-        patience: Seconds to wait for the scheduler and for its first worker.
+    """Join a Dask scheduler, such as tcp://10.0.0.5:8786, and yield a function that runs jobs on its workers,
+    by default with one `threads` a task, for workers run several tasks at once.
 
     Raises:
         QuantVizError: Dask is not installed, the scheduler is away or goes away, it has no workers, or these
@@ -125,7 +115,6 @@ def joined(address: str, *, threads: int | None = None, patience: float = _PATIE
 
 
 def _version() -> int:
-    """Return the reference's version, on whichever machine this runs."""
     return ARITHMETIC
 
 
@@ -180,11 +169,9 @@ def _measured(
 
 @dataclass(eq=False)
 class _Giant:
-    """A giant tensor whose bands are with workers."""
-
     known: KnownFacts
     joining: Joining
-    #: Stamp of its file when the bands were given out.
+    #: Of its file when the bands were given out.
     stamp: object
     #: Number of its rows, and the rows so far.
     count: int
@@ -207,7 +194,6 @@ class ScanJobs:
         return WorkerCall(task, survey, (entry,), _key(task, "survey"), entry.name)
 
     def take(self, job: WorkerCall, came: object) -> Done | None:
-        """Take the result of a job; return its task if that is complete."""
         task = job.task
         match came:
             case GiantFacts():
@@ -221,7 +207,6 @@ class ScanJobs:
     def check(
         self, job: WorkerCall, came: GiantFacts | BandMeasurements | tuple[Measures, ...], address: str
     ) -> None:
-        """Raise a `QuantVizError` where a worker lacks a file that is here, or the file's reader."""
         results = came if isinstance(came, tuple) else [came]
         for result, entry in zip(results, job.task.entries, strict=True):
             check_worker(result.problem, entry.file, address)
@@ -290,8 +275,8 @@ def _stamp(entry: Entry) -> tuple[int, int] | str | uuid.UUID:
 
 
 def check_worker(problem: QuantVizError | None, file: str, address: str) -> None:
-    """Raise a `QuantVizError` where a worker lacks a file that is here, or the file's reader: no problem of
-    the tensor's.
+    """Raise a `QuantVizError` where a worker lacks a file that is here, or its reader: no problem of a
+    tensor's.
     """
     if problem is not None and problem.key in ("store.not_installed", "store.needs_package"):
         raise problem.again()

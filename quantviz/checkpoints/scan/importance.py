@@ -28,8 +28,7 @@ from quantviz.sources.files.file_data import READ_FLAGS
 
 Array: TypeAlias = npt.NDArray[Any]
 
-#: The two tensors of a weight in a GGUF file: sums of squares of each input, and over how many they were
-#: taken.
+#: The two tensors of a weight in a GGUF file: sums of squares of each input, and their counts.
 _SUMS = ".in_sum2"
 _COUNTS = ".counts"
 
@@ -38,26 +37,21 @@ _COUNTS = ".counts"
 class Importance(Picklable):
     """Mean squares of the inputs of one weight, or of each expert that is stacked in it."""
 
-    #: Hash of its values, which identifies it.
     mark: str
-    #: Number of experts; 1 of a weight that has none.
     experts: int
     #: float32, one expert after the other.
     raw: bytes = field(repr=False)
-    #: Whether any input came to an expert: one of which there is none counts all columns alike, as
-    #: llama-quantize has it.
+    #: Whether any input came to an expert: without one all columns count alike, as in llama-quantize.
     is_seen: tuple[bool, ...] = (True,)
 
     @classmethod
     def of(cls, squares: Array, is_seen: tuple[bool, ...] = (True,)) -> Importance:
-        """Return the importance with the given mean squares (experts, columns)."""
         raw = np.ascontiguousarray(squares, np.float32).tobytes()
         mark = xxhash.xxh3_64(raw, seed=len(squares)).hexdigest()
         return cls(mark, len(squares), raw, is_seen)
 
     @property
     def squares(self) -> Array:
-        """Return the mean squares, float32 (experts, columns)."""
         columns = len(self.raw) // (np.float32().itemsize * self.experts)
         return np.ndarray((self.experts, columns), np.float32, self.raw)
 
@@ -72,15 +66,11 @@ class Importance(Picklable):
         return Importance.of(self.squares[number : number + 1], self.is_seen[number : number + 1])
 
     def is_stacked_as(self, shape: Shape) -> bool:
-        """Return whether it has a row for each expert of a weight of `shape`, which has more than one."""
         return self.experts > 1 and len(shape) > 2 and shape[0] == self.experts
 
     def columns(self, start: int, shape: Shape) -> torch.Tensor:
-        """Return the mean squares for the columns of a part of a weight, float32 (columns,).
-
-        Args:
-            start: The flat place in the weight where the part begins.
-            shape: The shape of the whole weight.
+        """Return the mean squares of the columns at the flat place `start` of a weight of `shape`, float32
+        (columns,).
         """
         if not self.is_stacked_as(shape):
             # Of another size than the weight, `quantize` refuses it.
@@ -90,10 +80,8 @@ class Importance(Picklable):
 
 
 def importances(path: Path) -> dict[str, Importance]:
-    """Return the importance of each weight that the file has, by llama.cpp's names.
-
-    Raises:
-        QuantVizError: The file cannot be read, or is no importance matrix.
+    """Return the importance of each weight by llama.cpp's names; `QuantVizError` for another or unreadable
+    file.
     """
     try:
         # Opened without waiting: a pipe may have no process at its other end.
@@ -114,18 +102,13 @@ def importances(path: Path) -> dict[str, Importance]:
 
 
 def importances_in(content: bytes, file: str) -> dict[str, Importance]:
-    """Return the importance of each weight in the content of a file, as `importances` does.
-
-    Raises:
-        QuantVizError: It is no importance matrix.
-    """
+    """Return the importance of each weight in the content of a file; `QuantVizError` for another one."""
     if len(content) > IMPORTANCE_BYTES:
         raise QuantVizError("allocate.importance_too_large", file=file, most=IMPORTANCE_BYTES)
     return _importances(content, file)
 
 
 def _importances(path_or_bytes: Path | bytes, file: str) -> dict[str, Importance]:
-    """Return the importance of each weight of a GGUF file, or of the content of a file of either form."""
     try:
         if isinstance(path_or_bytes, bytes) and not path_or_bytes.startswith(b"GGUF"):
             importances = dict(_of_binary(path_or_bytes))
@@ -142,7 +125,7 @@ def _importances(path_or_bytes: Path | bytes, file: str) -> dict[str, Importance
 
 def by_tensor(theirs: Mapping[str, Importance], tensors: Collection[str]) -> dict[str, Importance]:
     """Return the importance of each tensor of a checkpoint that has one, by the checkpoint's names: those of
-    llama.cpp, as `theirs` has them, or those of a model that it converts.
+    llama.cpp, or those of a model that it converts.
     """
     importances = {tensor: theirs[name] for tensor, name in gguf_names(tensors).items() if name in theirs}
     importances |= {tensor: theirs[tensor] for tensor in tensors if tensor in theirs}
@@ -156,7 +139,6 @@ def by_tensor(theirs: Mapping[str, Importance], tensors: Collection[str]) -> dic
 
 
 def mean_squares(importances: Mapping[str, Importance]) -> dict[str, float]:
-    """Return the mean square of the inputs of each weight that has one."""
     means = {name: importance.mean_square for name, importance in importances.items()}
     return {name: mean for name, mean in means.items() if mean is not None}
 
@@ -181,7 +163,7 @@ def _of_gguf(path_or_bytes: Path | bytes) -> Iterator[tuple[str, Importance]]:
 
 
 def _of_binary(raw: bytes) -> Iterator[tuple[str, Importance]]:
-    """Read the older format: how many weights, and for each its name, how many chunks, and its sums."""
+    """Read the older format: the number of weights, and for each its name, number of chunks, and sums."""
     (entries,) = struct.unpack_from("<i", raw)
     at = 4
     for _ in range(entries):

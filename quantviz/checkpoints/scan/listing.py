@@ -1,7 +1,7 @@
 """The tensors of a checkpoint: of one file, of the files an index names, or of a folder of shards.
 
-A tensor that cannot be measured is listed with its reason, so that every weight has its rows, and every
-tensor and byte is accounted for.
+A tensor that cannot be measured is listed with its reason: every weight has its rows, and every tensor and
+byte is accounted for.
 """
 
 from __future__ import annotations
@@ -25,46 +25,36 @@ from quantviz.sources.files.file_data import clipped
 
 #: Prefix of the keys of reasons for a layout that is not read.
 _LAYOUTS = "layouts."
-#: Names that a sentence lists.
 _LISTED = 3
 
 
 @dataclass(frozen=True)
 class Unmeasured(Picklable):
-    """Reason why a tensor, or a recipe on it, has no result."""
-
-    #: "left_aside" where it is not for quantizing, "refused" where no scheme can be used on it, "not_read"
-    #: where its layout is not known, "problem" where something is wrong with it.
+    #: "left_aside" (no weight), "refused" (by all schemes), "not_read" (unknown layout) or "problem".
     status: str
     reason: QuantVizError
 
 
 @dataclass(frozen=True)
 class Entry(Picklable):
-    """One tensor of a checkpoint, from the headers."""
-
     name: str
-    #: Path to open to read it: the file that holds it, with its folder; of a quantized weight in several
-    #: files the checkpoint.
+    #: Path of the file that holds it; of a quantized weight in several files the checkpoint.
     file: str
     #: Its dtype in the file; of a quantized weight its layout and the format of its codes.
     dtype: str
     shape: Shape
-    #: Bytes of the file that are read for it.
     size: int
-    #: Reason why it is not measured; None where it is.
     unmeasured: Unmeasured | None = None
     #: Version of its file on another machine, see `FileData.version`.
     version: str = ""
     #: Whether it is a quantized weight, of which the decoded values are measured.
     decoded: bool = False
-    #: Whether its parts lie in several files.
     spread: bool = False
 
-    #: Its axes of outputs, the rows as which it is quantized.
+    #: Axes of outputs, the rows as which it is quantized.
     outputs: tuple[int, ...] = (0,)
-    #: Substitutes of an engine for schemes that do not fit, by the places of the requested schemes: another
-    #: scheme, or None where it keeps the tensor as it is.
+    #: An engine's substitutes for schemes that do not fit, by the schemes' places: another scheme, or None
+    #: where it keeps the tensor.
     instead: tuple[tuple[int, Scheme | None], ...] = ()
     #: The places of schemes for which the engine's tool ends with an error at so many rows.
     refused: tuple[int, ...] = ()
@@ -73,7 +63,6 @@ class Entry(Picklable):
 
     @property
     def seen(self) -> Shape:
-        """Return the shape in which it is quantized."""
         return seen_shape(self.shape, self.outputs)
 
     @property
@@ -87,11 +76,9 @@ class Entry(Picklable):
         return tuple(instead.get(at, scheme) for at, scheme in enumerate(requested))
 
     def key(self, scheme: Scheme) -> str:
-        """Return the key of its row under a scheme in a results file."""
         return row_key(scheme, self.importance.mark if self.importance else "")
 
     def fitting(self, requested: Sequence[Scheme]) -> tuple[Scheme, ...]:
-        """Return those of them that fit its shape, each once."""
         own = enumerate(self.schemes(requested))
         schemes = dict.fromkeys(each for at, each in own if each is not None and at not in self.refused)
         return tuple(each for each in schemes if refusal_of(each, self.shape, self.outputs) is None)
@@ -99,11 +86,9 @@ class Entry(Picklable):
 
 @dataclass(frozen=True)
 class TensorListing(Picklable):
-    """The tensors of a checkpoint in its order, and notes on its files."""
-
     entries: tuple[Entry, ...]
     notes: tuple[Note, ...] = ()
-    #: Outcome of every tensor as it follows from the headers.
+    #: As it follows from the headers.
     account: Account = field(default_factory=Account)
 
 
@@ -173,7 +158,6 @@ def _is_plain(model: OpenModel, item: ModelItem) -> bool:
 
 
 def _outputs_notes(model: OpenModel, items: Iterable[ModelItem]) -> Iterator[Note]:
-    """Yield notes on the number of weights seen turned, with the evidence, and of those with none."""
     turned: dict[str, list[str]] = {}
     for item in items:
         if not _is_plain(model, item) or len(item.shape) < 2:

@@ -1,7 +1,7 @@
 """Measurements of a tensor under recipes: a row for each, also where one fails.
 
-A row is made of one part or more: a loaded tensor is one part, a larger one has a part for each of its
-bands. Parts are joined in the tensor's order, wherever and whenever they were measured.
+A loaded tensor is one part, a larger one has a part for each of its bands. Parts are joined in the tensor's
+order, wherever and whenever they were measured.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from quantviz.streaming.regions import place_of
 from quantviz.streaming.tensor_facts import Facts, facts, power_sums
 from quantviz.tensors.lazy import InMemory, Stored
 
-#: Marks, in place of `ARITHMETIC`, a row that the reference made and that is shown until kernels have
-#: measured it. Its sums differ in the last digits.
+#: In place of `ARITHMETIC`: a row of the reference, shown until kernels have measured it. Its sums differ in
+#: the last digits.
 FOR_NOW = -1
 #: Metrics of the tensor alone: added up once for all recipes.
 _POWERS = ("x", "x3", "x4")
@@ -40,20 +40,16 @@ _POWERS = ("x", "x3", "x4")
 
 @dataclass(frozen=True)
 class ContentMeasurement(Picklable):
-    """Measurement of one content under one scheme."""
-
     content: str
-    #: Key in a results file: see `recipes.row_key`.
+    #: See `recipes.row_key`.
     key: str
-    #: "ok", "refused" or "problem".
     status: str
-    #: Why it was not measured, by language.
+    #: By language.
     reason: Mapping[str, str] | None = None
-    #: Numbers by name: every metric, and those of `NUMBERS`.
+    #: Every metric, and those of `NUMBERS`.
     numbers: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     #: Place of the first error of largest size.
     max_error_at: Shape | None = None
-    #: The reference's version that this follows.
     arithmetic: int = ARITHMETIC
 
     @property
@@ -64,20 +60,18 @@ class ContentMeasurement(Picklable):
 
 @dataclass(frozen=True, eq=False)
 class KnownFacts(Picklable):
-    """Facts of a whole tensor that hold for every recipe."""
-
     content: str
     #: Its shape in the file, and as it is quantized.
     shape: Shape
     seen: Shape
     #: Axes of the first that are rows of the second.
     outputs: tuple[int, ...]
-    #: The dtype of its values in the file.
+    #: In the file.
     dtype: str
     facts: Facts
-    #: Sums of powers of its values; none where some are not finite, or where the reference makes them.
+    #: Sums of powers; None where values are not finite, or where the reference makes them.
     powers: Moments | None
-    #: Whether kernels measure it: else the reference does.
+    #: Whether kernels measure it, or the reference.
     by_kernels: bool
     #: Weights of its columns' errors; None where all are alike.
     importance: Importance | None = None
@@ -89,15 +83,12 @@ class KnownFacts(Picklable):
         return importance.experts if importance is not None and importance.is_stacked_as(self.seen) else 1
 
     def key(self, scheme: Scheme) -> str:
-        """Return the key of its row under a scheme in a results file."""
         return row_key(scheme, self.importance.mark if self.importance else "")
 
     @classmethod
     def of(cls, loaded: LoadedTensor, *, threads: int | None = None, by_kernels: bool = True) -> KnownFacts:
-        """Return it of a tensor that was read, in more passes where it was not found in passing.
-
-        A small one is measured by the reference always. So a row has the same bits in every run, whatever is
-        compiled yet.
+        """Return the facts of a tensor that was read, by more passes where reading did not find them. A small
+        one is always measured by the reference: a row has the same bits in every run, whatever is compiled.
         """
         assert loaded.values is not None
         facts_of_values = loaded.known or facts(loaded.values)
@@ -121,10 +112,7 @@ class KnownFacts(Picklable):
 
 @dataclass(frozen=True, eq=False)
 class PartMeasurement(Picklable):
-    """Measurement of a part of a tensor under a recipe, or the error in its place."""
-
     moments: Moments | None = None
-    #: Number of measured elements.
     cells: int = 0
     #: Flat place of the first error of largest size in the whole tensor.
     largest_at: int = 0
@@ -134,8 +122,8 @@ class PartMeasurement(Picklable):
 def measure_loaded(
     loaded: LoadedTensor, schemes: Collection[Scheme], *, threads: int | None = None
 ) -> Iterator[ContentMeasurement]:
-    """Yield the row of each scheme on a tensor that was read: as one part, or a part for each expert that has
-    an importance of its own.
+    """Yield the row of each scheme: of one part, or of a part for each expert with an importance of its
+    own.
     """
     if not schemes:
         return
@@ -149,7 +137,6 @@ def measure_loaded(
 
 
 def _experts_of(x: Stored, known: KnownFacts) -> list[tuple[Stored, int]]:
-    """Return the parts of a tensor whose columns count alike, each with the flat place where it begins."""
     if known.experts == 1:
         return [(x, 0)]
     size = math.prod(x.shape[1:])
@@ -160,9 +147,8 @@ def _experts_of(x: Stored, known: KnownFacts) -> list[tuple[Stored, int]]:
 
 
 def measure_for_now(loaded: LoadedTensor, scheme: Scheme) -> ContentMeasurement:
-    """Return the reference's row, to be shown while kernels are compiled.
-
-    The tensor has at most `limits.SMALL` elements.
+    """Return the reference's row, to be shown while kernels are compiled; of at most `limits.SMALL`
+    elements.
     """
     assert loaded.values is not None
     known = KnownFacts.of(loaded, by_kernels=False)
@@ -173,14 +159,8 @@ def measure_for_now(loaded: LoadedTensor, scheme: Scheme) -> ContentMeasurement:
 def measure_part(
     x: Stored, start: int, scheme: Scheme, known: KnownFacts, *, threads: int | None = None
 ) -> PartMeasurement:
-    """Return the measurement of a part of a tensor under a scheme.
-
-    Args:
-        x: The part, in whole blocks of the scheme.
-        start: The flat place in the tensor where it begins.
-        scheme: The scheme of the whole tensor.
-        known: The facts of the whole tensor.
-        threads: How many threads measure it; the answer has the same bits for any.
+    """Return the measurement of whole blocks of a tensor from the flat place `start` on, with the same bits
+    for any number of threads.
     """
     whole = known.facts
     nonfinite = known.facts.found
@@ -203,10 +183,7 @@ def measure_part(
 
 
 def measured_of(known: KnownFacts, scheme: Scheme, parts: Sequence[PartMeasurement]) -> ContentMeasurement:
-    """Return the row of a scheme on a tensor from all its parts in the tensor's order.
-
-    Where parts have problems, the row has that of the first.
-    """
+    """Return the row of a scheme from all parts of a tensor in order; with the first problem, if any."""
     problem = next((part.problem for part in parts if part.problem), None)
     if problem is not None:
         return ContentMeasurement(known.content, known.key(scheme), "problem", sentences(problem))
@@ -237,7 +214,6 @@ def measured_of(known: KnownFacts, scheme: Scheme, parts: Sequence[PartMeasureme
 
 
 def speed_notes(sizes: Iterable[int]) -> tuple[Note, ...]:
-    """Return a note on missing kernels, if a tensor of some sizes is one that they would measure."""
     is_large = max(sizes, default=0) > limits.FUSED
     return (Note.of("without_numba"),) if is_large and not kernel_access.has_kernels() else ()
 

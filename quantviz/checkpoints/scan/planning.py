@@ -13,8 +13,8 @@ from quantviz.checkpoints.scan.reading import is_giant
 from quantviz.checkpoints.scan.tasks import ScanTask
 from quantviz.schemes.scheme import Scheme
 
-#: Elements of a group, times the recipes it is measured under: about a tenth of a second of one core, so that
-#: whoever looks on sees it go on.
+#: Elements of a group, times its recipes: about a tenth of a second of one core, so that whoever looks on
+#: sees it go on.
 WORK = 2**27
 #: Most elements of a group: it is loaded into memory as float32.
 MOST_TOGETHER = 2**24
@@ -31,7 +31,7 @@ def plan(
     """Return the tasks of a scan, in the order of the checkpoint.
 
     Args:
-        entries: The tensors, of which those that are not to be measured have no task.
+        entries: The tensors; those that are not to be measured have no task.
         schemes: The schemes for each, used where they fit its shape.
         wanted: Whether the tensor at a position still needs a scheme.
         work: Elements of a group, times its recipes, that are enough.
@@ -68,9 +68,8 @@ def plan(
 
 
 def smallest_first(tasks: Sequence[ScanTask]) -> tuple[ScanTask, ...]:
-    """Return the tasks with the smallest of all tensors before them, in a task of its own.
-
-    Whoever looks on sees something at once: an embedding, which comes first, takes long.
+    """Return the tasks with the smallest of all tensors before them: whoever looks on sees something at once,
+    where an embedding, which comes first, takes long.
     """
     sizes = {
         (of_task, k): math.prod(entry.shape)

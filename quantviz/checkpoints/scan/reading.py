@@ -42,14 +42,13 @@ from quantviz.tensors.lazy import InMemory, Matrix, Oriented, Stored, Values
 
 Array = npt.NDArray[Any]
 
-#: Most elements of a tensor that is loaded whole; larger ones are measured in bands.
+#: Larger tensors are measured in bands.
 MOST_LOADED = 2**26
-#: Number of threads that read ahead, and elements up to which each of them has a group at a time.
+#: Threads that read ahead, and elements up to which each of them has a group at a time.
 _READERS = 2
 _MOST_AHEAD = 2**26
-#: Values of a decoded tensor that are hashed at a time.
 _VALUES_PER_CHUNK = 2**22
-#: A multiple of so many values is read at a time.
+#: Values are read in multiples of this.
 _TOGETHER = 2**10
 #: Errors that apply to every tensor of a file.
 _AWAY = ("store.slow", "store.unreachable", "store.changed", "hub.slow", "hub.unreachable", "hub.changed")
@@ -59,25 +58,22 @@ HASH = "xxh3"
 
 @dataclass(frozen=True, eq=False)
 class LoadedTensor:
-    """A tensor that was read."""
-
     entry: Entry
     #: Hash of its bytes, dtype and shape; "" where they could not be read.
     content: str = ""
-    #: Its values, valid until the next group is read; None where they could not be read.
+    #: Valid until the next group is read; None where they could not be read.
     values: Stored | None = None
     problem: QuantVizError | None = None
     #: By-products of kernels that decode it: its facts, and sums of powers if all is finite.
     known: Facts | None = None
     powers: Moments | None = None
-    #: Stack that keeps its file open, where values are still read from it.
+    #: Keeps its file open, where values are still read from it.
     opened: ExitStack | None = None
 
 
 class GroupReader:
-    """Iterator over groups of tensors in their order; two threads read the next ones meanwhile.
-
-    A group's values are gone when the next group is requested.
+    """Iterator over groups of tensors in their order; two threads read the next ones meanwhile. A group's
+    values are gone when the next group is requested.
     """
 
     def __init__(self, groups: Sequence[Sequence[Entry]]) -> None:
@@ -104,7 +100,6 @@ class GroupReader:
                 pool.shutdown(cancel_futures=True)
 
     def _read(self, group: Sequence[Entry], room: Array, opened: ExitStack) -> list[LoadedTensor]:
-        """Return the tensors of a group by the thread's own files and buffer."""
         own = self._own
         if not hasattr(own, "files"):
             own.files = opened.enter_context(FileCache())
@@ -121,9 +116,9 @@ class FileCache:
         self._stack = ExitStack()
         self._name = ""
         self._catalog: Catalog | None = None
-        #: The same with its quantized weights decoded, once one of them was needed.
+        #: With its quantized weights decoded, once one of them was needed.
         self._model: ModelTensors | None = None
-        #: A file of the group that cannot be read at all, and why.
+        #: A file that cannot be read at all, and why.
         self._failed: tuple[str, QuantVizError] | None = None
 
     def __enter__(self) -> FileCache:
@@ -161,9 +156,8 @@ class FileCache:
         return left
 
     def expect(self, group: Sequence[Entry]) -> None:
-        """Note that the tensors of a group, which lie in one file, are read next.
-
-        A file that cannot be opened, or a store that is away, is not waited for once more for each of them.
+        """Note that the tensors of a group, which lie in one file, are read next. A file or a store that is
+        away is waited for once, and not for each tensor.
         """
         self._failed = None
         opened = False
@@ -180,8 +174,6 @@ class FileCache:
 
 
 class Buffer:
-    """Memory of a reading thread: room for loaded values, and buffers that it uses each time."""
-
     @classmethod
     def of(cls, group: Sequence[Entry]) -> Buffer:
         buffer = cls()
@@ -194,17 +186,15 @@ class Buffer:
         self._used = 0
 
     def begin(self, room: Array) -> None:
-        """Put loaded values into `room` from now on."""
         self._used = 0
         self._values = room
 
     def values(self, count: int) -> Array:
-        """Return room for some more values."""
         self._used += count
         return self._values[self._used - count : self._used]
 
     def passing(self, count: int, dtype: npt.DTypeLike = np.float32) -> Array:
-        """Return room for values, or bytes, that are not kept: the same each time."""
+        """Return reused room for values, or bytes, that are not kept."""
         room = self._passing.get(dtype)
         if room is None or count > len(room):
             room = self._passing[dtype] = np.empty(count, dtype)
@@ -212,19 +202,16 @@ class Buffer:
 
 
 def loaded_elements(group: Sequence[Entry]) -> int:
-    """Return the number of values that a group needs room for."""
     return sum(math.prod(entry.shape) for entry in group if not is_giant(entry))
 
 
 def is_giant(entry: Entry) -> bool:
-    """Return whether a tensor is too large to load."""
     return math.prod(entry.shape) > MOST_LOADED
 
 
 def read_tensor(entry: Entry, files: FileCache, buffer: Buffer, *, by_kernels: bool = True) -> LoadedTensor:
-    """Return a tensor's values in `buffer` and the hash of its content, or the error of reading it.
-
-    With `by_kernels` its facts are a by-product, where it is not small.
+    """Return a tensor's values in `buffer` and the hash of its content, or the error of reading it; with
+    `by_kernels` also its facts, where it is not small.
     """
     try:
         catalog = files.catalog(entry)
@@ -288,10 +275,8 @@ class RawTensor(Stored):
 
     @classmethod
     def of(cls, entry: Entry, files: FileCache) -> RawTensor:
-        """Return a tensor of which parts are read, however small it is.
-
-        Raises:
-            QuantVizError: It is not as it was listed, or it cannot be read in parts.
+        """Return a tensor of which parts are read, however small it is; `QuantVizError` if it is not as it
+        was listed, or cannot be read in parts.
         """
         catalog = files.catalog(entry)
         check_listed(entry, catalog)
@@ -315,7 +300,6 @@ class RawTensor(Stored):
             self._raw.source.check()
 
     def fill(self, values: Array, start: int, *, threads: int | None = None) -> None:
-        """Put the values from `start` on into all of `values`, by so many threads."""
         packing = self._raw.packing
         # From a store as much at once as it gives.
         values_per_read = max(limits.PIECE, self._raw.source.bytes_per_read // packing.size * packing.length)
@@ -369,11 +353,7 @@ def _parts(raw: Raw, buffer: Buffer, into: Array | None = None) -> Iterator[Arra
 
 
 def decode(part: Array, packing: Packing, out: Array, entry: Entry) -> None:
-    """Put the values of whole units of bytes into `out`, float32.
-
-    Raises:
-        QuantVizError: A value is beyond float32.
-    """
+    """Put the values of whole units of bytes into `out`, float32; `QuantVizError` for one beyond float32."""
     kernel = _kernel(packing.dtype)
     if kernel is not None:
         kernel(part.view(np.uint16), out.view(np.uint32))
@@ -395,7 +375,7 @@ def _decode_by_torch(part: Array, packing: Packing, out: Array, entry: Entry) ->
 
 @functools.cache
 def _kernel(dtype: torch.dtype | None) -> Any:
-    """Return the kernel that decodes a dtype; none where torch does."""
+    """Return the kernel that decodes a dtype; None where torch does."""
     if dtype not in DECODED or not has_kernels():
         return None
     from quantviz.compiled import decoding
@@ -429,11 +409,10 @@ class TensorMemory:
 
     def __init__(self, size: int) -> None:
         self._values = np.empty(size, np.float32)
-        #: Begin and end of each part that is taken, the oldest first.
+        #: Begin and end of each taken part, the oldest first.
         self._taken: deque[tuple[int, int]] = deque()
 
     def take(self, count: int) -> npt.NDArray[np.float32] | None:
-        """Return room for `count` values; none where there is none left."""
         # An empty part takes one value: parts are identified by where they begin.
         size = max(count, 1)
         start = self._free(size)
@@ -443,11 +422,9 @@ class TensorMemory:
         return self._values[start : start + count]
 
     def give_back(self) -> None:
-        """Give back the values that were taken first."""
         self._taken.popleft()
 
     def _free(self, size: int) -> int | None:
-        """Return the place of free room; None where there is none."""
         if not self._taken:
             return 0
         oldest = self._taken[0][0]

@@ -15,7 +15,7 @@ from quantviz.schemes.scheme import Scheme
 
 
 def recipes_named(recipes: str | Scheme | Iterable[str | Scheme]) -> tuple[tuple[str, Scheme], ...]:
-    """Return the schemes that are named, each once, with the names as a table has them.
+    """Return the named schemes, each once, with the names as a table has them.
 
     Raises:
         QuantVizError: No recipe is named, one is not known, or a scheme has no text form.
@@ -38,7 +38,7 @@ def _named(recipe: str | Scheme) -> tuple[str, Scheme]:
 
 
 def scheme_named(recipe: str | Scheme) -> Scheme:
-    """Return the scheme of a recipe of a scan; of a mixture of types that of most tensors.
+    """Return the scheme of a recipe; of a mixture of types that of most tensors.
 
     >>> scheme_named("Q4_K_M") == scheme_named("q4_k")
     True
@@ -73,13 +73,12 @@ def _ids() -> dict[str, str]:
 
 
 def row_key(scheme: Scheme, mark: str = "") -> str:
-    """Return the key of a tensor's row under a scheme: its text form, and its `row_mark`."""
     return f"{scheme}{row_mark(scheme, mark)}"
 
 
 def row_mark(scheme: Scheme, mark: str) -> str:
-    """Return the end of a row's key: the mark of the importance of a tensor's columns, where the scheme's
-    engine uses that.
+    """Return the end of a row's key: the mark of the columns' importance, where the scheme's engine
+    uses it.
 
     >>> row_mark(as_scheme("q4_k"), "5e1f"), row_mark(as_scheme("q8_0"), "5e1f")
     ('#5e1f', '')

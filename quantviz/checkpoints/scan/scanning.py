@@ -56,26 +56,21 @@ from quantviz.tensors.lazy import InMemory
 if TYPE_CHECKING:
     import pandas
 
-#: Seconds between two looks of others at how far it is.
 _BETWEEN_RATES = 0.25
-#: Rows and columns of the tensor that a warm-up measures: as many as kernels of large tensors take.
+#: Rows and columns of a warm-up's tensor: as many as kernels of large tensors take.
 _SIDE = 1024
 
 
 @dataclass(frozen=True)
 class Execution:
-    """Threads or machines that measure a scan, as the arguments of `scan` name them."""
-
     verify: bool = False
     threads: int | None = None
     scheduler: str | None = None
 
     def workers(self) -> AbstractContextManager[Elsewhere | None]:
-        """Return the workers of the scheduler while the scan lasts; None where this process measures."""
         return joined(self.scheduler, threads=self.threads) if self.scheduler else nullcontext()
 
 
-#: This process measures, with all its threads.
 HERE = Execution()
 
 
@@ -141,11 +136,6 @@ def selection_of(
     exclude: str | Iterable[str] = (),
     imatrix: str | PurePath | None = None,
 ) -> Selection:
-    """Return the selection of a checkpoint's tensors by engine, patterns of names and importance matrix.
-
-    Raises:
-        QuantVizError: There is no profile of that engine.
-    """
     included, excluded = (
         tuple([pattern] if isinstance(pattern, str) else pattern) for pattern in (include, exclude)
     )
@@ -166,13 +156,9 @@ def run_scan(
 ) -> int:
     """Scan a checkpoint into `results` and return the scan's number there.
 
-    Args:
-        execution: The threads or machines that measure, and whether unchanged files are read again.
-        outputs_axis: See `scan`.
-        selection: Which tensors are measured.
-        cancelled: Called after each tensor under each recipe; once it is true the scan ends in the state
-            "cancelled", and its measurements are kept.
-        report: Called with the scan's progress, a few times a second at most.
+    `cancelled` is called after each tensor under each recipe; once it is true the scan ends in the state
+    "cancelled", and its measurements are kept. `report` is called with the progress, a few times a second at
+    most.
     """
     named = recipes_named(recipes)
     listing = selected(list_checkpoint(path, outputs_axis), selection, named)
@@ -205,7 +191,6 @@ def run_scan(
 
 
 def _unfit(measured: Iterable[Entry], schemes: tuple[Scheme, ...]) -> Iterator[tuple[str, QuantVizError]]:
-    """Yield the tensors that no recipe fits, with the first reason."""
     for entry in measured:
         fitting = (scheme for scheme in entry.schemes(schemes) if scheme is not None)
         reason = next((refusal_of(scheme, entry.shape, entry.outputs) for scheme in fitting), None)
@@ -220,7 +205,6 @@ def _note_coverage(results: Results, number: int, account: Account) -> None:
 def _size_notes(
     selection: Selection, named: Sequence[tuple[str, Scheme]], entries: Sequence[Entry]
 ) -> Iterator[Note]:
-    """Yield the note on the size of the files that the engine's tool would write."""
     profile = selection.profile
     if profile is None or profile.files is None:
         return
@@ -245,8 +229,6 @@ def _dtype_notes(named: Iterable[tuple[str, Scheme]], measured: Iterable[Entry])
 
 
 class _ScanRun:
-    """One run of a scan."""
-
     def __init__(
         self,
         results: Results,
@@ -263,7 +245,6 @@ class _ScanRun:
         self._execution = execution
         self._cancelled = cancelled
         self._report = report
-        #: Measures on other machines; None where this process measures.
         self._elsewhere = elsewhere
         self._stamps = _stamps(entries)
         #: Tensors that turned out not to be readable, and why.
@@ -272,7 +253,6 @@ class _ScanRun:
         self._noted = 0.0
 
     def all(self, schemes: tuple[Scheme, ...]) -> bool:
-        """Measure all that is missing; return whether it came to the end."""
         contents = self._known_contents()
         with self._results.together():
             for at, entry in enumerate(self._entries):
@@ -352,7 +332,6 @@ class _ScanRun:
         return True
 
     def _of_task(self, done: Done | None) -> bool:
-        """Store the measurements of another process, where a task is done; return whether to go on."""
         for position, result in zip(done.task.positions, done.measures, strict=True) if done else ():
             keys = self._results.known(result.content)
             rows = [row for row in result.rows if row.key not in keys]
@@ -403,9 +382,7 @@ def _is_of_several(entry: Entry) -> bool:
 
 def _stamps(entries: Iterable[Entry]) -> dict[str, str]:
     """Return a text for each file that changes when the file does: by its place on the disk, its size, its
-    times, and what its header lists.
-
-    A file that was changed just now has none.
+    times, and its header. A file that was changed just now has none.
     """
     digests: dict[str, xxhash.xxh3_128] = {}
     stamps: dict[str, str] = {}
@@ -443,11 +420,9 @@ class Pace:
 
     @property
     def rate(self) -> tuple[int, float]:
-        """Return bytes, and the seconds that they took; nothing before there is a rate."""
         return self._bytes, self._seconds
 
     def finished(self, size: int, elements: int, now: float) -> None:
-        """Count a tensor of `size` bytes that is done `now`, in seconds of any clock."""
         if self._began is not None:
             self._bytes += size
             self._seconds = now - self._began
@@ -456,9 +431,8 @@ class Pace:
 
 
 def scan_as_job(path: str, recipes: Iterable[str], engine: str, imatrix: str, results: str | None) -> None:
-    """Scan a checkpoint as a job, which keeps its measurements where it is cancelled.
-
-    "" is no engine or no importance matrix, and None the usual file of results.
+    """Scan a checkpoint as a job, which keeps its measurements where it is cancelled; "" is no engine or no
+    matrix.
     """
     with Results(results) as opened:
         selection = selection_of(engine or None, imatrix=imatrix or None)

@@ -1,4 +1,4 @@
-"""Selection of the tensors of a checkpoint that are measured, and the scheme of each recipe on them.
+"""The tensors of a checkpoint that are measured, and the scheme of each recipe on them.
 
 Without an engine these are the matrices that engines quantize; with one, those that it quantizes, in the
 types that it falls back to where a recipe does not fit. Patterns of names change that.
@@ -28,26 +28,21 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import ALL_RECIPES
 from quantviz.schemes.scheme import Scheme
 
-#: The kinds of tensors that are measured where no engine is named: those that any engine quantizes.
+#: The kinds measured where no engine is named: those that any engine quantizes.
 QUANTIZED: frozenset[Kind] = frozenset(("linear", "experts", "convolution", "embedding", "head"))
 
 
 @dataclass(frozen=True)
 class Selection(Picklable):
-    """Selection of the tensors of a checkpoint that are measured."""
-
-    #: The id of a profile; "" for none.
+    #: The id of a profile, or "".
     engine: str = ""
-    #: Patterns of names, in which `*` stands for any text: only these are measured, whatever they are.
     include: tuple[str, ...] = ()
-    #: And these are not.
     exclude: tuple[str, ...] = ()
-    #: The file of llama.cpp's importance matrix; "" where all columns count alike.
+    #: The file of llama.cpp's importance matrix, or "".
     imatrix: str = ""
 
     @property
     def profile(self) -> Profile | None:
-        """Return the engine's profile; none where no engine is named."""
         return PROFILES[self.engine] if self.engine else None
 
     def record(self) -> dict[str, Any]:
@@ -56,24 +51,19 @@ class Selection(Picklable):
         return {name: value for name, value in fields.items() if value}
 
 
-#: The default: the matrices that engines quantize.
 ALL_QUANTIZED = Selection()
 
 
 def entries_of(path: str, engine: str) -> tuple[Entry, ...]:
-    """Return the tensors of a checkpoint for an engine's scan; `QuantVizError` where it cannot be read."""
     return selected(list_checkpoint(path), Selection(engine), ()).entries
 
 
 def selected(
     listing: TensorListing, selection: Selection, named: Sequence[tuple[str, Scheme]]
 ) -> TensorListing:
-    """Return a listing in which tensors that are not measured are left aside, with the reason, and in which
-    the others have the substitutes for each recipe.
-
-    Raises:
-        QuantVizError: No tensor has a name that a pattern asks for, or a recipe is a mixture of types of an
-            engine that is not named.
+    """Return a listing in which tensors that are not measured are left aside, with the reason, and the others
+    have the substitutes for each recipe; `QuantVizError` for a pattern without tensors, or a mixture of
+    another engine.
     """
     entries = listing.entries
     _check_presets(selection, named)
@@ -106,11 +96,7 @@ def selected(
 def _weighed(
     listing: TensorListing, selection: Selection, named: Sequence[tuple[str, Scheme]]
 ) -> TensorListing:
-    """Return a listing in which tensors have the importance of their columns, with a note of how many do.
-
-    Raises:
-        QuantVizError: The file cannot be read, or has none of these tensors.
-    """
+    """Return a listing with the importance of columns and notes; `QuantVizError` where no tensor has any."""
     path = Path(selection.imatrix)
     theirs = importances(path)
     by_name = by_tensor(theirs, [entry.name for entry in listing.entries])
@@ -154,7 +140,6 @@ def _check_patterns(entries: Iterable[Entry], selection: Selection) -> None:
 
 
 def _left_aside(entries: Sequence[Entry], selection: Selection) -> dict[int, QuantVizError]:
-    """Return the reasons why tensors are left aside, by their places; without unreadable tensors."""
     kept = kept_by(selection.profile, {entry.name: entry.shape for entry in entries if not entry.decoded})
     reasons: dict[int, QuantVizError] = {}
     for at, entry in enumerate(entries):
@@ -229,7 +214,6 @@ def _mixed(
     *,
     has_importance: bool,
 ) -> dict[str, dict[str, Scheme]]:
-    """Return the scheme of each tensor in mixtures of types, by the mixture's name and the tensor's."""
     presets = [name for name, _ in named if profile is not None and name in profile.presets]
     if profile is None or not presets:
         return {}
@@ -260,7 +244,6 @@ def _refused(profile: Profile, entry: Entry, schemes: Sequence[Scheme]) -> tuple
 def _instead(
     profile: Profile, entry: Entry, named: Sequence[tuple[str, Scheme]], schemes: Sequence[Scheme]
 ) -> tuple[tuple[int, Scheme | None], ...]:
-    """Return substitutes for recipes on a tensor, by place: None where the engine keeps the tensor."""
     substitutes: list[tuple[int, Scheme | None]] = []
     kind = kind_of_tensor(entry.name, entry.shape)
     for at, scheme in enumerate(schemes):

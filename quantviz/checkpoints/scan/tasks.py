@@ -1,7 +1,8 @@
-"""The tasks of a scan, each pure and the same wherever it runs: groups of tensors, and bands of a giant one.
+"""The tasks of a scan, each pure and the same wherever it runs: groups of tensors, and bands of a giant
+one.
 
 A tensor that is too large to load is measured in bands. Their bounds follow from its shape and the scheme
-alone, so that its rows have the same bits wherever its bands are measured, and in whatever order.
+alone: its rows have the same bits wherever its bands are measured, and in whatever order.
 """
 
 from __future__ import annotations
@@ -39,16 +40,13 @@ from quantviz.streaming.threads import runs_between
 from quantviz.tensors.blocks import viewed
 from quantviz.tensors.lazy import InMemory, Stored
 
-#: Elements of a band, about, and the most of them that are kept in memory.
+#: Elements of a band, about, and the most that are kept in memory.
 BAND = 2**24
 _MOST_LOADED_OF_BAND = 2**25
 
 
 @dataclass(frozen=True)
 class ScanTask(Picklable):
-    """Some tensors to be measured, each under its schemes."""
-
-    #: Places of the tensors in the checkpoint.
     positions: tuple[int, ...]
     entries: tuple[Entry, ...]
     schemes: tuple[tuple[Scheme, ...], ...]
@@ -56,20 +54,15 @@ class ScanTask(Picklable):
 
 @dataclass(frozen=True)
 class Measures(Picklable):
-    """Measurements of one tensor of a task."""
-
     entry: Entry
     content: str
     rows: tuple[ContentMeasurement, ...]
-    #: Reason why it could not be read.
     problem: QuantVizError | None = None
 
 
 @dataclass(frozen=True)
 class ScanBands(Picklable):
-    """Some bands of a tensor, one after the other, under schemes that divide it alike."""
-
-    #: Elements of each band but the last, the number of the first, and that after the last.
+    #: Elements of each band but the last; number of the first, and that after the last.
     size: int
     first: int
     stop: int
@@ -78,27 +71,20 @@ class ScanBands(Picklable):
 
 @dataclass(frozen=True, eq=False)
 class GiantFacts(Picklable):
-    """Facts of a giant tensor, collected before its bands are given out."""
-
     known: KnownFacts | None = None
-    #: Whether parts of it can be read alone.
     by_parts: bool = False
     problem: QuantVizError | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class BandMeasurements(Picklable):
-    """Measurements of some bands: for each in its order, a part for each scheme."""
-
     bands: tuple[tuple[PartMeasurement, ...], ...] = ()
-    #: Reason why they could not be read.
     problem: QuantVizError | None = None
 
 
 def measure_task(task: ScanTask, *, threads: int | None = None) -> tuple[Measures, ...]:
-    """Return the measurements of a task's tensors, in their order.
-
-    It opens the files by itself and keeps nothing, so that a task can run anywhere its files are.
+    """Return the measurements of a task's tensors. It opens the files itself and keeps nothing: it runs
+    wherever they are.
     """
     done: list[Measures] = []
     with FileCache() as files:
@@ -122,11 +108,8 @@ def measure_read(
 ) -> Iterator[ContentMeasurement]:
     """Yield the row of each scheme on a tensor that was read, as one part or, of a giant one, in bands.
 
-    Rows of a giant one come in another order. Once `cancelled` is true, which is looked at after each row and
-    band, no more rows come.
-
-    Raises:
-        QuantVizError: The file of a giant tensor has been changed meanwhile.
+    No more rows come once `cancelled` is true, which is looked at after each row and band. `QuantVizError` if
+    the file of a giant tensor has changed meanwhile.
     """
     if not is_giant(loaded.entry):
         for row in measure_loaded(loaded, schemes, threads=threads):
@@ -146,7 +129,6 @@ def measure_read(
 
 
 def survey(entry: Entry, *, threads: int | None = None) -> GiantFacts:
-    """Return the facts of a whole tensor, which is read once for them."""
     with FileCache() as files:
         loaded = read_tensor(entry, files, Buffer.of([entry]))
         if loaded.problem is not None:
@@ -158,7 +140,6 @@ def survey(entry: Entry, *, threads: int | None = None) -> GiantFacts:
 def measure_bands(
     entry: Entry, bands: ScanBands, known: KnownFacts, *, threads: int | None = None
 ) -> BandMeasurements:
-    """Return the measurements of some bands of a tensor; only these are read."""
     try:
         with FileCache() as files:
             x = RawTensor.of(entry, files)
@@ -170,8 +151,6 @@ def measure_bands(
 
 
 class Joining:
-    """Joins the parts of a tensor, in any order of arrival."""
-
     def __init__(self, known: KnownFacts) -> None:
         self._known = known
         self._parts: dict[Scheme, dict[int, PartMeasurement]] = {}
@@ -179,7 +158,6 @@ class Joining:
     def take(
         self, bands: ScanBands, number: int, parts: Sequence[PartMeasurement]
     ) -> Iterator[ContentMeasurement]:
-        """Take a part for each scheme of the band of that number; yield the rows of which it was the last."""
         count = -(-math.prod(self._known.seen) // bands.size)
         for scheme, part in zip(bands.schemes, parts, strict=True):
             parts_of_scheme = self._parts.setdefault(scheme, {})
@@ -192,7 +170,7 @@ class Joining:
 def divided(
     shape: Shape, schemes: Collection[Scheme], work: float = math.inf, *, experts: int = 1
 ) -> tuple[ScanBands, ...]:
-    """Return the bands of a tensor under some schemes, as many together as make so much work.
+    """Return the bands of a tensor of the quantized `shape` under some schemes.
 
     A tensor whose blocks go through all its rows under a scheme (per tensor, per column), or whose scales are
     searched for all together, is one band under it: it takes two passes, where it lies.
@@ -200,9 +178,9 @@ def divided(
     Args:
         shape: The tensor's shape as it is quantized.
         schemes: The schemes that it is measured under.
-        work: Elements, times schemes; without it all bands that are alike stay together.
-        experts: The number of its experts, each with an importance of its own: each is a band under a scheme
-            that uses that.
+        work: Elements, times schemes, of bands that stay together; all that are alike without it.
+        experts: The number of experts with an importance of their own: each is a band under a scheme that
+            uses that.
 
     >>> from quantviz import RECIPES
     >>> for each in divided((2**17, 2**10), [RECIPES["int8_per_row"], RECIPES["int4_per_tensor"]]):

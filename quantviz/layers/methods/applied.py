@@ -143,7 +143,6 @@ class ChainWork:
     def _corrected(
         self, w_hat: torch.Tensor, x_hat: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return the weight after the last stage, and the change of the bias, if there is one."""
         bias = None
         for method in self.chain.corrections:
             correction = method.correct(self.task, w_hat, x_hat)
@@ -236,9 +235,7 @@ def _blamed(method: str) -> Iterator[None]:
 
 
 def refuse_nonfinite(method: str, **sides: torch.Tensor) -> None:
-    """Raise `QuantVizError` for values that a method made NaN or too large for float32; name the first
-    channel.
-    """
+    """Raise `QuantVizError` for values that a method made NaN or too large for float32."""
     for name, values in sides.items():
         wrong = ~torch.isfinite(values.to(torch.float32))
         if bool(wrong.any()):

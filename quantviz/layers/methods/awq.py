@@ -36,7 +36,6 @@ _MOST = 1e4
 _TINY = float(torch.finfo(torch.float32).tiny)
 #: Weights of trials that are rounded together, at most: so many stay in the processor's cache.
 _WEIGHTS_PER_CHUNK = 2**19
-#: Random choices of channels whose mean is taken.
 _DRAWS = 5
 _GRIDS = {
     "paper": tuple(i / 20 for i in range(20)),
@@ -226,7 +225,6 @@ _SHARES = {
     "paper": tuple(1 - i / 20 for i in range(10)),
     "modelopt": tuple(round(0.5 + 0.05 * i, 2) for i in range(11)),
 }
-#: The tokens that are looked at.
 _TOKENS = {"paper": 512, "modelopt": 64}
 
 

@@ -22,18 +22,14 @@ _TORCHAO_EPS = 2.0**-23
 _MODELOPT_ENDS = (1e-4, 1e4)
 _MODELOPT_DEAD = 2.0**-31
 _VARIANTS = ("paper", "torchao", "llm_compressor", "modelopt")
-#: The default α of packages, where it is not ½.
 _ALPHAS = {"modelopt": 1.0}
 
 
 @dataclass(frozen=True, eq=False)
 class SmoothTrace:
-    """The maxima of each input channel before scaling, and its scale, float64 (inputs,)."""
-
     #: The largest |x| over the tokens that may be used, and the largest |w| over the outputs.
     x_max: torch.Tensor
     w_max: torch.Tensor
-    #: Inputs are divided by it, and weights multiplied.
     scales: torch.Tensor
     #: α; ½ makes both maxima equal.
     alpha: float = 0.5

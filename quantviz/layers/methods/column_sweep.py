@@ -107,7 +107,6 @@ class Columns:
     w: torch.Tensor
     #: Row j spreads the error of column j: upper triangular (inputs, inputs), in the dtype of `w`.
     factor: torch.Tensor
-    #: Returns the scale, zero point and other values of a column's cells.
     cells_of: CellsOfColumn
 
 
@@ -131,9 +130,7 @@ def sweep(layers: Sequence[Columns], scheme: Scheme, block: int) -> list[Swept]:
     return [swept[number] for number in range(len(layers))]
 
 
-#: Codes, values, and whether saturation changed the code, of a column.
 _Answer = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-#: A column, and the values of its cells.
 _Asked = tuple[torch.Tensor, NamedTensors]
 
 
@@ -154,7 +151,6 @@ def _rounded(asked: Sequence[_Asked], scheme: Scheme) -> Iterator[_Answer]:
 
 
 def _swept(layer: Columns, block: int, progress: StepCounter) -> Generator[_Asked, _Answer, Swept]:
-    """Sweep one layer; yield each column that is to be rounded."""
     factor = layer.factor
     diagonal = factor.diagonal().unbind()
     # Columns are rows here, so that each lies together in memory.

@@ -38,7 +38,6 @@ STAGES: tuple[Stage, ...] = ("basis", "rounding", "correction")
 Nearest: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 #: Multiplications that take as long as a step that asks torch for some ten operations, besides its work.
 STEP = 4e6
-#: The kinds of numbers that a method's field may declare.
 _PLAIN: dict[Any, type] = {int: int, "int": int, float: float, "float": float}
 
 
@@ -85,7 +84,6 @@ class MethodTask:
     #: The squared slopes of a model's loss by the layer's outputs, the diagonal of the Fisher matrix, float64
     #: (tokens, outputs); None where there is no model.
     fisher: torch.Tensor | None = None
-    #: The dtype that W is stored in.
     dtype: str = "float32"
     #: The way from the layer before in its block; None for the first one, and where no block is known.
     feed: AfterReLU | None = None
@@ -102,11 +100,6 @@ class MethodTask:
 
     @property
     def scheme(self) -> Scheme:
-        """Return the scheme of the weight.
-
-        Raises:
-            QuantVizError: The weight is not rounded.
-        """
         if self.weights is None:
             raise QuantVizError("method.no_weight_scheme")
         return self.weights
@@ -119,7 +112,6 @@ class MethodTask:
 
     @cached_property
     def values(self) -> torch.Tensor:
-        """Return W as the reference quantizes it, float32."""
         return as_quantized(self.w, self.scheme)
 
     @cached_property
@@ -136,7 +128,6 @@ class MethodTask:
 
     @cached_property
     def signal(self) -> float:
-        """Return ‖WXᵀ‖² / N."""
         return self._squares(self.w)
 
     def _squares(self, w: torch.Tensor) -> float:
@@ -202,8 +193,8 @@ class CourseTrace:
 
 
 class Basis(ABC):
-    """A change of the axis of inputs, x → (x − δ)T and W → WT⁻ᵀ, which keeps XWᵀ with δWᵀ in the bias. All
-    values are float64.
+    """Change the axis of inputs, x → (x − δ)T and W → WT⁻ᵀ, which keeps XWᵀ with δWᵀ in the bias; all
+    float64.
     """
 
     #: Bits that it adds to each weight at its stored size.
@@ -284,14 +275,11 @@ class RoundedWeight:
 
     @property
     def w_hat(self) -> torch.Tensor:
-        """Return the values that the layer multiplies by, float64."""
         return self.result.x_hat.to(torch.float64) if self.values is None else self.values
 
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """A change of the rounded weight, or of the bias."""
-
     #: The change of the weight in the basis of the task, float64 (outputs, inputs), or None.
     weight: torch.Tensor | None = None
     #: The change of the bias, float64 (outputs,), or None.
@@ -326,8 +314,8 @@ class Method(ABC):
         as_plain(self, **{name: kind for name, kind in kinds.items() if kind})
 
     def products(self, shape: Shape) -> float:
-        """Return about how many multiplications of float64 matrices it takes on a layer of so many tokens,
-        inputs and outputs, or would in the time that it takes.
+        """Return about how many multiplications of float64 matrices take as long on a layer of such a
+        shape.
         """
         _, inputs, outputs = shape
         return self.work * inputs * outputs
@@ -372,13 +360,7 @@ class CorrectionMethod(Method):
 
     @abstractmethod
     def correct(self, task: MethodTask, w_hat: torch.Tensor, x_hat: torch.Tensor) -> Correction:
-        """Return the correction of a rounded layer.
-
-        Args:
-            task: The layer, in the present basis.
-            w_hat: The values that the layer multiplies by so far, float64 (outputs, inputs).
-            x_hat: The rounded inputs of the tokens that may be used, float64 (tokens, inputs).
-        """
+        """`w_hat` are the weights so far, `x_hat` the rounded inputs that may be used; both float64."""
 
 
 def one_of(owner: Method, field: str, known: tuple[str, ...]) -> Iterator[QuantVizError]:

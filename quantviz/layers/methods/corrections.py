@@ -1,7 +1,4 @@
-"""Corrections after rounding: low rank (LQER, arXiv 2402.02446), and bias (Nagel et al. 2019, 1906.04721).
-
-Low rank adds the main singular parts of the weight's error back.
-"""
+"""Corrections after rounding: low rank (LQER, arXiv 2402.02446), and bias (Nagel et al. 2019, 1906.04721)."""
 
 from __future__ import annotations
 
@@ -133,7 +130,6 @@ class LowRank(CorrectionMethod):
 
 
 def low_rank_bits(rank: int, w: torch.Tensor) -> float:
-    """Return the bits that the factors L and R add to each weight."""
     outputs, inputs = w.shape
     return min(rank, outputs, inputs) * (outputs + inputs) * FACTOR_BITS / (outputs * inputs)
 

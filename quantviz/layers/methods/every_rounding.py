@@ -22,14 +22,11 @@ from quantviz.tensors import blocks
 
 #: Weights whose roundings are all tried: 256 of them.
 WEIGHTS = 8
-#: The methods that are marked among them.
 _MARKED: Mapping[str, RoundingMethod] = MappingProxyType({"gptq": GPTQ(), "adaround": AdaRound(steps=150)})
 
 
 @dataclass(frozen=True, eq=False)
 class EveryRounding:
-    """The output error of every rounding of a few neighbouring weights of one output."""
-
     output: int
     #: The first input channel.
     first: int
@@ -70,10 +67,8 @@ def every_rounding(result: LayerResult, output: int, first: int) -> EveryRoundin
 
 
 def most_telling(result: LayerResult, output: int) -> int:
-    """Return the first input channel, a multiple of `WEIGHTS`, from which nearest is farthest from the best.
-
-    Raises:
-        QuantVizError: As `every_rounding` does.
+    """Return the first input channel, a multiple of `WEIGHTS`, from which nearest is farthest from the
+    best.
     """
 
     def times(first: int) -> float:

@@ -39,7 +39,6 @@ EXACT = 2048
 VARIANTS = ("paper", "full_inverse", "last_scale", "sliced_scale")
 #: A pivot of H counts as 0 up to so many times the last bit of its diagonal.
 _NONE = 16
-#: Columns of H that are computed at a time.
 _COLUMNS_PER_CHUNK = 512
 #: Multiplications that take as long as what a column asks torch for, besides its work.
 _COLUMN = 1.5e6
@@ -151,8 +150,6 @@ class GPTQ(RoundingMethod):
 
 @dataclass(frozen=True, eq=False)
 class _Begun:
-    """A layer before its sweep."""
-
     task: MethodTask
     #: Its codes rounded to nearest, whose scales static groups have.
     start: QuantResult
@@ -197,9 +194,9 @@ class _Dynamic:
         self._size = granularity.size
         self._channels = channels
         self._found: list[QParams] = []
-        #: Whether the columns of a group lie apart in the weight.
         self._groups = channels // granularity.size
         firsts = self._groups[:: granularity.size]
+        #: Whether the columns of a group lie apart in the weight.
         self.scattered = not torch.equal(
             firsts[torch.arange(len(channels)) // granularity.size], self._groups
         )
@@ -245,7 +242,6 @@ class _Dynamic:
 
 
 def _order(loudness: torch.Tensor, order: str, scheme: Scheme) -> torch.Tensor:
-    """Return the input channel of each column of the sweep, int64 (inputs,)."""
     if order == "natural":
         return torch.arange(len(loudness))
     falling = loudness.argsort(descending=True, stable=True)

@@ -1,9 +1,8 @@
-"""Methods that round to other values than the scheme's: those with the least error for a Gaussian, HIGGS, or
-for the weights themselves, k-means (Han et al. 2016, "Deep Compression").
+"""Rounding to other values than the scheme's: those of least error for a Gaussian, HIGGS (Malinovskii et al.
+2024, arXiv 2411.17525), or for the weights themselves, k-means (Han et al. 2016, "Deep Compression").
 
-The paper of HIGGS (Malinovskii et al. 2024, arXiv 2411.17525) turns blocks of weights by a Hadamard matrix
-with random signs first, so that they are nearly Gaussian: `rotation(signs=true)+higgs`. Its grids of single
-values are those of Lloyd and Max (1960).
+HIGGS's paper turns blocks of weights by a Hadamard matrix with random signs first, so that they are nearly
+Gaussian: `rotation(signs=true)+higgs`. Its grids of single values are those of Lloyd and Max (1960).
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.blocks import block_sizes, block_sums, expand
 
-#: Bits of the scale of a block, a float16.
 _SCALE_BITS = 16
 #: The most bits of a code for which a grid is computed.
 _MOST_BITS = 8
@@ -43,8 +41,6 @@ _MOST_ROUNDS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class GridTrace:
-    """The grid, and its error on the weights beside that on a Gaussian."""
-
     #: The values of the grid in standard deviations, smallest first.
     values: tuple[float, ...]
     #: The mean squared error as a share of the mean square: of a Gaussian, and of these weights.
@@ -56,12 +52,6 @@ class GridTrace:
 
 @dataclass(frozen=True, eq=False)
 class CodebookTrace:
-    """The codebook of a weight's own, and its error beside that of the scheme's values.
-
-    Weights and values are in units of the root mean square of the weights over their scales.
-    """
-
-    #: The codebook, smallest first.
     values: tuple[float, ...]
     #: ‖Ŵ − W‖² / ‖W‖² under the scheme, and under the codebook.
     nearest: float
@@ -194,11 +184,7 @@ def _parts(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _in_half(scales: torch.Tensor) -> torch.Tensor:
-    """Return scales as float16 stores them, float64.
-
-    Raises:
-        QuantVizError: One is beyond its range.
-    """
+    """Return scales as float16 stores them, float64; raise `QuantVizError` beyond its range."""
     stored = scales.to(torch.float16).to(torch.float64)
     if bool(torch.isinf(stored).any()):
         raise QuantVizError("method.higgs.scale", got=f"{float(scales.max()):.4g}")

@@ -42,7 +42,6 @@ _STRETCH, _SHIFT = 1.2, 0.1
 _BETA = (20, 2)
 #: Adam's decay rates, short enough for a hundred steps, and the number that keeps it from dividing by 0.
 _DECAY, _TINY = (0.7, 0.9), 1e-8
-#: The rounding is evaluated every so many steps.
 _LOOKED_AT = 10
 
 
@@ -66,8 +65,6 @@ class LearningTrace:
 
 @dataclass(frozen=True, eq=False)
 class CodePairs:
-    """The two codes that each weight can become, and their values."""
-
     task: MethodTask
     nearest: QuantResult
     #: The code on the other side of the weight, in the dtype of codes, and its value, float32.
@@ -173,8 +170,6 @@ class _OfLoss(_Squares):
 
 
 class _Learned(RoundingMethod):
-    """A rounding whose codes are whole numbers, beside those of rounding to nearest."""
-
     steps: int
     #: The work of a step on each weight, and in all.
     work: ClassVar[float]
@@ -222,9 +217,7 @@ class AdaRound(_Learned):
     def _learned(
         self, tasks: Sequence[MethodTask], squares: _Squares, known: Sequence[RoundedWeight] = ()
     ) -> list[RoundedWeight]:
-        """Return the rounded weights of layers that are learned together; `known` ones if no better are
-        met.
-        """
+        """`known` are the weights to return if no better are met."""
         layers = [_Softened(task) for task in tasks]
         whole = float(squares.measured([layer.change for layer in layers])[1].sum()) or 1.0
         found = _Best([layer.choices for layer in layers], squares)

@@ -97,12 +97,10 @@ class _LearnedBasis(BasisMethod):
         return kept
 
     @abstractmethod
-    def start(self, task: MethodTask) -> Basis:
-        """Return the basis of the first look."""
+    def start(self, task: MethodTask) -> Basis: ...
 
     @abstractmethod
-    def moved(self, task: MethodTask, basis: Basis, slopes: Slopes, step: int) -> Basis:
-        """Return the basis of the look after `step`."""
+    def moved(self, task: MethodTask, basis: Basis, slopes: Slopes, step: int) -> Basis: ...
 
 
 class MatrixBasis(Basis):

@@ -22,14 +22,11 @@ from quantviz.layers.methods.contract import (
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.scheme import Scheme
 
-#: Bits of a weight in half precision.
 _HALF_BITS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class OutlierTrace:
-    """The input channels whose inputs stay in half precision."""
-
     #: The largest |x| of each channel over the tokens that may be used, float64 (inputs,).
     x_max: torch.Tensor
     #: Whether it stays in half precision, bool (inputs,).

@@ -49,8 +49,6 @@ def main_part(w: torch.Tensor, rank: int) -> torch.Tensor:
 
 
 class _LowRankFirst(RoundingMethod):
-    """A rounding of what a part of low rank leaves."""
-
     work: ClassVar[float] = 350.0
     rank: int
 
@@ -121,7 +119,6 @@ class SVDQuant(_LowRankFirst):
 
 
 def _error(task: MethodTask, w_hat: torch.Tensor, smooth: ScaledBasis) -> float:
-    """Return the output error with both sides rounded, as a share, on the tokens that may be used."""
     if task.inputs is None:
         return task.output_error(w_hat)
     seen = quantize(as_quantized(smooth.of_inputs(task.x), task.inputs), task.inputs)

@@ -45,7 +45,6 @@ class RotationSpread:
 class RotationTrace:
     """The spread of weights and inputs before and after a rotation."""
 
-    #: Input channels that are turned together.
     block: int
     weights: tuple[RotationSpread, RotationSpread]
     inputs: tuple[RotationSpread, RotationSpread]
@@ -115,7 +114,6 @@ class Turned(Basis):
     merges = False
 
     def __init__(self, method: Rotation, inputs: int) -> None:
-        #: Input channels that are turned together.
         self.block = _block_of(method, inputs)
         generator = torch.Generator().manual_seed(method.seed)
         self._signs: torch.Tensor | None = None

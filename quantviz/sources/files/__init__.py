@@ -1,13 +1,11 @@
 """Tensors in files: one reader a format, one interface.
 
     with open_tensors("model.safetensors") as catalog:
-        catalog.names
-        catalog.info("layer.weight").shape
         window = catalog.load("layer.weight", (slice(0, 512), slice(0, 512)))
 
 A format is added here: one subclass of `Catalog` in a file of its own, in `CATALOGS`. The content decides the
-format, whatever the file's name; only texts need a name. Every file counts as hostile until it is read:
-its declared sizes are checked before anything is allocated, and nothing in it is run.
+format, whatever the file's name; only texts need a name. Every file counts as hostile until it is read: its
+declared sizes are checked before anything is allocated, and nothing in it is run.
 """
 
 from __future__ import annotations
@@ -42,13 +40,13 @@ CATALOGS: tuple[type[Catalog], ...] = (
     *(NpyCatalog, NpzCatalog, SafetensorsCatalog, GgufCatalog, TfliteCatalog, OnnxCatalog, TorchCatalog),
     *(ShardedTorch, ShardedCatalog, JsonCatalog, TableCatalog),
 )
-#: Those of texts, which no beginning marks for sure.
+#: No beginning marks a text for sure.
 _OF_TEXTS = (ShardedTorch, ShardedCatalog, JsonCatalog, TableCatalog)
-#: The reader of each suffix; where two fit a name, the first.
+#: Where two suffixes fit a name, the first counts.
 READERS: Mapping[str, type[Catalog]] = MappingProxyType(
     {suffix: reader for reader in CATALOGS for suffix in reader.suffixes}
 )
-#: Those that need only some of a file, which may then be on another machine.
+#: Readers of files on another machine: they need only some of a file.
 BY_RANGES: Mapping[str, type[Catalog]] = MappingProxyType(
     {
         suffix: reader
@@ -59,9 +57,7 @@ BY_RANGES: Mapping[str, type[Catalog]] = MappingProxyType(
 
 
 def reader_of(filename: str) -> type[Catalog] | None:
-    """Return the reader of files of such a name.
-
-    >>> reader_of("Model.ONNX").kind, reader_of("notes.md")
+    """>>> reader_of("Model.ONNX").kind, reader_of("notes.md")
     ('ONNX', None)
     """
     name = filename.lower()
@@ -69,7 +65,7 @@ def reader_of(filename: str) -> type[Catalog] | None:
 
 
 def is_index(filename: str) -> bool:
-    """Return whether a file of such a name is an index of shards.
+    """Return whether a name is that of an index of shards.
 
     >>> is_index("model.safetensors.index.json"), is_index("pytorch_model.bin.index.json"), is_index("x.json")
     (True, True, False)
@@ -138,12 +134,12 @@ class open_tensors:
 def catalog_of(
     data: FileData, *, limits: Limits | None = None, reader: type[Catalog] | None = None
 ) -> Catalog:
-    """Return the tensors of an open file.
+    """Return the tensors of an open file, which is closed if it cannot be read.
 
     Args:
-        data: The file, which is closed if it cannot be read.
-        limits: The limits; by default those of the environment.
-        reader: The reader; by default the one for the file's name and content.
+        data: The file.
+        limits: By default those of the environment.
+        reader: By default the one for the file's name and content.
 
     Raises:
         QuantVizError: It is damaged, unknown, beyond `limits`, or not of the format of its name.
@@ -165,7 +161,7 @@ def catalog_of(
 
 
 def _reader(data: FileData) -> type[Catalog]:
-    """Return the reader of a file by its content; by its name where the content is text, which may be any."""
+    """Go by the content; by the name where the content is text, which may be any."""
     other = other_format_named(data.name)
     if other and other.id == "distcp":  # its content is several PyTorch files in a row
         raise other.problem(data)
@@ -185,7 +181,6 @@ def _reader(data: FileData) -> type[Catalog]:
 
 
 def _unread(data: FileData) -> QuantVizError | None:
-    """Return the error of a file that is cut short, or of a known format that is not read."""
     for reader in CATALOGS:
         wanted = reader.wanted(data)
         if wanted is not None:
@@ -197,9 +192,10 @@ def _unread(data: FileData) -> QuantVizError | None:
 
 
 def cut_out_snippet(filename: str, name: str = "layer.weight") -> str:
-    """Return three lines of Python that cut the first 512 rows of a tensor out of a file too large to upload.
+    """Return Python that cuts the first 512 rows of a tensor out of a file too large to upload.
 
-    `QuantVizError` for a suffix that has no reader.
+    Raises:
+        QuantVizError: The suffix has no reader.
 
     >>> print(cut_out_snippet("model.safetensors", "layer.weight"))
     from safetensors.torch import safe_open, save_file

@@ -1,4 +1,4 @@
-"""The base class of readers of file formats: the list of tensors, and windows into them as float32."""
+"""The base class of readers: the list of tensors, and windows into them as float32."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ REAL_DTYPES = frozenset(
     }
 )
 
-#: Dtypes with values that float32 cannot represent: the values changed by the conversion are counted.
+#: float32 cannot represent all their values: those that the conversion changes are counted.
 _COUNTED_DTYPES = frozenset({"float64", "int32", "int64", "uint32", "uint64"})
-#: Integer dtypes whose values float32 represents all: a note states that nothing changed.
+#: float32 represents all their values: a note states that nothing changed.
 _WHOLE_DTYPES = frozenset({"int8", "int16", "uint8", "uint16"})
 
-#: Name of one of the numbered files of a model, beside which an index names the tensors of all.
+#: Numbered files of a model, beside which an index names the tensors of all.
 NUMBERED = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\..+)", re.ASCII)
 #: Key of an index with the file of each tensor.
 WEIGHT_MAP = "weight_map"
@@ -59,35 +59,30 @@ WEIGHT_MAP = "weight_map"
 #: Most axes that a tensor may declare, as in NumPy. The product of so many lengths is quickly computed.
 MOST_AXES = 64
 
-#: Values that are converted at a time.
 _VALUES_PER_CHUNK = 2**22
-#: Number of names that are searched for a similar one.
+#: Names that are searched for a similar one.
 _NAMES_COMPARED = 500
 
 
 @dataclass(frozen=True, eq=False)
 class TensorInfo:
-    """The facts of a tensor that are known before it is loaded."""
-
     #: Name of the dtype in the file, as torch spells it where torch has it; "decimal" for numbers in text.
     dtype: str
     #: Its lengths; () for a single number.
     shape: Shape
     #: The quantized type it was decoded from, "" if it was not.
     source_type: str = ""
-    #: Remarks for the user.
     notes: tuple[Note, ...] = ()
-    #: The reason why it cannot be loaded, None if it can.
+    #: The reason why it cannot be loaded.
     problem: QuantVizError | None = None
 
     @property
     def count(self) -> int:
-        """Return the number of elements."""
         return math.prod(self.shape)
 
 
 class Loaded(NamedTuple):
-    """A tensor that was read: float32, with its own memory."""
+    """A tensor as float32, with its own memory."""
 
     tensor: torch.Tensor
     notes: tuple[Note, ...]
@@ -96,13 +91,11 @@ class Loaded(NamedTuple):
 class Catalog:
     """The tensors of one open file. A format is one subclass, with its own `recognises` and `_list`."""
 
-    #: The format's usual name.
     kind: ClassVar[str]
-    #: Endings of the names of its files.
     suffixes: ClassVar[tuple[str, ...]]
     #: Python lines that cut one tensor out of a file, with {file!r} and {name!r}.
     snippet: ClassVar[str] = ""
-    #: The user's orientations, by patterns of names.
+    #: By patterns of names, as the user gave them.
     _named_outputs: Mapping[str, Orientation] = MappingProxyType({})
     #: The offset and the dtype of tensors that lie row by row in this machine's order of bytes.
     _starts: Mapping[str, tuple[int, str]] = MappingProxyType({})
@@ -121,7 +114,6 @@ class Catalog:
 
     @property
     def may_be_empty(self) -> bool:
-        """Return whether the file may have no tensors."""
         return False
 
     def __repr__(self) -> str:
@@ -139,15 +131,14 @@ class Catalog:
 
     @classmethod
     def wanted(cls, data: FileData) -> int | None:
-        """Return the least number of bytes of a file that ends before it can be recognised.
-
-        None if its beginning is not this format's, or does not determine that number.
+        """Return the least number of bytes of a file that ends before it can be recognised; None if its
+        beginning is another format's, or does not determine that number.
         """
         return None
 
     @classmethod
     def check_kind(cls, data: FileData) -> None:
-        """Raise a `QuantVizError` if the beginning of a file is not of this format."""
+        """Raise a `QuantVizError` if the beginning is not of this format."""
         if not data.size:
             raise data.error("empty_file")
         if problem := stand_in(data):
@@ -157,13 +148,11 @@ class Catalog:
             raise data.error("damaged", kind=cls.kind) if wanted is None else cut_short(data, wanted)
 
     def _list(self) -> Mapping[str, TensorInfo]:
-        """Return all tensors. Any error raised here but a `QuantVizError` is reported as damage."""
+        """Return all tensors. Any error but a `QuantVizError` is reported as damage."""
         raise NotImplementedError
 
     def _stored_rows(self, name: str) -> StoredRows | None:
-        """Return the place of a tensor that lies row by row in the file; none if `_cutter` reads it
-        otherwise.
-        """
+        """Return the place of a tensor that lies row by row; None if `_cutter` reads it otherwise."""
         from quantviz.sources.files.mapped import StoredRows, packing_of
 
         if name not in self._starts:
@@ -172,10 +161,7 @@ class Catalog:
         return StoredRows(start, packing_of(dtype))
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
-        """Return a function that cuts windows, none of them empty, out of the tensor in its stored dtype.
-
-        Its results share no memory with the file.
-        """
+        """Return a function that cuts windows, not empty, in the stored dtype, with memory of their own."""
         from quantviz.sources.files.mapped import cut_out
 
         lies = self._stored_rows(name)
@@ -185,12 +171,11 @@ class Catalog:
         return lambda window: cut_out(data, lies, shape, window)
 
     def data_of(self, name: str) -> FileData:
-        """Return the file in which a tensor lies, where a format has them in others besides."""
         return self._data
 
     @property
     def model_names(self) -> tuple[str, ...]:
-        """Return the tensors of the model: all, unless some are the parts of quantized weights."""
+        """Return the tensors of the model: some may be parts of quantized weights."""
         return self.names
 
     @property
@@ -199,7 +184,7 @@ class Catalog:
         return tuple(self._infos)
 
     def __contains__(self, name: object) -> bool:
-        """Return whether a tensor has that name; to look through `names` takes as long as there are names."""
+        """To look through `names` takes as long as there are names."""
         return name in self._infos
 
     def info(self, name: str) -> TensorInfo:
@@ -238,7 +223,6 @@ class Catalog:
         self._named_outputs = named
 
     def _declared_orientation(self, name: str) -> Orientation | None:
-        """Return the orientation that the file itself declares for a tensor; none if it declares none."""
         return None
 
     @functools.cached_property
@@ -256,9 +240,8 @@ class Catalog:
         return tensor.to(getattr(torch, dtype)) if dtype in HALVES else tensor
 
     def read(self, name: str, index: Index | None = None) -> Loaded:
-        """Return the tensor, or the part of it at `index`, as float32, and notes.
-
-        The notes count the values that the conversion changed.
+        """Return the tensor, or the part of it at `index`, as float32, and notes that count the values that
+        the conversion changed.
 
         `index` has one number or slice an axis, as in `x[2, 0:512]`; a number removes its axis. Only that
         window is read if the format allows it. NaN and Inf stay as they are.
@@ -271,11 +254,7 @@ class Catalog:
             return self._as_float32(name, self._parts(name, window) if math.prod(lengths) else (), lengths)
 
     def cut(self, name: str, index: Index | None = None) -> torch.Tensor:
-        """Return the tensor, or the part of it at `index`, in its stored dtype; FP8 as float32.
-
-        So the words into which a quantized file packs its codes keep all their bits. Raises `QuantVizError`
-        as `read` does.
-        """
+        """Return the same in the stored dtype, FP8 as float32: words of packed codes keep all their bits."""
         import torch
 
         window, lengths = self._window_at(name, index)
@@ -287,21 +266,30 @@ class Catalog:
             return whole.reshape(lengths)
 
     def stored_bytes(self, name: str) -> int:
-        """Return the number of bytes of a tensor in the file; 0 if it does not lie there row by row."""
+        """Return the bytes of a tensor in the file; 0 if it does not lie there row by row."""
         lies = self._stored_rows(name)
         info = self._readable(name)
         return lies.packing.byte_count(info.count) if lies else 0
 
     def header_texts(self, name: str) -> Mapping[str, str]:
-        """Return the texts in the header of the file that holds a tensor, by their keys."""
         return {}
 
     def json_beside(self, name: str) -> Any:
-        """Return the content of the JSON file `name` in the same folder; none if there is no such file.
+        """Return the content of the JSON file `name` in the same folder; None if there is no such file.
 
         Raises:
             QuantVizError: The file is too large or not JSON.
         """
+        if name not in self._read_beside:
+            self._read_beside[name] = self._json_beside(name)
+        return self._read_beside[name]
+
+    @functools.cached_property
+    def _read_beside(self) -> dict[str, Any]:
+        # Hundreds of weights may ask, and on another machine each question takes some requests.
+        return {}
+
+    def _json_beside(self, name: str) -> Any:
         try:
             data = self._data.beside(name)
         except QuantVizError as problem:
@@ -333,7 +321,6 @@ class Catalog:
         return {name: file for name, file in listed if isinstance(file, str) and name not in self}
 
     def is_beside(self, file: str) -> bool:
-        """Return whether a file of that name lies beside this one."""
         return self._data.is_beside(file)
 
     def stored(self, name: str) -> Stored:
@@ -360,7 +347,7 @@ class Catalog:
         return Mapped(self.data_of(name), name, lies, info.shape, info.dtype, notes, self._limits)
 
     def raw(self, name: str) -> Raw | None:
-        """Return the bytes of a tensor in the file; none if it is empty or does not lie there row by row.
+        """Return the bytes in the file; None if there are none or they do not lie row by row.
 
         Raises `QuantVizError` as `read` does.
         """
@@ -373,7 +360,7 @@ class Catalog:
         return Raw(lies.packing, self.data_of(name).source, lies.start, lies.packing.byte_count(info.count))
 
     def expect(self, names: Iterable[str]) -> None:
-        """Announce the tensors that are read next, so that a remote file sends small ones together."""
+        """Announce the tensors that are read next: a remote file sends small ones together."""
         ranges = [(raw.start, raw.start + raw.size) for name in names if (raw := self._raw_if_any(name))]
         self._data.expect(ranges)
 
@@ -384,11 +371,11 @@ class Catalog:
             return None  # reading the tensor raises this error
 
     def version_of(self, name: str) -> str:
-        """Return the version of the file that holds a tensor, see `FileData.version`."""
+        """Return the version of the tensor's file, see `FileData.version`."""
         return self._data.version
 
     def _window_at(self, name: str, index: Index | None) -> tuple[Window, Shape]:
-        """Return the window at `index` and its shape, if it may be read and is not too large."""
+        """Return the window at `index` and its shape, after a check against the limit."""
         window = self._resolve(name, self._readable(name).shape, index)
         lengths = window_shape(window)
         if (count := math.prod(lengths)) > self._limits.elements:
@@ -403,7 +390,6 @@ class Catalog:
         return info
 
     def _resolve(self, name: str, shape: Shape, index: Index | None) -> Window:
-        """Return `index` with a number or a full slice for each axis."""
         given: tuple[Any, ...] = ()
         if isinstance(index, tuple):
             given = index
@@ -422,7 +408,7 @@ class Catalog:
             ) from None
 
     def _parts(self, name: str, window: Window) -> Iterator[torch.Tensor]:
-        """Yield the window in its stored dtype, in the order of its elements, some at a time."""
+        """Yield the window in its stored dtype, in order, some elements at a time."""
         cutter = self._cutter(name)
         for each in pieces(window, _VALUES_PER_CHUNK):
             yield cutter(each).flatten()
@@ -466,11 +452,9 @@ class Catalog:
         return self._data.error("not_numbers", name=clipped(name), dtype=visible(clipped(dtype)))
 
     def _too_large(self, name: str, count: int) -> QuantVizError:
-        """Return the error of a tensor with more elements than are read at once."""
         return self._data.beyond("tensor_too_large", self._limits, "elements", count, name=clipped(name))
 
     def _damaged(self, name: str) -> QuantVizError:
-        """Return the error of a tensor whose declaration and bytes do not fit together."""
         return self._data.error("tensor_damaged", name=clipped(name))
 
     def _cut_short(self, name: str, wanted: int) -> QuantVizError:
@@ -480,11 +464,10 @@ class Catalog:
         return cut_short(self._data, wanted)
 
     def _shape(self, name: str, lengths: Sequence[int]) -> Shape:
-        """Return the shape that a tensor declares.
+        """Return the shape that a tensor declares, before anybody multiplies the lengths.
 
-        Every reader takes it from here before it multiplies the lengths.
-
-        `QuantVizError` for more than `MOST_AXES`.
+        Raises:
+            QuantVizError: It has more than `MOST_AXES`.
         """
         self._check_axes(name, len(lengths))
         return tuple(lengths)
@@ -494,7 +477,7 @@ class Catalog:
             raise self._data.error("too_many_axes", name=clipped(name), got=count, most=MOST_AXES)
 
     def _info(self, name: str, dtype: str, shape: Shape, notes: tuple[Note, ...] = ()) -> TensorInfo:
-        """Return the info of a tensor, with its problem where the dtype is not one of real numbers."""
+        """Return the info of a tensor, with a problem where the dtype is not one of real numbers."""
         problem = None if dtype in REAL_DTYPES else self._unreadable(name, dtype)
         return TensorInfo(clipped(dtype), shape, notes=notes, problem=problem)
 
@@ -511,7 +494,7 @@ class Catalog:
             raise self._data.beyond("header_too_large", self._limits, "header_bytes", length)
 
     def _leaves(self, content: Any, is_leaf: Callable[[Any], bool]) -> dict[str, Any]:
-        """Return the leaves in nested dicts and lists, each container once, by their dotted names.
+        """Return the leaves in nested dicts and lists, each container once, by dotted names.
 
         Raises:
             QuantVizError: Two have the same name, or they are too many, too deep or have too long names.
@@ -543,8 +526,6 @@ class Catalog:
 
 
 class LazyInfos(Mapping[str, TensorInfo]):
-    """The facts of tensors whose names are known, each returned by `info` on access."""
-
     def __init__(self, names: Collection[str], info: Callable[[str], TensorInfo]) -> None:
         self._names = names
         self._info = info
@@ -576,7 +557,7 @@ def guarded(data: FileData, kind: str) -> Iterator[None]:
 
 
 def bits_of(dtype: str) -> int:
-    """Return the bits of an element of a dtype by its name; 0 where elements have no fixed size.
+    """Return the bits of an element by the dtype's name; 0 where elements have no fixed size.
 
     >>> bits_of("float8_e4m3fn"), bits_of("bool"), bits_of("string")
     (8, 8, 0)
@@ -586,7 +567,7 @@ def bits_of(dtype: str) -> int:
 
 
 def is_matrix(shape: Shape) -> bool:
-    """Return whether a tensor of this shape is a matrix or more: two lengths or more that are not 1.
+    """Return whether two lengths or more are not 1.
 
     >>> is_matrix((64, 128)), is_matrix((1, 1, 64)), is_matrix((8, 64, 3, 3))
     (True, False, True)

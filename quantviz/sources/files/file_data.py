@@ -1,4 +1,4 @@
-"""The bytes of a file, on disk or uploaded, the JSON in them, and errors that name it."""
+"""The bytes of a file, the JSON in them, and errors that name it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from typing import Any, BinaryIO, Protocol, cast
 from quantviz.errors import QuantVizError
 from quantviz.sources.limits import Limits, setting_of
 
-#: Longest part of a name that an error message repeats, in characters.
+#: Characters of a name that an error repeats.
 _LONGEST_NAME = 80
-#: Bytes to read from a file on disk at a time: with fewer, reads from disk start later and take more of a
-#: processor; with more, the bytes have left a core's cache before they are decoded.
+#: With fewer, reads from disk start later and take more of a processor; with more, the bytes have left a
+#: core's cache before they are decoded.
 _BYTES_PER_READ = 2**21
 
 
-#: Names of pieces of a file that was cut up, as uploaders to hubs and `split` name them: m.gguf.part1of2,
-#: m.gguf-split-a, m.gguf.part-aa, m.gguf.001.
+#: Pieces as uploaders and `split` name them: m.gguf.part1of2, m.gguf-split-a, m.gguf.part-aa, m.gguf.001.
 _PIECE = re.compile(
     r"(?P<whole>.+\.(gguf|safetensors|sft|bin|pth?|ckpt|onnx|onnx_data|np[yz]|tflite|zip))"
     r"([._-](part|split|chunk|piece)[._-]?|\.(?=\d+$|[a-z]{2}$))"
@@ -39,10 +38,9 @@ _PIECE = re.compile(
 _ELSEWHERE = re.compile(r"[\\\0]|^[A-Za-z]:")
 #: Bytes above which a header's total is damage, and not that of a file that was cut short.
 MOST_LIKELY = 2**50
-#: Units of bytes, each a thousand times the one before.
 _UNITS = ("kB", "MB", "GB", "TB", "PB", "EB")
 
-#: Flags for opening files. Without waiting: a pipe with no writer would block forever.
+#: Without waiting: a pipe with no writer would block forever.
 READ_FLAGS = (
     os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )
@@ -61,7 +59,7 @@ class OpenFile:
         self.descriptor = descriptor
         weakref.finalize(self, os.close, descriptor)
         self._name = name
-        #: A path to this very file, even if another has taken its place since, on systems with such paths.
+        #: Where systems have it: a path to this very file, even if another has taken its place since.
         by_number = Path(f"/dev/fd/{descriptor}")
         self.path = by_number if by_number.exists() else path
         self._first = os.fstat(self.descriptor)
@@ -72,7 +70,6 @@ class OpenFile:
 
     @property
     def size(self) -> int:
-        """Return its length in bytes when it was opened."""
         return self._first.st_size
 
     def check(self) -> None:
@@ -82,7 +79,7 @@ class OpenFile:
             raise QuantVizError("file.changed", file=clipped(self._name))
 
     def read_into(self, part: memoryview, start: int) -> None:
-        """Fill `part` with the bytes from `start` on, past the map: mapped pages are not read ahead.
+        """Fill `part` past the map: mapped pages are not read ahead.
 
         Raises:
             QuantVizError: The file ends before.
@@ -96,42 +93,35 @@ class OpenFile:
 
 
 class ByteSource(Protocol):
-    """A source of a file's bytes, on disk, in memory or on another machine."""
-
-    #: Bytes to ask for at a time.
     bytes_per_read: int
 
-    def check(self) -> None:
-        """Raise a `QuantVizError` if the file has been changed since it was opened."""
+    def check(self) -> None: ...
 
     def read_into(self, part: memoryview, start: int) -> None:
-        """Fill `part` with the bytes from `start` on; raise `QuantVizError` if they cannot be read."""
+        """Fill `part` from `start` on; raise `QuantVizError` if the bytes cannot be read."""
 
 
 class BytesHeld:
-    """Bytes in memory."""
-
     bytes_per_read = _BYTES_PER_READ
 
     def __init__(self, view: memoryview) -> None:
         self._view = view
 
     def check(self) -> None:
-        """Do nothing: bytes in memory do not change."""
+        """Bytes in memory do not change."""
 
     def read_into(self, part: memoryview, start: int) -> None:
-        """Copy the bytes from `start` on."""
         part[:] = self._view[start : start + len(part)]
 
 
 class FileData:
-    """The bytes of a file, on disk or uploaded, and its name for messages.
+    """The bytes of a file, and its name for messages.
 
     `beside` opens a file of the same folder, or below it, by its name; for a path that is the folder of the
     file, and an upload has none.
     """
 
-    #: A text that changes with the content, of a file on another machine that provides one; "" of any other.
+    #: A text that changes with the content, where another machine provides one.
     version = ""
 
     def __init__(
@@ -143,29 +133,28 @@ class FileData:
     ) -> None:
         check_kinds(content, filename)
         path = Path(content) if isinstance(content, str | PurePath) else None
-        #: The name without its folders: an error never shows where a server keeps its files.
+        #: Without its folders: an error never shows where a server keeps its files.
         self.name = "?"
         if filename:
             self.name = PurePath(filename.replace("\\", "/")).name or "?"
         elif path:
             self.name = path.name or str(path) or "?"
-        #: The names of its members if it is a zip, cached because each reader needs them.
+        #: Of a zip: each reader needs them.
         self.members: list[str] | None = None
-        #: The dtype that the user chose for elements of which the file has only their bytes; "" for none.
+        #: The dtype that the user chose for elements of which the file has only their bytes.
         self.stored_as = ""
         self._map: mmap.mmap | None = None
         self._content = b"" if path or isinstance(content, OpenFile) else bytes(cast("bytes", content))
         self._view = memoryview(self._content)
         self._beside = beside or (functools.partial(_beside, path) if path else None)
-        #: The file on disk; none for an upload, which cannot change.
+        #: None for an upload, which cannot change.
         self.opened: OpenFile | None = None
         if path:
             self.opened = self._opened(path)
         elif isinstance(content, OpenFile):
             self.opened = content
-        #: Whether `close` was called.
         self.closed = False
-        #: The path for libraries that open the file themselves.
+        #: For libraries that open the file themselves.
         self.path = self.opened.path if self.opened else None
         if self.opened and self.opened.size:
             try:
@@ -185,11 +174,7 @@ class FileData:
             raise self.error("not_readable") from None
 
     def beside(self, name: str) -> FileData:
-        """Return the file of that name in the folder of this one, or below it.
-
-        Raises:
-            QuantVizError: There is no such file, it cannot be opened, or the name leads elsewhere.
-        """
+        """Return the file of that name in the same folder, or below it; `QuantVizError` for any other."""
         if not _is_below(name):
             raise self.error("shard_outside", shard=clipped(name))
         if self._beside is None:
@@ -197,7 +182,6 @@ class FileData:
         return self._beside(name)
 
     def is_beside(self, name: str) -> bool:
-        """Return whether a file of that name lies beside this one and may be opened."""
         try:
             self.beside(name).close()
         except QuantVizError:
@@ -205,7 +189,6 @@ class FileData:
         return True
 
     def check(self) -> None:
-        """Raise a `QuantVizError` if the file was closed, or has been changed since it was opened."""
         if self.closed:
             raise self.error("closed")
         if self.opened:
@@ -213,59 +196,45 @@ class FileData:
 
     @property
     def size(self) -> int:
-        """Return its length in bytes."""
         return len(self._view)
 
     @property
     def suffix(self) -> str:
-        """Return the end of its name from the last dot on, in lower case."""
         return PurePath(self.name).suffix.lower()
 
     @property
     def stem(self) -> str:
-        """Return the name without suffix, which names the one tensor of a format without names."""
         return PurePath(self.name).stem
 
     @property
     def view(self) -> memoryview:
-        """Return all its bytes, read-only; they are read from the disk on access."""
         return self._view
 
     def part(self, start: int, stop: int) -> memoryview:
-        """Return the bytes from `start` to before `stop`, as far as the file goes, read-only.
-
-        For users of a part of the file: only these bytes of a file on another machine are fetched.
-        """
+        """Return these bytes as far as the file goes, read-only: of a remote file only they are fetched."""
         return self.view[start:stop]
 
     def answered(self, question: Any) -> Any:
-        """Return the answer to a question of the process that reads a file on another machine for this one.
-
-        Raises:
-            QuantVizError: It has no such answer.
-        """
+        """Answer the process that reads a remote file for this one; `QuantVizError` for no such answer."""
         raise self.error("not_readable")
 
     @property
     def source(self) -> ByteSource:
-        """Return the source of its bytes, which stays valid after `close`."""
         return self.opened if self.opened and hasattr(os, "preadv") else BytesHeld(self.view)
 
     def expect(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Announce the next ranges of bytes, so that small parts of a remote file come in one request."""
+        """Announce the next ranges: small parts of a remote file come in one request."""
 
     def header_read(self) -> None:
-        """Note that the file's tensors are listed: from now on only their own bytes are read."""
+        """Note that the tensors are listed: from now on only their own bytes are read."""
 
     def stream(self) -> BinaryIO:
-        """Return a stream of its own over the bytes."""
         return self.path.open("rb") if self.path else BytesIO(self._content)
 
     def close(self) -> None:
         """Close the file and release its map."""
         self.closed = True
-        # A view of the map that is still in use, in a traceback perhaps, holds it open until it is gone
-        # itself.
+        # A view of the map that is still in use, in a traceback perhaps, holds it open.
         with suppress(BufferError):
             self._view.release()
             if self._map:
@@ -273,34 +242,24 @@ class FileData:
         self.opened = None
 
     def error(self, key: str, /, **params: object) -> QuantVizError:
-        """Return the error `file.<key>` that names this file."""
         return QuantVizError(f"file.{key}", file=clipped(self.name), **params)
 
     def beyond(self, key: str, limits: Limits, limit: str, got: int, **params: object) -> QuantVizError:
-        """Return the error that the file asks for more than a limit, with the setting that raises it."""
         most = getattr(limits, limit)
         setting = setting_of(limit)
         return self.error(key, got=got, most=most, setting=setting, **params)
 
 
 class RemoteData(FileData):
-    """A file on another machine, whose bytes are fetched when they are read."""
-
-    #: Bytes that are fetched of a header at first; twice as many each time, so that a long one takes few
-    #: requests.
+    #: Of a header; twice as many each time, so that a long one takes few requests.
     first_bytes: int
 
     def __init__(self, name: str, *, beside: Callable[[str], FileData] | None = None) -> None:
         super().__init__(b"", name, beside=beside)
-        #: The first bytes while the header is read; none afterwards.
+        #: While the header is read.
         self._head: memoryview | None = memoryview(b"")
 
     def fetched(self, start: int, stop: int) -> memoryview:
-        """Return the bytes from `start` to before `stop`, both within the file.
-
-        Raises:
-            QuantVizError: They do not come.
-        """
         raise NotImplementedError
 
     @property
@@ -324,7 +283,6 @@ class RemoteData(FileData):
 
 
 def check_kinds(content: object, filename: object) -> None:
-    """Raise a `QuantVizError` for an argument that is neither a path nor bytes."""
     if not isinstance(content, str | PurePath | bytes | bytearray | memoryview | OpenFile):
         raise QuantVizError("file.no_path", got=type(content).__name__)
     if filename is not None and not isinstance(filename, str):
@@ -352,7 +310,7 @@ def _is_below(name: str) -> bool:
 
 
 def raw_part(name: str) -> QuantVizError | None:
-    """Return the error of a piece of a file that was cut up; none where the name is not that of a piece."""
+    """Return the error of a piece of a file that was cut up, by its name."""
     named = _PIECE.fullmatch(name)
     if named is None:
         return None
@@ -363,7 +321,6 @@ def raw_part(name: str) -> QuantVizError | None:
 
 
 def cut_short(data: FileData, wanted: int) -> QuantVizError:
-    """Return the error of a file that should have `wanted` bytes and has fewer."""
     if problem := raw_part(data.name):
         return problem
     sizes = size_text(wanted), size_text(data.size)
@@ -386,7 +343,6 @@ def size_text(count: int) -> str:
 
 
 def clipped(name: str) -> str:
-    """Return a name short enough for a sentence."""
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
 
 
@@ -426,7 +382,7 @@ def _number(digits: str) -> float:
 
 
 def parsed_json(data: FileData, view: memoryview, limits: Limits) -> Any:
-    """Return the content of a part of the file in JSON; refuse an object with two entries of one name."""
+    """Return the JSON in a part of the file; refuse an object with two entries of one name."""
     raw = bytes(view)
     if (brackets := raw.count(b"[") + raw.count(b"{")) > limits.brackets:
         raise data.beyond("too_many_lists", limits, "brackets", brackets)

@@ -21,29 +21,18 @@ class DamagedBuffer(Exception):
 
 
 class FlatBuffer:
-    """The bytes of a FlatBuffer, and the cost of its tables so far."""
-
     def __init__(self, data: FileData, check: Callable[[int], None]) -> None:
         self.view = data.view
         self._size = data.size
         self._check = check
         self._seen = 0
 
-    def root(self) -> FlatbufferTable:
-        """Return the root table, from which all others are reached."""
-        return self.table(self.number("I", 0))
-
     def table(self, at: int) -> FlatbufferTable:
-        """Return the table at a place."""
         self.count(_TABLE_COST)
         return FlatbufferTable(self, at)
 
     def count(self, cost: int) -> None:
-        """Add a cost, in bytes, to the total.
-
-        Raises:
-            QuantVizError: The total exceeds the limit of a header.
-        """
+        """Add a cost in bytes; raise `QuantVizError` where the total exceeds the limit of a header."""
         self._seen += cost
         self._check(self._seen)
 
@@ -56,7 +45,7 @@ class FlatBuffer:
         return found
 
     def vector(self, at: int, size: int) -> tuple[int, int]:
-        """Return the offset of the first element of the vector at a place, and the number of elements."""
+        """Return the offset of the first element of a vector, and the number of elements."""
         start = at + self.number("I", at)
         count = self.number("I", start)
         if start + 4 + count * size > self._size:
@@ -65,7 +54,7 @@ class FlatBuffer:
 
 
 class FlatbufferTable:
-    """A table: fields by their number, each of which may be missing."""
+    """Fields by their number, each of which may be missing."""
 
     def __init__(self, buffer: FlatBuffer, at: int) -> None:
         self._buffer = buffer
@@ -74,7 +63,6 @@ class FlatbufferTable:
         self._size = buffer.number("H", self._fields)
 
     def _place(self, field: int) -> int:
-        """Return the offset of a field's value; 0 if the table does not have the field."""
         slot = 4 + 2 * field
         if slot + 2 > self._size:
             return 0
@@ -82,22 +70,20 @@ class FlatbufferTable:
         return self._at + offset if offset else 0
 
     def number(self, field: int, form: str, otherwise: int = 0) -> int:
-        """Return a field that is a whole number."""
         at = self._place(field)
         return self._buffer.number(form, at) if at else otherwise
 
     def table(self, field: int) -> FlatbufferTable | None:
-        """Return a field that is a table."""
         at = self._place(field)
         return self._buffer.table(at + self._buffer.number("I", at)) if at else None
 
     def place(self, field: int, size: int) -> tuple[int, int]:
-        """Return the offset of the first element of a field's vector, and the number of elements."""
+        """Return `FlatBuffer.vector` of a field."""
         at = self._place(field)
         return self._buffer.vector(at, size) if at else (0, 0)
 
     def numbers(self, field: int, form: str, most: int) -> tuple[int | float, ...]:
-        """Return a field that is a list of numbers; longer ones than `most` are damage."""
+        """Return a list of numbers; a longer one than `most` is damage."""
         size = struct.calcsize(f"<{form}")
         start, count = self.place(field, size)
         if count > most:
@@ -106,13 +92,11 @@ class FlatbufferTable:
         return struct.unpack_from(f"<{count}{form}", self._buffer.view, start)
 
     def tables(self, field: int) -> Iterator[FlatbufferTable]:
-        """Yield the tables of a field that is a list of them."""
         start, count = self.place(field, 4)
         for at in range(start, start + 4 * count, 4):
             yield self._buffer.table(at + self._buffer.number("I", at))
 
     def text(self, field: int, longest: int) -> str:
-        """Return a field that is a text; "" if it is missing."""
         start, count = self.place(field, 1)
         if count > longest:
             raise DamagedBuffer

@@ -28,7 +28,6 @@ MAGIC = b"GGUF"
 #: Versions that lay a file out alike. Version 1 counted in 32 bits.
 VERSIONS = (2, 3)
 
-#: The alignment of tensors, in bytes, unless the metadata have another.
 _ALIGNMENT = 32
 _ALIGNMENT_KEY = "general.alignment"
 #: The keys that llama.cpp's gguf-split writes into each part: its number from 0, and the number of parts.
@@ -51,12 +50,11 @@ _VALUE_BYTES = {number: struct.calcsize(f"<{letter}") for number, letter in _FOR
 #: Longest texts, in bytes, and arrays of the metadata that are kept.
 _LONGEST_KEPT = 4096
 
-#: A single value of the metadata.
 Scalar = int | float | bool | str
 
 
 class _Cursor:
-    """A place in the header that moves on; it raises an error for bytes beyond the file or the limit."""
+    """A place in the header; raises an error for bytes beyond the file or the limit."""
 
     def __init__(self, data: FileData, limits: Limits) -> None:
         self._data = data
@@ -65,7 +63,6 @@ class _Cursor:
         self.at = 0
 
     def skip(self, count: int) -> int:
-        """Move over `count` bytes and return the offset of the first."""
         start = self.at
         self.at = self.at + count
         if self.at > self._data.size:
@@ -75,7 +72,6 @@ class _Cursor:
         return start
 
     def damaged(self) -> QuantVizError:
-        """Return the error for a damaged GGUF file."""
         return self._data.error("damaged", kind=GgufCatalog.kind)
 
     def uint32(self) -> int:
@@ -85,7 +81,6 @@ class _Cursor:
         return int.from_bytes(self._taken(8), "little")
 
     def text(self, longest: int) -> str:
-        """Return a length and as many bytes of UTF-8."""
         length = self.uint64()
         if length > longest:
             raise self.damaged()
@@ -96,10 +91,7 @@ class _Cursor:
         return self._data.part(start, self.at)
 
     def value(self, kind: int) -> Scalar | tuple[Scalar, ...] | None:
-        """Return a value of the metadata; none for a long text, a long array, or one that is not of numbers.
-
-        Either way the cursor moves past it.
-        """
+        """Return a value of the metadata; None for a long text or array, or one that is not of numbers."""
         if kind in _FORMATS:
             return self._numbers(kind, 1)[0]
         start = self.at
@@ -122,7 +114,6 @@ class _Cursor:
         return numbers
 
     def skip_value(self, kind: int, depth: int = 0) -> None:
-        """Move over a value of the metadata."""
         if kind in _VALUE_BYTES:
             self.skip(_VALUE_BYTES[kind])
         elif kind == _STRING:
@@ -163,20 +154,15 @@ class _Cursor:
 
 
 class _Declared(NamedTuple):
-    """A tensor's entry in the header."""
-
     shape: Shape
-    #: The number of its type.
+    #: Of its type.
     number: int
-    #: The offset of its bytes, from the start of all tensors' bytes.
+    #: From the start of all tensors' bytes.
     offset: int
 
 
 class GgufCatalog(Catalog):
-    """The tensors of a GGUF file, quantized ones dequantized to float32.
-
-    Axes are in torch's order: the last runs fastest.
-    """
+    """Quantized tensors are dequantized to float32. Axes are in torch's order: the last runs fastest."""
 
     kind = "GGUF"
     suffixes = (".gguf",)
@@ -215,7 +201,7 @@ class GgufCatalog(Catalog):
             declared[name] = _Declared(shape, cursor.uint32(), cursor.uint64())
         self._alignment = alignment
         self._body = -(-cursor.at // alignment) * alignment
-        #: The offset of each tensor's bytes in the file, and its type.
+        #: The offset in the file.
         self._placed: dict[str, tuple[int, BlockType]] = {}
         starts = sorted({entry.offset for entry in declared.values()})
         infos = {name: self._entry_info(name, entry, starts) for name, entry in declared.items()}
@@ -229,7 +215,7 @@ class GgufCatalog(Catalog):
             raise self._data.error("gguf_version", got=version, known=", ".join(map(str, VERSIONS)))
 
     def _entry_info(self, name: str, entry: _Declared, starts: list[int]) -> TensorInfo:
-        """Return the info of a tensor; `starts` are the offsets of all tensors, in order."""
+        """`starts` are the offsets of all tensors, in order."""
         from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, OTHER_TYPES
 
         shape = entry.shape
@@ -269,9 +255,7 @@ class GgufCatalog(Catalog):
 
     @property
     def split(self) -> tuple[int, int] | None:
-        """Return the number of this part of a split model, from 1, and the number of parts; none for a whole
-        model.
-        """
+        """The number of this part of a split model, from 1, and the number of parts."""
         number, count = (self.metadata.get(key) for key in _SPLIT_KEYS)
         if type(number) is not int or type(count) is not int or count < 2:
             return None
@@ -279,7 +263,7 @@ class GgufCatalog(Catalog):
 
     @property
     def may_be_empty(self) -> bool:
-        """Return whether it is a part of a split model, of which the first may hold the metadata alone."""
+        """The first part of a split model may hold the metadata alone."""
         return self.split is not None
 
     def _declared_orientation(self, name: str) -> Orientation:
@@ -287,15 +271,13 @@ class GgufCatalog(Catalog):
         return Orientation((0,), "layout")
 
     def block_type(self, name: str) -> BlockType | None:
-        """Return the type of a quantized tensor's blocks; none for plain numbers."""
+        """Return the type of the blocks; None for plain numbers."""
         self._readable(name)
         kind = self._placed[name][1]
         return None if kind.plain else kind
 
     def blocks(self, name: str, start: int, stop: int) -> torch.Tensor:
-        """Return the blocks from `start` to before `stop` of a quantized tensor as they are in the file:
-        uint8 of `(stop - start, BlockType.size)`.
-        """
+        """Return blocks as they are in the file: uint8 of `(stop - start, BlockType.size)`."""
         import torch
 
         info = self._readable(name)
@@ -321,10 +303,7 @@ class GgufCatalog(Catalog):
 
 
 def scale_name(name: str) -> str:
-    """Return the name of the tensor that scales the tensor `name` once more, if the file has it.
-
-    llama.cpp multiplies the product by it: a second level of scales.
-    """
+    """Return the name of a tensor's second level of scales, by which llama.cpp multiplies the product."""
     return name.removesuffix(".weight") + ".scale"
 
 
@@ -335,7 +314,7 @@ def _with_scale(info: TensorInfo, scale: str, names: Container[str]) -> TensorIn
 
 
 def _metadata(cursor: _Cursor, count: int) -> dict[str, Scalar | tuple[Scalar, ...]]:
-    """Read the metadata; of texts and arrays only short ones are kept, and arrays of numbers alone."""
+    """Of texts and arrays only short ones are kept, and arrays of numbers alone."""
     found: dict[str, Scalar | tuple[Scalar, ...]] = {}
     for _ in range(count):
         key = cursor.text(_LONGEST_KEY)

@@ -1,4 +1,4 @@
-"""GGML's tensor types: a block of bytes in a .gguf taken apart into codes, scales and minima, and its values.
+"""GGML's tensor types: blocks of bytes taken apart into codes, scales and minima, and their values.
 
 A quantized type packs `length` neighbours of a row into `size` bytes. Most quantized types are schemes too
 (the conventions `gguf…`); Q1_0 and Q2_0 are read here only. Types of plain numbers have blocks of one.
@@ -6,15 +6,6 @@ A quantized type packs `length` neighbours of a row into `size` bytes. Most quan
 A type is added here: one entry of `BLOCK_TYPES`. The layouts are those of ggml (`ggml-common.h`); each
 product and sum is rounded to float32 in the order in which `gguf.quants` takes them, so the values are the
 same bits.
-
->>> BLOCK_TYPES[12].name, BLOCK_TYPES[12].bits
-('Q4_K', 4.5)
->>> raw = torch.tensor([[0x00, 0x38, *[0x9A] * 16]], dtype=torch.uint8)  # 0.5 as float16, then 32 codes
->>> decode_blocks(BLOCK_TYPES[2], raw)[0, 15:17]
-tensor([1.0000, 0.5000])
->>> parts = BLOCK_TYPES[2].parts(raw)
->>> parts.codes[0, 15:17].tolist(), parts.scale.tolist(), BLOCK_TYPES[2].recipe
-([2, 1], [[0.5]], 'q4_0')
 """
 
 from __future__ import annotations
@@ -44,27 +35,20 @@ _E4M3_NAN = 0x7F
 
 
 class BlockParts(NamedTuple):
-    """The codes, scales and minima of blocks, one line a block."""
-
-    #: The codes of the recipe's format: int8 or uint8 of `(blocks, elements)`.
+    #: int8 or uint8 of `(blocks, elements)`.
     codes: torch.Tensor
-    #: The scales, float32 of `(blocks, scales)`, each for an equal share of the elements.
+    #: float32 of `(blocks, scales)`, each for an equal share of the elements.
     scale: torch.Tensor
-    #: The value of code 0, of the same shape; none where it is 0.
+    #: The value of code 0 where it is not 0.
     zero: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
 class BlockType:
-    """One of GGML's tensor types."""
-
     #: Its number in a file.
     id: int
-    #: Its name in GGML.
     name: str
-    #: Elements in a block, neighbours in a row.
     length: int
-    #: Bytes of a block.
     size: int
     #: uint8 of (blocks, size) → the values, (blocks, length).
     decode: Callable[[torch.Tensor], torch.Tensor]
@@ -77,15 +61,12 @@ class BlockType:
 
     @property
     def bits(self) -> float:
-        """Return the bits an element takes, with its share of the scales."""
+        """Return the bits of an element, with its share of the scales."""
         return 8 * self.size / self.length
 
 
 def decode_blocks(kind: BlockType, raw: torch.Tensor) -> torch.Tensor:
-    """Return the values of blocks: uint8 `(blocks, kind.size)` → `(blocks, kind.length)`.
-
-    They are float32, or a plain type's own dtype.
-    """
+    """Return `(blocks, kind.length)` of uint8 `(blocks, kind.size)`: float32, or a plain type's dtype."""
     blocks_per_chunk = max(1, _VALUES_PER_CHUNK // kind.length)
     if kind.plain or len(raw) <= blocks_per_chunk:
         return kind.decode(raw)
@@ -96,7 +77,7 @@ def decode_blocks(kind: BlockType, raw: torch.Tensor) -> torch.Tensor:
 
 
 def values_of_parts(parts: BlockParts) -> torch.Tensor:
-    """Return the values of whole-number codes, as `decode_blocks` does: float32 of `(blocks, elements)`."""
+    """Return the values of whole-number codes as `decode_blocks` does."""
     values = _times(parts.scale, parts.codes)
     if parts.zero is None:
         return values
@@ -132,12 +113,10 @@ def fields(raw: torch.Tensor, bits: int, run: int) -> torch.Tensor:
 
 
 def half(raw: torch.Tensor, at: int) -> torch.Tensor:
-    """Return the float16 in the two bytes from `at` on, (blocks, 1)."""
     return raw[:, at : at + 2].contiguous().view(torch.float16).float()
 
 
 def signed(codes: torch.Tensor, offset: int) -> torch.Tensor:
-    """Return `codes` − `offset` as float32."""
     return (codes.to(torch.int16) - offset).float()
 
 
@@ -146,7 +125,7 @@ def _looked_up(table: tuple[float, ...], codes: torch.Tensor) -> torch.Tensor:
 
 
 def _times(scales: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-    """Return each column of `scales` times its equal share of the columns of `codes`."""
+    """Return each column of `scales` times its equal share of the codes."""
     blocks, count = scales.shape
     return (codes.view(blocks, count, -1) * scales.unsqueeze(2)).view(blocks, -1)
 
@@ -159,7 +138,6 @@ def _int(codes: torch.Tensor, offset: int) -> torch.Tensor:
 
 
 def five_bits(low: torch.Tensor, high: torch.Tensor, low_run: int, high_run: int) -> torch.Tensor:
-    """Return codes whose lower four bits and whose fifth lie apart."""
     return fields(low, 4, low_run) | (fields(high, 1, high_run) << 4)
 
 
@@ -172,10 +150,7 @@ def _q5_1(raw: torch.Tensor) -> BlockParts:
 
 
 def tq1_0_digits(raw: torch.Tensor) -> torch.Tensor:
-    """Return five digits of base 3 a byte, and four in each of the last four bytes.
-
-    A byte is a fraction of 256, its first digit on top.
-    """
+    """Return five digits of base 3 a byte, a fraction of 256, and four in each of the last four."""
     digits = [
         ternary_digits(raw[:, start:stop], count)
         for start, stop, count in ((0, 32, 5), (32, 48, 5), (48, 52, 4))
@@ -203,7 +178,7 @@ def half_mxfp4_scale(raw: torch.Tensor) -> torch.Tensor:
 
 
 def half_nvfp4_scales(raw: torch.Tensor) -> torch.Tensor:
-    """Return halves of the four scales, because the table is doubled."""
+    """Return half of each scale, because the table is doubled."""
     byte = raw[:, :4].to(torch.int32)
     exponent = (byte >> 3) & 15
     mantissa = byte & 7
@@ -217,14 +192,14 @@ def half_nvfp4_scales(raw: torch.Tensor) -> torch.Tensor:
 
 
 def _q2_k(raw: torch.Tensor) -> BlockParts:
-    """Return 16 scales and 16 minima of 4 bits, with codes of 2."""
+    """16 scales and 16 minima of 4 bits, with codes of 2."""
     scale = half(raw, 80) * (raw[:, :16] & 15).float()
     minimum = half(raw, 82) * (raw[:, :16] >> 4).float()
     return BlockParts(fields(raw[:, 16:80], 2, 32), scale, -minimum)
 
 
 def _q3_k(raw: torch.Tensor) -> BlockParts:
-    """Return 16 scales of 6 bits; where a code's third bit is set, nothing is subtracted."""
+    """16 scales of 6 bits; where a code's third bit is set, nothing is subtracted."""
     scales = signed(fields(raw[:, 96:104], 4, 8) | (fields(raw[:, 104:108], 2, 4) << 4), 32)
     codes = fields(raw[:, 32:96], 2, 32) | (fields(raw[:, :32], 1, 32) << 2)
     return BlockParts(_int(codes, 4), half(raw, 108) * scales)
@@ -235,8 +210,7 @@ def _q5_k(raw: torch.Tensor) -> BlockParts:
 
 
 def scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return 8 scales, and 8 minima of which the value of code 0 is the negative: of 6 bits each in 12 bytes,
-    behind their two factors in float16.
+    """Return 8 scales, and 8 negative minima: 6 bits each in 12 bytes, behind two factors in float16.
 
     The first four of each fill six bits of a byte; the other four have their lower bits side by side in the
     last bytes and their upper two on top of the first ones.
@@ -250,7 +224,7 @@ def scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _q6_k(raw: torch.Tensor) -> BlockParts:
-    """Return 16 scales of 8 bits."""
+    """16 scales of 8 bits."""
     codes = fields(raw[:, :128], 4, 64) | (fields(raw[:, 128:192], 2, 32) << 4)
     return BlockParts(_int(codes, 32), half(raw, 208) * raw[:, 192:208].view(torch.int8).float())
 
@@ -260,7 +234,7 @@ def _iq4_nl(raw: torch.Tensor) -> BlockParts:
 
 
 def _iq4_xs(raw: torch.Tensor) -> BlockParts:
-    """Return 8 scales of 6 bits."""
+    """8 scales of 6 bits."""
     scales = signed(fields(raw[:, 4:8], 4, 1) | (fields(raw[:, 2:4], 2, 1) << 4), 32)
     return BlockParts(fields(raw[:, 8:], 4, 16), half(raw, 0) * scales)
 
@@ -287,7 +261,6 @@ _DELTA = 0.125
 
 @functools.cache
 def table_of(name: str) -> torch.Tensor:
-    """Return a table of vectors, float32 of `TABLES[name]`."""
     start = 0
     for other, (vectors, length) in TABLES.items():
         if other == name:
@@ -350,7 +323,7 @@ def iq1_m(raw: torch.Tensor) -> torch.Tensor:
 
 
 def _with_signs(name: str, index: torch.Tensor, scales: torch.Tensor, signs: torch.Tensor) -> torch.Tensor:
-    """Return scales times vectors, each element with the sign whose bit is set for minus."""
+    """A set bit stands for minus."""
     blocks = len(scales)
     vectors = table_of(name).index_select(0, index.flatten().to(torch.int32))
     values = scales.unsqueeze(2) * vectors.reshape(blocks, scales.shape[1], -1)
@@ -359,7 +332,7 @@ def _with_signs(name: str, index: torch.Tensor, scales: torch.Tensor, signs: tor
 
 
 def _with_delta(index: torch.Tensor, scales: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:
-    """Return scales times vectors to whose elements ±1/8 was added."""
+    """±1/8 is added to each element of a vector."""
     blocks = len(scales)
     vectors = table_of("IQ1_S").index_select(0, index.flatten()).reshape(blocks, delta.shape[1], -1)
     shifted = (vectors + delta.unsqueeze(2)).reshape(blocks, scales.shape[1], -1)
@@ -372,7 +345,6 @@ def _whole(raw: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _upper_four(words: torch.Tensor) -> torch.Tensor:
-    """Return the four highest bits of int32 as float32."""
     return ((words >> 28) & 15).float()
 
 
@@ -383,7 +355,7 @@ def _signs_of_words(words: torch.Tensor) -> torch.Tensor:
 
 
 def _with_parity(sevens: torch.Tensor) -> torch.Tensor:
-    """Return bytes with an even number of bits out of their lowest seven."""
+    """The eighth bit makes the number of set bits even."""
     parity = sevens ^ (sevens >> 4)
     parity = parity ^ (parity >> 2)
     parity = (parity ^ (parity >> 1)) & 1
@@ -406,10 +378,7 @@ def _scalar(
     parts: Callable[[torch.Tensor], BlockParts],
     table: tuple[float, ...] | None = None,
 ) -> BlockType:
-    """Return a type whose codes are whole numbers, or places in a table.
-
-    Its recipe has the name in lower case.
-    """
+    """Return a type of whole numbers, or places in a table, whose recipe has the name in lower case."""
 
     def decode(raw: torch.Tensor) -> torch.Tensor:
         pieces = parts(raw)
@@ -509,8 +478,8 @@ BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
     }
 )
 
-#: Names of the types that are not read: types of intermediate products, old types that files may still have,
-#: and those of bitnet.cpp, which has its own under numbers that ggml gave to forms it never put into files.
+#: Types that are not read: of intermediate products, old ones that files may still have, and bitnet.cpp's,
+#: under numbers that ggml gave to forms it never put into files.
 OTHER_TYPES: Mapping[int, str] = MappingProxyType(
     {
         **{4: "Q4_2", 5: "Q4_3", 9: "Q8_1", 15: "Q8_K", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8"},

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 class JsonCatalog(Catalog):
-    """The nested lists of a JSON file.
-
-    Objects inside objects give dotted names; single numbers and texts are left out.
-    """
+    """Objects inside objects give dotted names; single numbers and texts are left out."""
 
     kind = "JSON"
     suffixes = (".json",)
@@ -60,7 +57,7 @@ def _is_nested_list(value: Any) -> bool:
 
 
 def _kind_and_lengths(nested: Any) -> tuple[str, list[int]]:
-    """Return the kind of the first element, and the lengths of the axes if all rows are as long as the first.
+    """Return the kind of the first element, and the lengths if all rows are as long as the first.
 
     Only first elements are read, and nothing is checked.
     """

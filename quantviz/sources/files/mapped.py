@@ -1,9 +1,5 @@
 """Tensors that lie in a file or an upload as they are: parts of them are decoded, the rest is not touched.
 
-    lies = StoredRows(start=72, packing=plain(torch.float16))
-    x = Mapped(data, lies, (4096, 11008))
-    x.run(0, 2**20)      # decodes two megabytes
-
 numpy cuts, because it takes any strides at any address without copying; torch decodes.
 """
 
@@ -28,34 +24,31 @@ from quantviz.sources.files.windows import indices, window_shape
 from quantviz.sources.limits import Limits
 from quantviz.tensors.lazy import Stored, Values
 
-#: Values that are decoded at a time where only some of them are kept.
 _VALUES_PER_CHUNK = 2**22
 
 
 @dataclass(frozen=True)
 class Packing:
-    """The packing of elements in bytes: `length` neighbours in a unit of `size` bytes."""
+    """`length` neighbours in a unit of `size` bytes."""
 
     length: int
     size: int
     #: uint8 of (units, size) → the values in their stored dtype, (units, length).
     decode: Callable[[torch.Tensor], torch.Tensor]
-    #: Whether the bytes are float32 in this machine's order, which needs no decoding.
+    #: float32 in this machine's order needs no decoding.
     is_float32: bool = False
-    #: The dtype of elements side by side in this machine's order of bytes; none for any other packing.
+    #: Of elements side by side in this machine's order of bytes.
     dtype: torch.dtype | None = None
-    #: The dtype that `packing_of` makes it of; "" for any other packing.
+    #: The dtype that `packing_of` makes it of.
     named: str = ""
 
     def byte_count(self, count: int) -> int:
-        """Return the number of bytes of `count` elements; the last unit may be padded."""
+        """The last unit may be padded."""
         return -(-count // self.length) * self.size
 
 
 @dataclass(frozen=True)
 class StoredRows:
-    """The place and the packing of a tensor that lies row by row in the file."""
-
     start: int
     packing: Packing
     #: Whether its first axis runs fastest, instead of the last.
@@ -63,25 +56,21 @@ class StoredRows:
 
 
 class Raw(NamedTuple):
-    """The bytes of a tensor, as they lie in a file or an upload."""
+    """Bytes as they lie in a file or an upload."""
 
     packing: Packing
-    #: The source of the bytes, their offset there, and their number.
     source: ByteSource
     start: int
     size: int
 
 
-#: Bytes that are compared at a time.
 _COMPARED = 2**22
-
-
 #: Bytes at either end of a tensor by which two tensors count as the same.
 _ENDS = 2**12
 
 
 def ends_of(raw: Raw) -> bytes:
-    """Return the first and the last bytes of a tensor, 4,096 each; all of one that has no more."""
+    """Return the first and the last bytes of a tensor, 4,096 each."""
     ends = bytearray(min(2 * _ENDS, raw.size))
     half = len(ends) // 2
     view = memoryview(ends)
@@ -91,7 +80,7 @@ def ends_of(raw: Raw) -> bytes:
 
 
 def same_bytes(one: Raw, other: Raw) -> bool:
-    """Return whether two tensors have the same bytes, which are read as far as they are."""
+    """Return whether two tensors have the same bytes, read as far as they do."""
     if one.size != other.size:
         return False
     step = min(_COMPARED, one.size)
@@ -106,9 +95,7 @@ def same_bytes(one: Raw, other: Raw) -> bool:
 
 
 def plain(dtype: torch.dtype, *, swapped: bool = False) -> Packing:
-    """Return the packing of elements of `dtype` side by side.
-
-    `swapped` means that their bytes are in the order that this machine does not use.
+    """Return the packing of elements side by side, `swapped` in the order that this machine does not use.
 
     >>> plain(torch.int16).decode(torch.tensor([[1, 0], [0, 1]], dtype=torch.uint8)).tolist()
     [[1], [256]]
@@ -134,12 +121,12 @@ def by_table(table: torch.Tensor) -> Packing:
 
 
 def looked_up(table: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-    """Return the value of each code in a table: much faster than an index."""
+    """Much faster than an index."""
     return table.index_select(0, codes.flatten().to(torch.int32)).reshape(codes.shape)
 
 
 def packed(format_id: str) -> Packing:
-    """Return codes of a number format of fewer than 8 bits side by side, the first in the lowest bits.
+    """Return codes of fewer than 8 bits side by side, the first in the lowest bits.
 
     >>> packed("int2").decode(torch.tensor([[0b11_10_01_00]], dtype=torch.uint8)).tolist()
     [[0.0, 1.0, -2.0, -1.0]]
@@ -159,13 +146,13 @@ def packed(format_id: str) -> Packing:
 
 
 def packing_of(dtype: str) -> Packing:
-    """Return the packing of elements of a dtype side by side, in this machine's order."""
+    """Return the packing of elements side by side in this machine's order."""
     short = dtype in FORMATS and FORMATS[dtype].bits < 8
     return replace(packed(dtype) if short else plain(getattr(torch, dtype)), named=dtype)
 
 
 def values_of(format_id: str) -> torch.Tensor:
-    """Return the value of each bit pattern of a format, float32; negative integers are two's complements.
+    """Return the value of each bit pattern, float32; negative integers are two's complements.
 
     >>> values_of("int2").tolist()
     [0.0, 1.0, -2.0, -1.0]
@@ -179,9 +166,8 @@ def values_of(format_id: str) -> torch.Tensor:
 def cut(
     view: memoryview, packing: Packing, shape: Shape, window: Window, *, turned: bool = False
 ) -> torch.Tensor:
-    """Return a window of a tensor whose bytes begin where `view` does.
-
-    It is in its stored dtype and has its own memory. The window is not empty.
+    """Return a window, not empty, of a tensor at the start of `view`: in its stored dtype, with its own
+    memory.
 
     >>> cut(memoryview(bytes(range(12))), plain(torch.uint8), (3, 4), (slice(1, 3, 1), 2))
     tensor([ 6, 10], dtype=torch.uint8)
@@ -211,12 +197,7 @@ def cut(
 
 
 def cut_out(data: FileData, lies: StoredRows, shape: Shape, window: Window) -> torch.Tensor:
-    """Return a window of a tensor that lies in a file, as `cut` does; rows before and after it are not read.
-
-    >>> data = FileData(bytes(range(12)), "x.bin")
-    >>> cut_out(data, StoredRows(0, plain(torch.uint8)), (3, 4), (slice(1, 3, 1), 2))
-    tensor([ 6, 10], dtype=torch.uint8)
-    """
+    """Do as `cut` does; rows before and after the window are not read."""
     packing = lies.packing
     start = lies.start
     width = math.prod(shape[1:])
@@ -242,8 +223,6 @@ def whole_units(part: int | slice, length: int) -> tuple[slice, slice]:
 
     >>> whole_units(slice(40, 70, 3), 32)
     (slice(1, 3, 1), slice(8, 38, 3))
-    >>> whole_units(33, 32)
-    (slice(1, 2, 1), slice(1, 2, 1))
     """
     columns = indices(part)
     if length == 1:
@@ -254,20 +233,17 @@ def whole_units(part: int | slice, length: int) -> tuple[slice, slice]:
 
 
 def _units(view: memoryview, packing: Packing, count: int) -> npt.NDArray[np.void]:
-    """Return the units as opaque items of their size, wherever they begin in memory."""
+    """Return units as opaque items, wherever they begin in memory."""
     return np.frombuffer(view, dtype=f"V{packing.size}", count=-(-count // packing.length))
 
 
 def _decoded(units: npt.NDArray[np.void], packing: Packing) -> torch.Tensor:
-    """Return the values of units that have memory of their own, `(units, length)`."""
+    """Return `(units, length)` of units with memory of their own."""
     return packing.decode(torch.from_numpy(units.reshape(-1, 1).view(np.uint8)))
 
 
 def _gathered(units: npt.NDArray[np.void], packing: Packing, shape: Shape, window: Window) -> torch.Tensor:
-    """Return a window whose rows may begin within a unit.
-
-    Each element is located by itself, some at a time.
-    """
+    """Return a window whose rows may begin within a unit: each element is located by itself."""
     axes = [indices(part) for part in window]
     lengths = tuple(map(len, axes))
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
@@ -284,12 +260,7 @@ def _gathered(units: npt.NDArray[np.void], packing: Packing, shape: Shape, windo
 
 
 class Mapped(Stored):
-    """A tensor that stays in its file or upload.
-
-    It keeps the file open as long as the tensor exists.
-
-    Its values must all be float32 values. Only the requested parts are read and decoded.
-    """
+    """A tensor that stays in its file or upload, which it keeps open; all its values are float32 values."""
 
     def __init__(
         self,
@@ -303,7 +274,6 @@ class Mapped(Stored):
     ) -> None:
         self._dtype = dtype
         self._shape = shape
-        #: The file that it lies in, and its place there.
         self.data = data
         self.lies = lies
         self._packing = lies.packing

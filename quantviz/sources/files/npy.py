@@ -49,29 +49,25 @@ _NAMED = {
 
 
 class NpyHeader(NamedTuple):
-    """The header of a .npy."""
-
     #: The dtype, as torch spells it where torch has it.
     dtype: str
     shape: Shape
-    #: Whether the first axis runs fastest.
+    #: The first axis runs fastest.
     fortran_order: bool
-    #: Whether bytes are in the order this machine does not use.
+    #: In the order of bytes that this machine does not use.
     swapped: bool
     item_bytes: int
-    #: The offset of the values, in bytes.
     offset: int
-    #: Whether the header has only the number of bytes of an element, and no dtype.
+    #: The header has only the number of bytes of an element, and no dtype.
     unnamed: bool = False
 
     @property
     def data_bytes(self) -> int:
-        """Return the number of bytes of the values."""
         return self.item_bytes * math.prod(self.shape)
 
 
 def read_header(stream: IO[bytes]) -> NpyHeader | None:
-    """Return the header at the start of `stream`; None if it has no valid header."""
+    """Return None if the stream has no valid header."""
     start = stream.read(10)
     if len(start) < 10 or not start.startswith(MAGIC) or start[6] not in (1, 2, 3):
         return None
@@ -107,7 +103,7 @@ def _parse(header: str, offset: int) -> NpyHeader | None:
 
 
 def dtypes_of(problem: QuantVizError | None) -> tuple[str, ...]:
-    """Return the possible dtypes of an array whose header has none; () for other problems."""
+    """Return the possible dtypes of an array whose header has none."""
     if problem is None or problem.key != "file.npy_unnamed":
         return ()
     size = problem.params["bytes"]
@@ -133,7 +129,7 @@ def stored_as(header: NpyHeader, data: FileData) -> NpyHeader:
 
 
 def info_of(name: str, header: NpyHeader, shape: Shape, data: FileData) -> TensorInfo | None:
-    """Return the facts of an array of ml_dtypes; none for an array of NumPy's own dtypes."""
+    """Return None for an array of NumPy's own dtypes."""
     if header.unnamed:
         problem = data.error("npy_unnamed", name=clipped(name), bytes=header.item_bytes, setting=STORED_AS)
         return TensorInfo(f"void{8 * header.item_bytes}", shape, problem=problem)
@@ -143,7 +139,6 @@ def info_of(name: str, header: NpyHeader, shape: Shape, data: FileData) -> Tenso
 
 
 def stored_rows_at(header: NpyHeader, start: int) -> StoredRows:
-    """Return the place and the packing of a header's values, which begin at `start`."""
     import torch
 
     from quantviz.sources.files.mapped import StoredRows, packing_of, plain
@@ -156,7 +151,7 @@ def stored_rows_at(header: NpyHeader, start: int) -> StoredRows:
 
 
 def _in_bytes(dtype: str) -> Packing | None:
-    """Return the packing of a number format's codes, each in a byte; none for torch's own dtypes."""
+    """Return the packing of codes, each in a byte; None for torch's own dtypes."""
     import torch
 
     from quantviz.sources.files.mapped import by_table, values_of

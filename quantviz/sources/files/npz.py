@@ -24,13 +24,10 @@ _ENCRYPTED = 1
 #: The header before a member: a magic number and, at the end, the lengths of two texts that follow.
 _LOCAL = struct.Struct("<4s22xHH")
 _LOCAL_MAGIC = b"PK\x03\x04"
-#: Bytes unpacked at a time.
 _BYTES_PER_READ = 2**24
 
 
 class NpzCatalog(Catalog):
-    """The arrays of a .npz by their member's name."""
-
     kind = ".npz"
     suffixes = (".npz",)
     snippet = 'import numpy\nx = numpy.load({file!r})[{name!r}][:512]\nnumpy.save("cut_out.npy", x)'
@@ -103,7 +100,7 @@ class NpzCatalog(Catalog):
     def _unpacked(
         self, name: str, packed: IO[bytes], header: NpyHeader, shape: Shape, window: Window
     ) -> Iterator[torch.Tensor]:
-        """Yield the window of an array that lies row by row in a stream, some of its elements at a time."""
+        """Yield the window of an array that lies row by row in a stream, some elements at a time."""
         import numpy
         import torch
 
@@ -123,7 +120,7 @@ class NpzCatalog(Catalog):
 
 
 def _start_of(data: FileData, member: zipfile.ZipInfo) -> int:
-    """Return the offset of a member's packed bytes, behind its own header."""
+    """Return the offset of the packed bytes, behind the member's own header."""
     local = bytes(data.view[member.header_offset : member.header_offset + _LOCAL.size])
     magic, name_length, extra_length = cast("tuple[bytes, int, int]", _LOCAL.unpack(local))
     if magic != _LOCAL_MAGIC:
@@ -132,8 +129,8 @@ def _start_of(data: FileData, member: zipfile.ZipInfo) -> int:
 
 
 def _runs(shape: Shape, window: Window, most: int) -> Iterator[tuple[int, int, Shape, Shape]]:
-    """Yield the runs of elements that together hold the window, in order: start, stop, and the lengths and
-    strides of the wanted elements in each.
+    """Yield runs of elements that together hold the window: start, stop, and the lengths and strides of the
+    wanted elements in each.
 
     >>> list(_runs((4, 5), (slice(0, 4, 1), slice(1, 3, 1)), 10))
     [(1, 8, (2, 2), (5, 1)), (11, 18, (2, 2), (5, 1))]
@@ -160,7 +157,7 @@ def _cut(wanted: list[range], strides: list[int], most: int) -> Iterator[tuple[i
 
 
 def _fill(packed: IO[bytes], into: memoryview) -> int:
-    """Read until `into` is full or the stream ends, and say how far that was."""
+    """Read until `into` is full or the stream ends; return how far that was."""
     at = 0
     # Read at once, zipfile would put the pieces together by copying all of them for each.
     while at < len(into) and (some := packed.read(min(2**20, len(into) - at))):

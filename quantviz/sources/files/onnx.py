@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 #: Most files of tensors that are open at once, and digits of a place in one.
 _MOST_OPEN = 32
 _MOST_DIGITS = 18
-#: Fields that are read to recognize a model; a model has a handful besides its functions and metadata.
+#: A model has a handful of fields besides its functions and metadata.
 _FIELDS_COMPARED = 10_000
 #: The first byte of a model that some program wrote: the field with the version of its format.
 _VERSION_FIRST = b"\x08"
 
 
 class OnnxCatalog(OnnxStructure):
-    """The initializers of a model's main graph by name, then the tensors in nodes, in their graphs and in
-    functions by their path.
+    """The initializers of the main graph by name, then the tensors in nodes, in their graphs and in functions
+    by their path.
 
     A path is `graph/<node>/<attribute>`, and goes on after an attribute that is a graph:
     `graph/If_3/then_branch/weight`. A node without a name is named by its operator and its place. A single
@@ -94,9 +94,8 @@ class OnnxCatalog(OnnxStructure):
 
     def _list(self) -> Mapping[str, TensorInfo]:
         self._begin()
-        #: The tensors that can be read, as they are declared.
         self._tensors: dict[str, tuple[DeclaredTensor, ElementType]] = {}
-        #: The files of tensors beside the model that are open, by their names; the last one used is last.
+        #: Open files beside the model; the last one used is last.
         self._files: dict[str, FileData] = {}
         self._beside: dict[str, TensorInfo] = {}
         self._model()
@@ -146,7 +145,7 @@ class OnnxCatalog(OnnxStructure):
     # ---- tensors in other files -----------------------------------------------------------------
 
     def info_of(self, name: str) -> TensorInfo:
-        """Return the facts of a listed tensor; if it lies in another file, that is opened."""
+        """Return the facts of a listed tensor; another file that it lies in is opened."""
         info = self._found[name]
         if info.problem or name not in self._tensors or not self._tensors[name][0].external:
             return info
@@ -160,7 +159,7 @@ class OnnxCatalog(OnnxStructure):
         return self._beside[name]
 
     def _external(self, name: str) -> tuple[FileData, int]:
-        """Return the file beside the model with a tensor's elements, and their offset there.
+        """Return the file beside the model with the elements, and their offset there.
 
         Raises:
             QuantVizError: The file is missing, not beside the model, or too short.
@@ -183,7 +182,7 @@ class OnnxCatalog(OnnxStructure):
         return data, offset
 
     def _file(self, location: str) -> FileData:
-        """Return an open file beside the model; if too many are open, the least recently used is closed."""
+        """Return an open file beside the model; of too many the least recently used is closed."""
         data = self._files.pop(location, None)
         if data is None:
             try:
@@ -201,7 +200,6 @@ class OnnxCatalog(OnnxStructure):
         return data
 
     def data_of(self, name: str) -> FileData:
-        """Return the file in which a tensor lies."""
         return self._external(name)[0] if self._tensors[name][0].external else self._data
 
     def _declared_orientation(self, name: str) -> Orientation | None:
@@ -245,7 +243,7 @@ class OnnxCatalog(OnnxStructure):
         return lambda window: cut(raw, packing, shape, window)
 
     def _elements(self, name: str) -> tuple[int, list[tuple[int, int]], ElementType, int]:
-        """Return the field of its elements, where they are, their dtype and their count."""
+        """Return the field, the places, the dtype and the count of the elements."""
         tensor, dtype = self._tensors[name]
         field = next(number for number, chunks in tensor.data.items() if chunks)
         return field, tensor.data[field], dtype, math.prod(tensor.dims)

@@ -1,5 +1,5 @@
-"""The nodes of an ONNX model as uses of its tensors: the scales of each quantized tensor, and the axis of a
-weight with the outputs of the layer that multiplies by it; the order and the names of nodes that use them.
+"""The nodes of an ONNX model as uses of its tensors: the scales of quantized ones, the axis of outputs of
+weights, the order and the names of nodes that use them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from quantviz.schemes.orientation import Orientation
 
 #: Nodes through which a weight goes unchanged in all but its dtype, as their first input.
 _THROUGH = frozenset(("DequantizeLinear", "QuantizeLinear", "Identity", "Cast"))
-#: The weight's place among the inputs of nodes that multiply the inputs by it, inputs × outputs; Gemm's have
-#: two axes.
+#: The weight's place among the inputs of nodes that multiply by it, inputs × outputs; Gemm's have two axes.
 _PRODUCTS = {
     **dict.fromkeys(("MatMul", "FusedMatMul", "MatMulInteger", "DynamicQuantizeMatMul"), 1),
     **dict.fromkeys(("MatMulIntegerToFloat", "Attention", "Gemm", "FusedGemm"), 1),
@@ -29,8 +28,6 @@ _MOST_LOOKED_AT = 2000
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a graph."""
-
     #: "" where it has none.
     name: str
     operator: str
@@ -42,24 +39,20 @@ class Node:
     scopes: tuple[str, ...]
 
     def number(self, name: str, otherwise: int) -> int:
-        """Return an attribute that is one whole number."""
         return next(iter(self.numbers.get(name, ())), otherwise)
 
     def input(self, place: int) -> str:
-        """Return the name of an input; "" where it has none there."""
+        """ "" where the node has no such input."""
         return self.inputs[place] if place < len(self.inputs) else ""
 
 
 @dataclass(eq=False)
 class Graph:
-    """The nodes of a model."""
-
     nodes: list[Node] = field(default_factory=list)
     #: The outputs of the main graph.
     outputs: list[str] = field(default_factory=list)
-    #: The tensor that a value is, by its graph's path and its name, where the catalogue calls it otherwise.
+    #: By a value's path and name, the tensor that it is, where the catalogue calls it otherwise.
     constants: dict[str, str] = field(default_factory=dict)
-    #: The tensors that the catalogue lists.
     listed: Mapping[str, object] = field(default_factory=dict)
 
     @functools.cached_property
@@ -77,8 +70,8 @@ class Graph:
         return found
 
     def _value(self, node: Node, place: int) -> str | None:
-        """Return the value that an input is, by the path of the graph that has it: a name of an inner graph
-        comes before one of an outer. None where no graph here has it.
+        """Return an input's value, by the path of the graph that has it: a name of an inner graph comes
+        before one of an outer. None where no graph here has it.
         """
         name = node.input(place)
         there = (self.constants, self.listed, self._makers)
@@ -86,18 +79,18 @@ class Graph:
         return next((value for value in values if any(value in each for each in there)), None)
 
     def tensor(self, node: Node, place: int) -> str | None:
-        """Return the tensor of the catalogue that an input of a node is; none where something computes it."""
+        """Return the catalogue's tensor that an input is; None where something computes it."""
         value = self._value(node, place)
         if value in self.constants:
             return self.constants[value]
         return value if value in self.listed else None
 
     def maker(self, node: Node, place: int) -> Node | None:
-        """Return the node that computes an input of a node."""
+        """Return the node that computes an input."""
         return self._makers.get(self._value(node, place) or "")
 
     def orientation(self, tensor: str, axes: int) -> Orientation | None:
-        """Return the axes of a tensor that are outputs; none if no node shows them, or several disagree."""
+        """Return the axes that are outputs; None if no node shows them, or several disagree."""
         if not 2 <= axes <= _MOST_AXES:
             return None
         own = tuple(range(axes))
@@ -134,7 +127,7 @@ class Graph:
         return None
 
     def order(self) -> tuple[str, ...]:
-        """Return the tensors that the main graph's outputs depend on, each where its first node takes it."""
+        """Return the tensors that the outputs depend on, each where its first node takes it."""
         found: dict[str, None] = {}
         seen = set[int]()
         waiting: list[str | Node] = [self._makers[each] for each in self.outputs if each in self._makers]
@@ -151,7 +144,6 @@ class Graph:
 
     @functools.cached_property
     def _values_of(self) -> dict[str, list[str]]:
-        """The values that are a tensor which the catalogue calls otherwise."""
         found: dict[str, list[str]] = {}
         for value, tensor in self.constants.items():
             found.setdefault(tensor, []).append(value)
@@ -159,7 +151,7 @@ class Graph:
 
 
 def _moved(node: Node, place: int, order: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the order of a tensor's axes behind a node that it goes through; none where it does not."""
+    """Return the order of axes behind a node that a tensor goes through; None for any other node."""
     if place or (node.operator != "Transpose" and node.operator not in _THROUGH):
         return None
     if node.operator in _THROUGH:
@@ -169,7 +161,7 @@ def _moved(node: Node, place: int, order: tuple[int, ...]) -> tuple[int, ...] | 
 
 
 def _own_outputs(node: Node, place: int, axes: int) -> tuple[int, ...] | None:
-    """Return the axes of outputs of a weight that a node takes; none if the input is not a weight."""
+    """Return the axes of outputs of a weight; None if the input is not a weight."""
     if node.operator in _CONVOLUTIONS:
         return (0,) if place == _CONVOLUTIONS[node.operator] else None
     if node.operator == "ConvTranspose":

@@ -1,4 +1,4 @@
-"""The schema of `onnx.proto`: the numbers of its fields, its dtypes, and the declaration of a tensor."""
+"""The schema of `onnx.proto`."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ ATTRIBUTE_INTS = 8
 #: The fields of an entry of external data, and the values that a person needs to find it.
 ENTRY_KEY = 1
 ENTRY_VALUE = 2
-#: The fields of an attribute that hold one tensor, sparse tensor or graph, and those that hold a list of
-#: them.
+#: The fields of an attribute that hold one tensor, sparse tensor or graph, and their lists.
 ONE = 5
 ONE_SPARSE = 22
 ONE_GRAPH = 6
@@ -75,7 +74,6 @@ DATA_WIRES = {
 class ElementType(NamedTuple):
     """A dtype as ONNX stores it."""
 
-    #: As torch and the formats here spell it.
     name: str
     bits: int
     #: The field that holds its elements where `raw_data` does not.
@@ -94,41 +92,34 @@ _FIELDS = {
     **{"float32": FLOATS, "complex64": FLOATS, "float64": DOUBLES, "complex128": DOUBLES},
     **{"int64": INT64S, "uint32": UINT64S, "uint64": UINT64S, "string": STRINGS},
 }
-#: Every dtype by its number.
 DTYPES: Mapping[int, ElementType] = {
     number: ElementType(name, bits_of(name), _FIELDS.get(name, INT32S))
     for number, name in enumerate(_NAMES, 1)
 }
-#: Numbers of two of them.
 FLOAT32 = 1
 INT64 = 7
 
 
 @dataclass(slots=True)
 class DeclaredTensor:
-    """The fields of a TensorProto."""
-
     name: str = ""
     dims: list[int] = field(default_factory=list)
-    #: The number of lengths that it declares.
     axes: int = 0
     data_type: int = 0
-    #: The place of its elements in another file: location, offset, length. Empty if they lie here.
+    #: Of elements in another file: location, offset, length.
     external: dict[str, str] = field(default_factory=dict)
     sparse: bool = False
     segment: bool = False
-    #: The start and stop of the bytes of its elements, by field; integers of varying length include their
-    #: tags.
+    #: The start and stop of elements, by field; integers of varying length include their tags.
     data: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
 
 def entry_count(dtype: ElementType, count: int) -> int:
-    """Return the number of entries of a field of integers for `count` elements; small codes share one."""
+    """Return the entries of a field of integers for `count` elements; small codes share one."""
     return -(-count * dtype.bits // 8) if dtype.bits in (2, 4) else count
 
 
 def entry_range(dtype: ElementType) -> tuple[int, int]:
-    """Return the lowest and highest entry."""
     if dtype.field != INT32S:
         return 0, 2**dtype.bits - 1  # an int64 is written as its two's complement
     if dtype.bits in (2, 4):

@@ -1,4 +1,4 @@
-"""The structure of an ONNX model: graphs, functions, nodes and attributes, and the tensors in them."""
+"""The structure of an ONNX model, and the tensors in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from quantviz.sources.files.protobuf import (
     read_varint,
 )
 
-#: Longest name of a tensor, in bytes.
 _LONGEST_NAME = 2**16
 #: The least cost of a field, in bytes, against the limit of the header: each takes time, however short.
 _FIELD_COST = 32
@@ -47,29 +46,23 @@ _GOES_ON = bytes(range(0x80, 0x100))
 
 
 def _signed(number: int) -> int:
-    """Return the signed whole number of a varint."""
     return number - 2**64 if number >= 2**63 else number
 
 
 class OnnxStructure(Catalog, ABC):
-    """A walk through a model within limits, which lists its tensors by their paths and keeps its nodes.
-
-    Only the structure is read: of a tensor's elements only their place.
-    """
+    """A walk through a model within limits: of a tensor's elements only their place is read."""
 
     def _begin(self) -> None:
         #: Bytes of the header so far.
         self._header = 0
-        #: The facts of each tensor, by its path.
         self._found: dict[str, TensorInfo] = {}
-        #: The number of paths with the same beginning: nodes may have the same name.
+        #: Nodes may have the same name.
         self._paths: Counter[str] = Counter()
         self.graph = Graph()
         #: The paths of the graphs that are being read, the innermost first.
         self._scopes: tuple[str, ...] = ()
 
     def _model(self) -> None:
-        """List all that the model holds."""
         fields = list(self._walk(0, self._data.size))
         graph = next(field for field in fields if field.number == schema.GRAPH)
         self._graph(graph, "", 0)
@@ -83,11 +76,10 @@ class OnnxStructure(Catalog, ABC):
         self.graph.listed = self._found
 
     @abstractmethod
-    def _tensor_info(self, tensor: DeclaredTensor, name: str) -> TensorInfo:
-        """Return the facts of a tensor from its declaration."""
+    def _tensor_info(self, tensor: DeclaredTensor, name: str) -> TensorInfo: ...
 
     def _walk(self, start: int, stop: int, cost: int = _FIELD_COST) -> Iterable[WireField]:
-        """Return the fields of a message, which count against the limit of the header."""
+        """Return the fields, which count against the limit of the header."""
         fields = message_fields(self._data.view, start, stop)
         if stop - start > _SHORT:
             return self._counted(fields, cost)
@@ -103,7 +95,6 @@ class OnnxStructure(Catalog, ABC):
             yield field
 
     def _messages(self, field: WireField, cost: int) -> Iterable[WireField]:
-        """Return the fields of the message that a field holds."""
         if field.wire != BYTES:
             raise DamagedMessage
         return self._walk(field.start, field.stop, cost)
@@ -138,7 +129,7 @@ class OnnxStructure(Catalog, ABC):
         return path if self._paths[path] == 1 else f"{path}#{self._paths[path]}"
 
     def _graph(self, graph: WireField, path: str, depth: int) -> None:
-        """List a graph's initializers, then those inside its nodes; `path` is empty for the main graph."""
+        """List the initializers, then those inside nodes; `path` is empty for the main graph."""
         self._check_depth(depth)
         nodes = []
         for field in self._messages(graph, _FIELD_COST):
@@ -210,7 +201,7 @@ class OnnxStructure(Catalog, ABC):
     def _attribute(
         self, attribute: WireField, path: str, constant: bool, depth: int
     ) -> dict[str, tuple[int, ...]]:
-        """List the tensors and graphs of an attribute, and return its whole numbers by its name.
+        """List the tensors and graphs, and return the whole numbers by the attribute's name.
 
         The lists of numbers of a constant are listed too, as tensors of one axis.
         """
@@ -253,7 +244,7 @@ class OnnxStructure(Catalog, ABC):
         return {name: tuple(whole[:MOST_AXES])} if whole else {}
 
     def _add_number(self, tensor: DeclaredTensor, field: WireField) -> None:
-        """Add a number of an attribute's list, or all of them packed."""
+        """Add one number, or all of them packed."""
         number = next(iter(tensor.data))
         if field.wire not in schema.DATA_WIRES[number]:
             raise DamagedMessage
@@ -266,7 +257,7 @@ class OnnxStructure(Catalog, ABC):
     # ---- the declaration of a tensor ------------------------------------------------------------
 
     def _sparse(self, start: int, stop: int) -> DeclaredTensor:
-        """Return the values of a sparse tensor with the shape of the whole, which is not read."""
+        """Return the values with the shape of the whole, which is not read."""
         values = DeclaredTensor()
         whole = DeclaredTensor()
         for field in self._walk(start, stop):

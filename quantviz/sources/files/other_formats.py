@@ -1,5 +1,5 @@
-"""Files that are not read: those of other formats, and substitutes for a file after a failed download. Each
-is named, with a way to a file that is read.
+"""Files that are not read: other formats, and substitutes after a failed download. Each is named, with a way
+to a file that is read.
 
 A format is added here: one entry of `OTHER_FORMATS` and its sentence `errors.file.is_<id>` in each language.
 """
@@ -15,7 +15,6 @@ from quantviz.sources.files.file_data import FileData, clipped, raw_part, size_t
 from quantviz.sources.files.zips import member_names
 from quantviz.text import visible
 
-#: Bytes at the beginning of a file that are read.
 _HEAD = 1024
 #: Beginnings of archives and packed files; a tar has its own further on.
 _PACKED = (
@@ -36,25 +35,21 @@ _IMATRIX = re.compile(rb"..\0\0[\x01-\xff]\0\0\0[\x21-\x7e]{4}", re.DOTALL)
 
 @dataclass(frozen=True)
 class OtherFormat:
-    """A format that is not read."""
-
     id: str
-    #: Endings of the names of its files, or of folders that are one model.
+    #: Of files, or of folders that are one model.
     suffixes: tuple[str, ...] = ()
-    #: Whether the beginning of a file is this format's.
     begins: Callable[[bytes], bool] = lambda head: False
-    #: Members that mark a zip of it.
+    #: Of a zip of it.
     members: tuple[str, ...] = ()
-    #: Names of files that mark a folder of it.
+    #: Of a folder of it.
     in_folder: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
-        """Return the key of the error that names the format and the way out."""
+        """Return the key of the error."""
         return f"file.is_{self.id}"
 
     def problem(self, data: FileData) -> QuantVizError:
-        """Return the error for a file of this format."""
         return QuantVizError(self.key, file=clipped(data.name))
 
 
@@ -92,7 +87,7 @@ OTHER_FORMATS = (
 
 
 def other_format(data: FileData) -> OtherFormat | None:
-    """Return the format of a file that no reader reads; none if it is unknown.
+    """Return the format of a file that no reader reads.
 
     Weights may have no mark of their own: OpenVINO's `.bin` is recognized by the `.xml` beside it.
     """
@@ -108,16 +103,14 @@ def other_format(data: FileData) -> OtherFormat | None:
 
 
 def other_format_named(name: str) -> OtherFormat | None:
-    """Return the format whose files have such a name.
-
-    >>> other_format_named("Model.mlpackage").id
+    """>>> other_format_named("Model.mlpackage").id
     'coreml'
     """
     return next((each for each in OTHER_FORMATS if name.lower().endswith(each.suffixes or ("\0",))), None)
 
 
 def other_format_of_folder(folder: str, names: Iterable[str]) -> OtherFormat | None:
-    """Return the format of a model that is a folder, by the folder's name and the files in it."""
+    """Return the format by the folder's name and the files in it."""
     there = tuple(names)
     by_files = (
         each
@@ -130,7 +123,6 @@ def other_format_of_folder(folder: str, names: Iterable[str]) -> OtherFormat | N
 # ---- substitutes for a file ---------------------------------------------------------------------
 # A pointer, a web page or zeros have the right name and a size of zero to a few kilobytes.
 
-#: Bytes at their beginning that are read.
 _SUBSTITUTE_HEAD = 512
 #: The beginnings of pointers: those of git-lfs and of its predecessor, and those of git-annex.
 _LFS = (b"version https://git-lfs.github.com/spec/", b"version https://hawser.github.com/spec/")
@@ -146,12 +138,11 @@ _XML_ANSWER = re.compile(rb"\s*(<\?xml[^>]*>\s*)?<(Error|ErrorResponse)\b")
 _SHORTEST_ANSWER = 8
 _LONGEST_ANSWER = 2**16
 _SHOWN = 60
-#: Control characters that a text may have.
 _IN_TEXTS = frozenset(b"\t\n\r\f\x1b")
 
 
 def stand_in(data: FileData) -> QuantVizError | None:
-    """Return the error for a substitute in place of a file; none if it may be the file itself."""
+    """Return the error for a substitute in place of a file."""
     head = bytes(data.part(0, _SUBSTITUTE_HEAD)).removeprefix(b"\xef\xbb\xbf")
     if head.startswith(_LFS):
         size = _LFS_SIZE.search(head)
@@ -168,7 +159,7 @@ def stand_in(data: FileData) -> QuantVizError | None:
 
 
 def answer_in_place(data: FileData) -> QuantVizError | None:
-    """Return the error of a short text under a name that promises no text; none for any other content."""
+    """Return the error of a short text under a name that promises no text."""
     head = bytes(data.part(0, _SUBSTITUTE_HEAD)).removeprefix(b"\xef\xbb\xbf")
     return _answer(data, head) if _SHORTEST_ANSWER <= data.size <= _LONGEST_ANSWER and is_text(head) else None
 

@@ -1,6 +1,5 @@
-"""Read the wire format of protocol buffers, field by field.
+"""The wire format of protocol buffers, field by field; fields that are not needed are skipped.
 
-A message is a list of fields, each a number, a wire type and a value; fields that are not needed are skipped.
 The package `protobuf` holds a message whole: of a model of 256 MiB it takes 512 more, and this 16.
 """
 
@@ -19,11 +18,9 @@ VARINT = 0
 FIXED64 = 1
 BYTES = 2
 FIXED32 = 5
-#: Bytes of the values of fixed size, by wire type.
 _FIXED_SIZES = {FIXED64: 8, FIXED32: 4}
 #: Bytes of integers of varying length that are decoded at a time.
 _BYTES_PER_CHUNK = 2**20
-#: Most bytes of such an integer.
 LONGEST_VARINT = 10
 #: Tags of the lowest number and from which on the numbers end.
 _LOWEST_TAG = 1 << 3
@@ -31,15 +28,13 @@ _TAGS_END = 2**29 << 3
 
 
 class DamagedMessage(Exception):
-    """The bytes are not a valid message."""
+    pass
 
 
 class WireField(NamedTuple):
-    """A field of a message: its number, its wire type and the place of its value."""
-
     number: int
     wire: int
-    #: The start and the stop of its value's bytes.
+    #: Of the bytes of its value.
     start: int
     stop: int
     #: The value of a varint.
@@ -47,7 +42,7 @@ class WireField(NamedTuple):
 
 
 def read_varint(view: memoryview, at: int, stop: int) -> tuple[int, int]:
-    """Return the number that begins at `at`, below 2^64, and the place after it."""
+    """Return the number, below 2^64, and the place after it."""
     number = 0
     for place in range(at, min(stop, at + LONGEST_VARINT)):
         byte = view[place]
@@ -64,7 +59,7 @@ _field = functools.partial(tuple.__new__, WireField)
 
 
 def message_fields(view: memoryview, start: int, stop: int, *, cut: bool = False) -> Iterator[WireField]:
-    """Yield the fields of the message from `start` to before `stop`, in order, each inside it.
+    """Yield the fields from `start` to before `stop`, in order, each inside it.
 
     With `cut` the last one may end behind it: the message was cut short.
     """
@@ -103,11 +98,7 @@ def message_fields(view: memoryview, start: int, stop: int, *, cut: bool = False
 
 
 def read_varints(view: memoryview) -> Iterator[npt.NDArray[np.uint64]]:
-    """Yield integers of varying length that lie side by side, some at a time.
-
-    >>> [numbers.tolist() for numbers in read_varints(memoryview(bytes([1, 0x80, 1, 5])))]
-    [[1, 128, 5]]
-    """
+    """Yield integers of varying length that lie side by side, some at a time."""
     import numpy as np
 
     data = np.frombuffer(view, dtype=np.uint8)

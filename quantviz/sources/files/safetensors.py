@@ -1,6 +1,4 @@
-""".safetensors: a header in JSON, then the tensors' bytes. Read here, so that windows are read alone and fp4
-too.
-"""
+""".safetensors, read here so that windows are read alone and fp4 too."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ def written_header(texts: Mapping[str, str], tensors: Mapping[str, tuple[str, Sh
 
     Args:
         texts: The texts of `__metadata__`.
-        tensors: The dtype of each tensor, as torch spells it, and its shape, in the order of their bytes.
+        tensors: Dtypes, as torch spells them, and shapes, in the order of the bytes.
 
     >>> written_header({}, {"x": ("float32", (2,))})[8:]
     b'{"__metadata__": {}, "x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}       '
@@ -67,8 +65,6 @@ def written_header(texts: Mapping[str, str], tensors: Mapping[str, tuple[str, Sh
 
 
 class SafetensorsCatalog(Catalog):
-    """The tensors of a .safetensors by name."""
-
     kind = ".safetensors"
     suffixes = (".safetensors", ".sft")
     snippet = (
@@ -96,16 +92,12 @@ class SafetensorsCatalog(Catalog):
         self._check_count(len(header))
         self._starts: dict[str, tuple[int, str]] = {}
         texts = header.pop("__metadata__", None)
-        #: The texts in the header's `__metadata__`, by their keys.
         self._texts: dict[str, str] = texts if isinstance(texts, dict) else {}
         self._check_ranges(header)
         return {name: self._entry_info(name, entry) for name, entry in header.items()}
 
     def _check_ranges(self, header: Mapping[str, Any]) -> None:
-        """Refuse bytes that two tensors share, and bytes of no tensor.
-
-        The format demands it: each tensor begins where another ends.
-        """
+        """Refuse bytes that two tensors share, and bytes of no tensor, as the format demands."""
         ranges = []
         for name, entry in header.items():
             start, stop = entry["data_offsets"]
@@ -118,7 +110,7 @@ class SafetensorsCatalog(Catalog):
             if start != expected or stop < start:
                 raise self._data.error("ranges", name=clipped(name), got=start, expected=expected)
             expected = stop
-        #: The end of the last tensor, in bytes from the start of the first.
+        #: Of the last tensor, from the start of the first.
         self._end = expected
         if ranges and expected < self._data.size - self._body:
             raise self._data.error("rest", got=self._data.size - self._body - expected)

@@ -1,4 +1,4 @@
-"""The tensors of a model in several files, each read from the file that holds it."""
+"""Models in several files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
 
 class InSeveral(Catalog, ABC):
-    """Tensors that lie in several files."""
-
     @abstractmethod
     def holder(self, name: str) -> Catalog:
-        """Return the catalogue of the file that holds the tensor called `name`, which must exist."""
+        """Return the catalogue of the file that holds a tensor, which must exist."""
 
     def read(self, name: str, index: Index | None = None) -> Loaded:
         return self._holder(name).read(name, index)
@@ -62,8 +60,8 @@ class InSeveral(Catalog, ABC):
 class Joined(InSeveral):
     """Several open files as one catalogue.
 
-    `holders` maps each tensor's name to the file that holds it, in order; by default the tensors of all
-    files, and of two with one name the first. `apart` are those of the model in files that are not open.
+    `holders` maps each tensor to its file, in order; by default all tensors, and of two with one name the
+    first. `apart` are those of the model in files that are not open.
     """
 
     kind = "several files"
@@ -80,7 +78,7 @@ class Joined(InSeveral):
         in_order = dict.fromkeys(name for part in parts for name in part.names)
         self._holders = {name: found[name] for name in in_order} if holders is None else dict(holders)
         self._infos = {name: part.info(name) for name, part in self._holders.items()}
-        #: The file and the limits in errors about the whole: those of the first file.
+        #: In errors about the whole.
         self._data = parts[0]._data
         self._limits = parts[0]._limits
 
@@ -93,7 +91,7 @@ class Joined(InSeveral):
 
 
 class JoinedGguf(Joined, GgufCatalog):
-    """The parts of a .gguf that was split, of which the first has the metadata."""
+    """Parts of a split .gguf, of which the first has the metadata."""
 
     def __init__(self, parts: Sequence[GgufCatalog], holders: Mapping[str, Catalog] | None = None) -> None:
         super().__init__(parts, holders)

@@ -20,11 +20,10 @@ from quantviz.sources.limits import Limits
 
 
 class ShardedCatalog(InSeveral):
-    """The tensors of all shards. A shard is opened when one of its tensors is first read."""
+    """A shard is opened when one of its tensors is first read."""
 
     kind = "safetensors index"
     suffixes = (".safetensors.index.json",)
-    #: The reader of a shard.
     of_shards: ClassVar[type[Catalog]] = SafetensorsCatalog
     snippet = (
         "import json, pathlib, safetensors.torch as st\n"
@@ -49,11 +48,9 @@ class ShardedCatalog(InSeveral):
             here = PurePath(shard).name == shard and "\\" not in shard and not shard.startswith(".")
             if not here or not shard.endswith(self.of_shards.suffixes):
                 raise self._data.error("shard_name", shard=clipped(shard))
-        #: The shard of each tensor.
         self._shards: dict[str, str] = shards
-        #: Bytes of all tensors, as the index says; none where it does not.
+        #: Bytes of all tensors, where the index says them.
         self.whole_bytes = _bytes_of(listed.get("metadata"))
-        #: The shards that are open.
         self._open: dict[str, Catalog] = {}
         return LazyInfos(shards, lambda name: self.holder(name).info(name))
 
@@ -63,14 +60,13 @@ class ShardedCatalog(InSeveral):
         return {name: shard for name, shard in self._shards.items() if shard in missing}
 
     def holder(self, name: str) -> Catalog:
-        """Return the shard that holds the tensor `name` of the index."""
         shard = self._shards[name]
         if name not in self.shard(shard):
             raise self.lacks(name)
         return self.shard(shard)
 
     def lacks(self, name: str) -> QuantVizError:
-        """Return the error that the shard of a tensor does not hold it; it names an open one that does."""
+        """Return the error that a shard does not hold its tensor; it names an open one that does."""
         shard = self._shards[name]
         where = next((each for each, opened in self._open.items() if name in opened), None)
         if where is None:
@@ -80,7 +76,7 @@ class ShardedCatalog(InSeveral):
         )
 
     def shard(self, shard: str) -> Catalog:
-        """Return the tensors of a shard by its name; `QuantVizError` where it cannot be opened."""
+        """Return a shard by its name; `QuantVizError` where it cannot be opened."""
         if shard not in self._open:
             self._open[shard] = self._opened(shard)
         return self._open[shard]
@@ -96,12 +92,10 @@ class ShardedCatalog(InSeveral):
             raise
 
     def shard_of(self, name: str) -> str:
-        """Return the name of the file that holds the tensor `name` of the index."""
         return self._shards[name]
 
     @property
     def shards(self) -> tuple[str, ...]:
-        """Return the names of the files that the index names, in its order."""
         return tuple(dict.fromkeys(self._shards.values()))
 
     def close(self) -> None:
@@ -116,7 +110,7 @@ def _bytes_of(metadata: object) -> int | None:
 
 
 class ShardedTorch(ShardedCatalog):
-    """The same of shards that `torch.save` wrote: pytorch_model-00001-of-00002.bin."""
+    """Shards that `torch.save` wrote: pytorch_model-00001-of-00002.bin."""
 
     kind = "PyTorch index"
     suffixes = (".bin.index.json",)

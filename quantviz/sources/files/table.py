@@ -46,14 +46,12 @@ _POINT = re.compile(r"\d\.|\.\d", re.ASCII)
 
 
 def looks_like_numbers(data: FileData) -> bool:
-    """Return whether a file begins with a number, in brackets or not, as no prose does."""
+    """Return whether a file begins with a number, as no prose does."""
     return bool(_FIRST_NUMBER.match(bytes(data.part(0, 64)).removeprefix(codecs.BOM_UTF8)))
 
 
 class TableCatalog(Catalog):
-    """The one table of a text file, named after the file.
-
-    A first line of column names is left out with a note.
+    """A first line of column names is left out with a note.
 
     Decimals become the nearest float32; a note on that rounding would be no news, so there is none.
     """
@@ -88,7 +86,7 @@ class TableCatalog(Catalog):
         return {self._data.stem: self._info(self._data.stem, "decimal", tuple(self._table.shape), notes)}
 
     def _blocks(self) -> Iterator[str]:
-        """Yield the text, some whole lines at a time."""
+        """Yield some whole lines at a time."""
         head = bytes(self._data.view[:4])
         encoding = next((name for mark, name in _BYTE_ORDER_MARKS if head.startswith(mark)), "utf-8")
         with self._data.stream() as stream, io.TextIOWrapper(stream, encoding) as text:
@@ -144,10 +142,7 @@ class TableCatalog(Catalog):
 
 
 def _without_names(text: str) -> tuple[str, tuple[Note, ...]]:
-    """Return the text without a first line of column names.
-
-    Such a line has some letters, and nothing that may be meant as a number.
-    """
+    """Return the text without a first line that has letters, and nothing that may be meant as a number."""
     first, _, rest = text.lstrip().partition("\n")
     cells = [
         (match[0] if match[1] is None else match[1]).strip() for match in _CELL.finditer(first[:100_000])
@@ -165,7 +160,7 @@ def _without_names(text: str) -> tuple[str, tuple[Note, ...]]:
 
 
 def _stacked(parts: list[torch.Tensor]) -> torch.Tensor:
-    """Return the rows under each other; one row is a vector."""
+    """One row is a vector."""
     import torch
 
     if not parts:
@@ -187,7 +182,7 @@ def _slow(block: str, decimal_comma: bool | None, line: int) -> torch.Tensor:
 
 
 def _fast(block: str, decimal_comma: bool | None) -> torch.Tensor | None:
-    """Return the rows of a plain block by numpy's reader; None where it is not plain."""
+    """Return the rows of a plain block by numpy's reader; None for any other."""
     import torch
 
     if '"' in block:
@@ -232,8 +227,7 @@ def _loaded(text: str, delimiter: str | None) -> torch.Tensor | None:
         return None
     with numpy.errstate(over="ignore"):
         table = torch.from_numpy(values.astype(numpy.float32))
-    # Infinity may stand in the file or come from a number too large: then the other parser raises an error
-    # with its place.
+    # Infinity may come from a number too large: the other parser raises an error with its place.
     infinite = int(torch.isinf(table).sum())
     if infinite and infinite != len(_INFINITY.findall(text)):
         return None

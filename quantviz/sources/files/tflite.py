@@ -19,13 +19,11 @@ from quantviz.sources.files.file_data import FileData
 from quantviz.sources.files.flatbuffer import FlatBuffer, FlatbufferTable
 
 MAGIC = b"TFL3"
-#: Longest name of a tensor, in bytes, and most operands of an operator.
 _LONGEST_NAME = 2**16
 _MOST_OPERANDS = 2**12
 #: Most scales of a tensor that are kept: as many as a tensor of this many outputs has.
 _MOST_SCALES = 2**24
 
-# The fields of the schema's tables, by their numbers.
 _Model = IntEnum("_Model", {"OPERATOR_CODES": 1, "SUBGRAPHS": 2, "BUFFERS": 4})
 _SubGraph = IntEnum("_SubGraph", {"TENSORS": 0, "OPERATORS": 3})
 _Tensor = IntEnum(
@@ -56,22 +54,20 @@ _RECURRENT: Mapping[int, tuple[int, int]] = {16: (1, 9), 24: (1, 3), 44: (1, 9)}
 
 
 class TensorQuantization(NamedTuple):
-    """The quantization of a tensor."""
-
     scales: tuple[float, ...]
     zeros: tuple[int, ...]
     #: The axis that scales are along.
     axis: int
-    #: The number of values of each block along it, and the tensors of the blocks' scales and zero points.
+    #: Values of a block along it, and the tensors of scales and zero points.
     block: int = 0
     scale_tensor: str = ""
     zero_tensor: str = ""
-    #: Whether the scales are stored in an unknown form.
+    #: The scales are stored in an unknown form.
     unknown: bool = False
 
 
 class TfliteCatalog(Catalog):
-    """The constant tensors of a model: of the main graph by name, of others by `subgraph/<number>/<name>`."""
+    """The constant tensors of the main graph by name, of others by `subgraph/<number>/<name>`."""
 
     kind = "TFLite"
     suffixes = (".tflite",)
@@ -87,11 +83,10 @@ class TfliteCatalog(Catalog):
 
     def _list(self) -> Mapping[str, TensorInfo]:
         buffer = FlatBuffer(self._data, self._check_header)
-        model = buffer.root()
+        model = buffer.table(buffer.number("I", 0))
         codes = [self._operator(each) for each in model.tables(_Model.OPERATOR_CODES)]
         buffers = [self._bytes_of(each) for each in model.tables(_Model.BUFFERS)]
         self._starts: dict[str, tuple[int, str]] = {}
-        #: The quantization of each quantized tensor.
         self.quantized: dict[str, TensorQuantization] = {}
         #: How often each name has come again.
         self._named: Counter[str] = Counter()
@@ -114,11 +109,11 @@ class TfliteCatalog(Catalog):
         return found
 
     def _operator(self, code: FlatbufferTable) -> int:
-        """Return an operator's number, which has two fields: the older one ends at 127."""
+        """Return the number, which has two fields: the older one ends at 127."""
         return max(code.number(_OperatorCode.OLD, "b"), code.number(_OperatorCode.BUILTIN, "i"))
 
     def _bytes_of(self, buffer: FlatbufferTable) -> tuple[int, int]:
-        """Return the offset and the number of a buffer's bytes, which lie in it or behind the model."""
+        """Return the offset and the number of bytes, which lie in the buffer or behind the model."""
         offset = buffer.number(_Buffer.OFFSET, "Q")
         size = buffer.number(_Buffer.SIZE, "Q")
         return (offset, size) if offset > 1 and size else buffer.place(_Buffer.DATA, 1)
@@ -215,7 +210,7 @@ class TfliteCatalog(Catalog):
 
 
 def _own_outputs(code: int, place: int, axes: int, operator: FlatbufferTable) -> tuple[int, ...] | None:
-    """Return the axes of outputs of a weight that an operator takes; none if the input is not a weight."""
+    """Return the axes of outputs of a weight; None if the input is not a weight."""
     if axes < 2:
         return None
     if code in _RECURRENT:

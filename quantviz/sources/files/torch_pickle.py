@@ -1,4 +1,4 @@
-"""A dry run of a pickle in a PyTorch file, which finds out its actions without any of them.
+"""A dry run of a pickle in a PyTorch file.
 
 `torch.load(weights_only=True)` runs no code of the file, but calls some forty classes and functions with any
 arguments in the file: `bytearray(10**10)` is a file of twenty bytes, and a repeated argument takes its memory
@@ -43,7 +43,6 @@ _CALLED = frozenset(
 )
 #: Names that are only arguments of those.
 _NAMED = frozenset({"torch.Tensor", "torch.nn.parameter.Parameter"})
-#: Python 2's names.
 _RENAMED = {"__builtin__": "builtins"}
 
 #: Opcodes followed, and things made by them. A tensor takes some forty of the first and ten of the second.
@@ -53,7 +52,6 @@ _MOST_MADE = 2**20
 _CALL_COST = 4
 #: Elements and characters given to calls, all together.
 _MOST_GIVEN = 2**20
-#: Elements and characters of a key.
 _LONGEST_KEY = 2**16
 
 _PUSHED = frozenset(
@@ -95,7 +93,6 @@ class _Made:
     """A stand-in for a list, dict, set or the result of a call."""
 
     kind: str
-    #: Elements and characters in it and in tuples in it.
     size: int = 0
 
     def add(self, items: Sequence[Any]) -> None:
@@ -103,16 +100,12 @@ class _Made:
 
 
 class Storage(NamedTuple):
-    """The memory of tensors, as the pickle declares it."""
-
     key: str
     nbytes: int
 
 
 @dataclass
 class StoragePlan:
-    """The storages and tensors that a pickle lays out."""
-
     storages: dict[str, Storage] = field(default_factory=dict)
     tensors: int = 0
 
@@ -128,7 +121,6 @@ class _Stack:
         self._made = self._given = 0
 
     def step(self, name: str, arg: Any) -> None:
-        """Execute one opcode."""
         items = self.items
         if name in _PUSHED:
             items.append(arg)

@@ -1,6 +1,4 @@
-""".pt, .pth: files of `torch.save`. Only ever read with `weights_only=True`, which runs no code of the
-file.
-"""
+"""Files of `torch.save`, only ever read with `weights_only=True`, which runs no code of the file."""
 
 from __future__ import annotations
 
@@ -23,10 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Unnamed:
-    """A stream without its file's descriptor.
-
-    With a descriptor, torch would unpack an old kind of archive into a folder.
-    """
+    """A stream without its file's descriptor, with which torch would unpack old archives into a folder."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.read, self.readline, self.readinto = stream.read, stream.readline, getattr(stream, "readinto")  # noqa: B009
@@ -35,10 +30,7 @@ class _Unnamed:
 
 
 class TorchCatalog(Catalog):
-    """The tensors of a state dict, or a single one, named after the file.
-
-    Those in nested dicts and lists have dotted names.
-    """
+    """A state dict, or a single tensor, named after the file. Nested dicts and lists give dotted names."""
 
     kind = "PyTorch"
     suffixes = (".pt", ".pth", ".bin", ".ckpt", ".pth.tar", ".pt.tar")
@@ -71,11 +63,7 @@ class TorchCatalog(Catalog):
         self._check_count(count)
 
     def _zipped_plan(self) -> StoragePlan:
-        """Return the plan of a file that is a zip.
-
-        Torch compresses nothing, so a compressed member is an attack and is refused; an uncompressed one
-        cannot be larger than the file, nor can all members together.
-        """
+        """Torch compresses nothing: a compressed member is an attack, and all together fit the file."""
         with opened_zip(self._data, self._limits) as archive:
             listed = archive.infolist()
             # Torch takes the names as they are written, and of those that differ in case alone any.
@@ -101,10 +89,7 @@ class TorchCatalog(Catalog):
         return plan
 
     def _old_plan(self) -> StoragePlan:
-        """Return the plan of a file from before version 1.6.
-
-        It is five pickles, a magic number, version, system, object and keys, and then the storages.
-        """
+        """Before version 1.6 a magic number, version, system, object and keys are a pickle each."""
         plan = StoragePlan()
         pickles = BytesIO(self._data.view[: self._limits.header_bytes])
         for _ in range(5):

@@ -1,4 +1,4 @@
-"""Windows of tensors: the shape of one, and its division into parts."""
+"""Windows of tensors."""
 
 from __future__ import annotations
 
@@ -9,25 +9,21 @@ from quantviz.schemes.granularity import Shape, Window
 
 
 def indices(part: int | slice) -> range:
-    """Return the indices of an axis that a number, or a slice with all its parts, takes.
-
-    >>> indices(3), indices(slice(0, 4, 2))
+    """>>> indices(3), indices(slice(0, 4, 2))
     (range(3, 4), range(0, 4, 2))
     """
     return range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step)
 
 
 def window_shape(window: Window) -> Shape:
-    """Return the shape of a window's tensor.
-
-    >>> window_shape((slice(0, 4, 2), 3, slice(1, 2, 1)))
+    """>>> window_shape((slice(0, 4, 2), 3, slice(1, 2, 1)))
     (2, 1)
     """
     return tuple(len(indices(part)) for part in window if isinstance(part, slice))
 
 
 def pieces(window: Window, most: int) -> Iterator[Window]:
-    """Yield `window` in parts of at most `most` elements, in the order of its elements.
+    """Yield parts of at most `most` elements, in the order of the elements.
 
     >>> list(pieces((slice(0, 3, 1), 5, slice(0, 4, 1)), 8))
     [(slice(0, 2, 1), 5, slice(0, 4, 1)), (slice(2, 3, 1), 5, slice(0, 4, 1))]

@@ -21,10 +21,7 @@ _OTHER_MEMBERS = 1000
 
 
 class _Directory:
-    """A stream of a zip that refuses too long a list of members before it is parsed.
-
-    A parsed member takes thirty times its bytes.
-    """
+    """Refuses too long a list of members before it is parsed: a parsed one takes thirty times its bytes."""
 
     def __init__(self, stream: BinaryIO, data: FileData, limits: Limits) -> None:
         self._stream = stream
@@ -50,7 +47,7 @@ class _Directory:
 
 @contextmanager
 def opened_zip(data: FileData, limits: Limits) -> Iterator[zipfile.ZipFile]:
-    """Open the zip for reading; `QuantVizError` for too many members, `zipfile`'s own errors for damage."""
+    """`QuantVizError` for too many members, `zipfile`'s own errors for damage."""
     with data.stream() as stream:
         directory = _Directory(stream, data, limits)
         with zipfile.ZipFile(directory) as archive:
@@ -59,14 +56,14 @@ def opened_zip(data: FileData, limits: Limits) -> Iterator[zipfile.ZipFile]:
 
 
 def is_cut_zip(data: FileData) -> bool:
-    """Return whether a file begins as a zip and ends before its list of members, which comes last."""
+    """Return whether a zip ends before its list of members, which comes last."""
     return bytes(data.part(0, 4)) == _MEMBER and _END not in bytes(
         data.part(max(0, data.size - _FROM_END), data.size)
     )
 
 
 def member_names(data: FileData) -> list[str]:
-    """Return the names of a zip's members; [] if the file is not a readable zip."""
+    """[] if the file is not a readable zip."""
     if data.members is None:
         data.members = _member_names(data) if bytes(data.view[:2]) == b"PK" else []
     return data.members

@@ -9,20 +9,17 @@ from urllib.parse import quote, unquote, urlsplit
 from quantviz.errors import QuantVizError
 from quantviz.sources.hubs.hosts import HUBS, Hosts
 
-#: The default revision of a hub.
 USUAL_REVISION = "main"
-#: A commit: the revision whose content never changes.
+#: The revision whose content never changes.
 COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
 
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
 _REPO = re.compile(rf"{_PART}(/{_PART})?", re.ASCII)
 _REVISION = re.compile(r"(?!.*\.\.)[^\x00-\x20\x7f?#\\]{1,200}")
 _LONGEST_FILE = 1024
-#: First parts of a hub's paths that are no owner of models.
 _NO_MODELS = frozenset(
     ("datasets", "spaces", "models", "docs", "api", "blog", "papers", "collections", "posts", "tasks")
 )
-#: The path parts between a model and a revision in the address of a file or folder.
 _SHOWN = ("blob", "resolve", "raw", "tree")
 
 
@@ -32,9 +29,9 @@ class HubAddress:
 
     repo: str
     revision: str = USUAL_REVISION
-    #: The file's path in it, "" where only the model is meant.
+    #: "" where only the model is meant.
     file: str = ""
-    #: The hub it is on, as the operator lists it; "" where any of them may have it.
+    #: As the operator lists it; "" where any hub may have it.
     host: str = ""
 
     def __post_init__(self) -> None:
@@ -51,30 +48,18 @@ class HubAddress:
 
     @property
     def pinned(self) -> bool:
-        """Return whether it names a commit, so that everybody finds the same bytes."""
+        """Return whether everybody finds the same bytes."""
         return COMMIT.fullmatch(self.revision) is not None
 
     def at(self, commit: str) -> HubAddress:
-        """Return the same at another revision."""
         return replace(self, revision=commit)
 
 
 def parse_address(pasted: str, hosts: Hosts) -> HubAddress:
-    """Return the model, revision and file that a pasted address names.
-
-    Args:
-        pasted: The address of a model's page, of a folder or a file of it, or `owner/name`, or
-            `owner/name@revision`.
-        hosts: The allowed hosts.
+    """Return the address of a model's page, a folder or a file, or of `owner/name` or `owner/name@revision`.
 
     Raises:
         QuantVizError: It names no model, or a host that is not listed.
-
-    >>> hosts = Hosts.read("huggingface.co")
-    >>> parse_address("https://huggingface.co/a/b/blob/main/onnx/model.safetensors", hosts)
-    HubAddress(repo='a/b', revision='main', file='onnx/model.safetensors', host='huggingface.co')
-    >>> parse_address("a/b@v1.0", hosts)
-    HubAddress(repo='a/b', revision='v1.0', file='', host='')
     """
     words = pasted.strip()
     scheme, _, rest = words.rpartition("://")
@@ -103,11 +88,7 @@ def parse_address(pasted: str, hosts: Hosts) -> HubAddress:
 
 
 def published_place(address: str) -> HubAddress:
-    """Return the file that an address names at a commit, on a listed hub.
-
-    Raises:
-        QuantVizError: It names none, or no hub is listed.
-    """
+    """Return the file at a commit on a listed hub; `QuantVizError` where the address names none."""
     place = parse_address(address, Hosts.of_environment())
     if not (place.file and place.pinned and place.host):
         raise _not_understood(address)
@@ -115,18 +96,14 @@ def published_place(address: str) -> HubAddress:
 
 
 def published_address(origin: str, place: HubAddress) -> str:
-    """Return the address of a file at a commit on a hub of that scheme, host and port.
-
-    >>> published_address("https://hub.co", HubAddress("a/b", "0" * 40, "x y.gguf"))[-19:]
+    """>>> published_address("https://hub.co", HubAddress("a/b", "0" * 40, "x y.gguf"))[-19:]
     '00000000/x%20y.gguf'
     """
     return f"{origin}/{place.repo}/resolve/{place.revision}/{quote(place.file)}"
 
 
 def published_name(address: str) -> str:
-    """Return the model and the file that an address names, without the commit.
-
-    >>> published_name("https://hub.co/a/b/resolve/main/model.gguf")
+    """>>> published_name("https://hub.co/a/b/resolve/main/model.gguf")
     'a/b · model.gguf'
     """
     repo, _, rest = unquote(urlsplit(address).path).strip("/").partition("/resolve/")
@@ -143,7 +120,7 @@ def _place(
 
 
 def _is_host(first: str, rest: str) -> bool:
-    """Return whether an address without a scheme begins with a host: three parts, the first with a dot."""
+    """Return whether it begins with a host: three parts, the first with a dot."""
     return "." in first and rest.strip("/").count("/") >= 2
 
 

@@ -13,35 +13,23 @@ from pathlib import Path
 
 from quantviz.whole_files import put_whole
 
-#: Bytes of the digest at the end of each piece.
 _DIGEST = hashlib.sha256().digest_size
 
 
 class ByteCache:
-    """Pieces of bytes by a shelf and a name on it, of at most `most` bytes together; the least recently used
-    are removed first.
+    """Pieces by a shelf and a name, of at most `most` bytes together; the least recently used go first.
 
     A piece that was damaged on the disk counts as missing. Safe for many threads and processes: a piece is
     written to a temporary file and moved to its place.
-
-    >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> kept = ByteCache(Path(folder.name), 100)
-    >>> kept.make_room(5); kept.put("model", "0", b"bytes")
-    >>> kept.get("model", "0"), kept.get("model", "1"), kept.names("model")
-    (b'bytes', None, {'0'})
-    >>> kept.make_room(100); kept.names("model")
-    set()
-    >>> folder.cleanup()
     """
 
     def __init__(self, folder: Path | None, most: int) -> None:
-        #: The folder of the pieces; without one nothing is cached.
+        #: Without one nothing is cached.
         self._folder = folder
         self._most = most
 
     def get(self, shelf: str, name: str) -> bytes | None:
-        """Return a piece and mark it as used now; none if it is not in the cache."""
+        """Return a piece and mark it as used now."""
         if self._folder is None:
             return None
         path = self._folder / shelf / name
@@ -59,7 +47,7 @@ class ByteCache:
         return content
 
     def put(self, shelf: str, name: str, content: bytes) -> None:
-        """Store a piece; the caller makes room for it first. On a full disk it is not stored."""
+        """Store a piece; the caller makes room first. On a full disk it is not stored."""
         if self._folder is None or len(content) + _DIGEST > self._most:
             return
         with contextlib.suppress(OSError):
@@ -68,19 +56,17 @@ class ByteCache:
             put_whole(self._folder / shelf / name, piece, aside=self._folder)
 
     def names(self, shelf: str) -> set[str]:
-        """Return the names of the pieces on a shelf."""
         try:
             return set(os.listdir(self._folder / shelf)) if self._folder else set()
         except OSError:
             return set()
 
     def drop(self, shelf: str) -> None:
-        """Remove all pieces on a shelf."""
         if self._folder:
             shutil.rmtree(self._folder / shelf, ignore_errors=True)
 
     def make_room(self, coming: int) -> None:
-        """Remove pieces until the rest and the coming bytes fit, or none is left."""
+        """Remove pieces until the rest and the coming bytes fit."""
         if self._folder is None:
             return
         pieces = []

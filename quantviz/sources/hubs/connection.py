@@ -30,14 +30,12 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _REDIRECTS = (301, 302, 303, 307, 308)
-#: The errors of some status codes.
 _REFUSED = {
     **{401: "hub.login", 403: "hub.login", 404: "hub.missing", 410: "hub.missing"},
     **{429: "hub.busy", 503: "hub.busy"},
 }
 #: Headers with which a hub describes a file before it redirects to the host that sends it.
 _LINKED = ("x-linked-etag", "x-repo-commit")
-#: Bytes that are taken from a connection at a time.
 _BYTES_PER_READ = 2**18
 _HEADERS = {"User-Agent": "quantviz", "Accept": "*/*", "Accept-Encoding": "identity", "Connection": "close"}
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
@@ -53,7 +51,6 @@ class Deadline:
 
     @classmethod
     def of(cls, seconds: float) -> Deadline:
-        """Return the deadline of a reading that begins now."""
         return cls(seconds, time.monotonic() + seconds)
 
     def left(self, host: str) -> float:
@@ -66,30 +63,19 @@ class Deadline:
 
 @dataclass(frozen=True, eq=False)
 class HostResponse:
-    """The answer of a host to a request."""
-
-    #: The host that answered after all redirects.
+    #: After all redirects.
     host: str
-    #: The headers, in lower case, with those that described the file before a redirect.
+    #: In lower case, with those that described the file before a redirect.
     headers: Mapping[str, str]
     body: bytes
-    #: Bytes of the whole file, for a request of a part of it.
+    #: Of the whole file, for a request of a part of it.
     total: int = 0
 
 
 class Places:
-    """The places of a process's requests, which limit their number at one time, to one host and in all.
-
-    Safe for many threads.
+    """Limits of a process's requests at one time, to one host and in all. Safe for many threads.
 
     A host that stalls keeps its places until its time is over, and gets no others.
-
-    >>> places = Places()
-    >>> with places.taken(("hub", "its store"), HubLimits(), 1):
-    ...     sorted(places.held().items())
-    [('hub', 1), ('its store', 1)]
-    >>> places.held()
-    {}
     """
 
     def __init__(self) -> None:
@@ -98,18 +84,14 @@ class Places:
         self._taken: Counter[str] = Counter()
 
     def held(self) -> dict[str, int]:
-        """Return the number of places that each host has, by its name."""
         with self._changed:
             return {host: count for host, count in self._taken.items() if host}
 
     @contextmanager
     def taken(self, hosts: tuple[str, ...], limits: HubLimits, seconds: float) -> Iterator[None]:
-        """Wait for a place, and hold it for a `with` block.
+        """Wait some seconds for a place, and hold it for a `with` block.
 
-        Args:
-            hosts: The hosts that it counts for: that of the request, and the hub of the file.
-            limits: The numbers of places.
-            seconds: Seconds to wait.
+        It counts for the host of the request and the hub of the file.
 
         Raises:
             QuantVizError: No place is free by then.
@@ -145,15 +127,15 @@ def get(
     most: int,
     part: tuple[int, int] | None = None,
 ) -> HostResponse:
-    """Return the answer of a listed host to a request.
+    """Return the answer of a listed host.
 
     Args:
         url: The address.
         hosts: The allowed hosts, also of redirects.
         limits: The limits of a request.
-        deadline: The time limit of the whole reading.
+        deadline: The limit of the whole reading.
         most: The most bytes of the answer.
-        part: The requested bytes, from the first to before the second. The answer has exactly these.
+        part: The first byte and the byte after the last. The answer has exactly these.
 
     Raises:
         QuantVizError: There is no usable answer; one of the keys `hub.*`.
@@ -199,7 +181,7 @@ def get_twice(
     most: int,
     part: tuple[int, int] | None = None,
 ) -> HostResponse:
-    """Return an answer as `get` does; a request whose answer was cut or failed to come is tried once more."""
+    """Try a request once more whose answer was cut or failed to come."""
     try:
         return get(url, hosts, limits, deadline, most=most, part=part)
     except QuantVizError as problem:
@@ -211,10 +193,9 @@ def get_twice(
 def get_ranges(
     url: str, hosts: Hosts, limits: HubLimits, ranges: Iterable[tuple[int, int]]
 ) -> Iterator[tuple[int, HostResponse]]:
-    """Get ranges of bytes of a file, several at a time, and yield each with its number as it comes.
+    """Get ranges of bytes, several at a time, and yield each with its number as it comes.
 
-    Raises:
-        QuantVizError: One of them has no usable answer; those that came before it have been yielded.
+    A `QuantVizError` is raised where one has no usable answer; others may have been yielded before.
     """
     deadline = Deadline.of(limits.seconds)
     with ThreadPoolExecutor(min(limits.requests, limits.host_requests), "quantviz-hub") as pool:
@@ -232,10 +213,8 @@ def get_ranges(
 
 
 class _InTime(io.RawIOBase):
-    """The bytes that come over a connection, in the form that an answer is read from.
-
-    Each wait for them ends with the time that is left: a host may send a byte now and then for ever, in its
-    headers too.
+    """The bytes of a connection. Each wait for them ends with the time that is left: a host may send a byte
+    now and then for ever, in its headers too.
     """
 
     def __init__(self, sock: socket.socket, host: str, limits: HubLimits, deadline: Deadline) -> None:
@@ -259,7 +238,7 @@ class _InTime(io.RawIOBase):
 def _answering(
     parts: SplitResult, limits: HubLimits, deadline: Deadline, headers: Mapping[str, str], anywhere: bool
 ) -> Iterator[http.client.HTTPResponse]:
-    """Send a request, and yield the answer before its body; the connection ends afterwards."""
+    """Send a request, and yield the answer before its body."""
     host = parts.netloc
     connection = http.client.HTTPConnection(host)
     query = f"?{parts.query}" if parts.query else ""
@@ -291,7 +270,7 @@ def _taken(
     most: int,
     part: tuple[int, int] | None,
 ) -> HostResponse:
-    """Return the answer with its body, after a check that it matches the request."""
+    """Return the answer with its body, after a check against the request."""
     status = response.status
     if status in _REFUSED:
         raise QuantVizError(_REFUSED[status], host=host)
@@ -326,7 +305,7 @@ def _taken(
 
 
 def _connected(parts: SplitResult, limits: HubLimits, deadline: Deadline, anywhere: bool) -> socket.socket:
-    """Return a connection to the host, encrypted if its scheme is https."""
+    """Return a connection, encrypted if the scheme is https."""
     host = parts.hostname or ""
     secure = parts.scheme == "https"
     port = parts.port or (443 if secure else 80)
@@ -359,8 +338,7 @@ def _certificates() -> ssl.SSLContext:
 
 
 def _addresses(host: str, port: int, deadline: Deadline, anywhere: bool) -> list[str]:
-    """Return the host's addresses, unless it may be anywhere all of them public: one that is not refuses the
-    host.
+    """Return the host's addresses: one that is not public refuses a host that may not be anywhere.
 
     The system looks names up for as long as it likes, so it does so aside.
     """
@@ -382,6 +360,5 @@ def _addresses(host: str, port: int, deadline: Deadline, anywhere: bool) -> list
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """Return the IP addresses of a host from the system's resolver, each once."""
     addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in addresses))

@@ -1,6 +1,5 @@
-"""The allowed hosts of published models, as the operator lists them, by default none; the login to one of
-them, as users of `huggingface_hub` set it; and the internet addresses that connections may go to: those of
-hosts that everybody can reach.
+"""The hosts of published models as the operator lists them, the login to one of them as users of
+`huggingface_hub` set it, and the internet addresses that connections may go to.
 
 One rule for addresses: each is globally routable, and reserved for nothing else. Python's `ipaddress`
 contains most of IANA's registries of special addresses, each release another part of them: the parts that any
@@ -19,20 +18,17 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from quantviz.errors import QuantVizError
 
-#: The environment variable with the hosts, and its recommended value: a hub, its mirror with the same
-#: addresses, and the hosts that both send files from.
+#: The recommended value: a hub, its mirror, and the hosts that both send files from.
 HUBS = "QUANTVIZ_HUBS"
 USUAL = "huggingface.co hf-mirror.com *.hf.co"
 
-#: The variables of the hub to ask in place of the usual one, of the token, and of one that keeps the token
-#: from being sent.
+#: The last one keeps the token from being sent.
 ENDPOINT = "HF_ENDPOINT"
 TOKEN = "HF_TOKEN"
 DISABLED = "HF_HUB_DISABLE_IMPLICIT_TOKEN"
 USUAL_ENDPOINT = "https://huggingface.co"
 _OLD_TOKEN = "HUGGING_FACE_HUB_TOKEN"
 _YES = ("1", "on", "yes", "true")
-#: Characters of a file that are taken for a token.
 _LONGEST_TOKEN = 4096
 
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -45,28 +41,19 @@ _LOCAL = re.compile(r"(?P<origin>http://(?P<netloc>(127\.0\.0\.1|\[::1\]):[1-9]\
 
 @dataclass(frozen=True)
 class Hosts:
-    """The listed hosts.
+    """The hosts that the operator lists."""
 
-    >>> hosts = Hosts.read("huggingface.co, *.hf.co http://127.0.0.1:8000")
-    >>> hosts.names, hosts.stores, hosts.origin("huggingface.co")
-    (('huggingface.co', '127.0.0.1:8000'), ('hf.co',), 'https://huggingface.co')
-    >>> [hosts.allow(f"{host}/x") for host in ("https://us.aws.cdn.hf.co", "https://nothf.co", "http://hf.co")]
-    [True, False, False]
-    """
-
-    #: The hubs that are searched for models, in this order: scheme, host and port.
+    #: Scheme, host and port, in the order in which they are asked.
     hubs: tuple[str, ...] = ()
     #: Domains whose hosts, and all below them, may send a hub's files.
     stores: tuple[str, ...] = ()
-    #: Scheme, host and port of the only hub that gets the login, and that login's token; "" without one.
+    #: The only hub that gets the login.
     endpoint: str = USUAL_ENDPOINT
     token: str = field(default="", repr=False)
 
     @classmethod
     def read(cls, listed: str, variable: str = HUBS) -> Hosts:
-        """Return the hosts of a list with spaces or commas; raise `QuantVizError` for an invalid one, which
-        names the environment variable of the list.
-        """
+        """Return the hosts of a list with spaces or commas; a `QuantVizError` names the list's variable."""
         hubs = []
         stores = []
         for entry in listed.replace(",", " ").casefold().split():
@@ -82,11 +69,7 @@ class Hosts:
 
     @classmethod
     def of_environment(cls) -> Hosts:
-        """Return the operator's hosts with the login; raise `QuantVizError` if none are listed, or one is
-        invalid.
-
-        The hub of `HF_ENDPOINT` is one of them, and comes first.
-        """
+        """Return the operator's hosts with the login, `HF_ENDPOINT` first; `QuantVizError` for none."""
         hosts = cls.read(os.environ.get(HUBS, "")).logged_in()
         if not hosts.hubs:
             raise QuantVizError("hub.not_set", variable=HUBS, example=USUAL)
@@ -95,28 +78,26 @@ class Hosts:
         return replace(hosts, hubs=tuple(dict.fromkeys((hosts.endpoint, *hosts.hubs))))
 
     def logged_in(self) -> Self:
-        """Return the same hosts with the environment's login and the hub that gets it."""
+        """Return the hosts with the environment's login and the hub that gets it."""
         named = self.read(os.environ.get(ENDPOINT, ""), ENDPOINT).hubs
         return replace(self, endpoint=named[0] if named else USUAL_ENDPOINT, token=hub_token())
 
     def token_for(self, origin: str) -> str:
-        """Return the token that a hub of this scheme, host and port gets; "" for none."""
         return self.token if origin == self.endpoint else ""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the hubs without their schemes."""
         return tuple(urlsplit(hub).netloc for hub in self.hubs)
 
     def origin(self, name: str) -> str:
-        """Return scheme, host and port of a hub; `QuantVizError` for one that is not listed."""
+        """Return scheme, host and port; `QuantVizError` for a hub that is not listed."""
         for hub, known in zip(self.hubs, self.names, strict=True):
             if name == known:
                 return hub
         raise QuantVizError("hub.unlisted", got=name, known=", ".join(self.names), variable=HUBS)
 
     def allow(self, url: str | SplitResult) -> bool:
-        """Return whether an address is allowed: that of a listed hub, or of a host that sends its files."""
+        """Return whether an address is that of a listed hub, or of a host that sends its files."""
         parts = urlsplit(url) if isinstance(url, str) else url
         if origin_of(parts) in self.hubs:
             return True
@@ -131,19 +112,15 @@ class Hosts:
 
 
 def origin_of(parts: SplitResult) -> str:
-    """Return scheme, host and port of an address."""
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def web_address(address: str, of: SplitResult | None = None) -> SplitResult:
-    """Return the parts of an address of http or https, with the host in lower case and without the fragment.
-
-    Args:
-        address: The typed address, or that of a redirect.
-        of: The address that it may be relative to.
+    """Return the parts of an address of http or https, which may be relative to another, without the
+    fragment.
 
     Raises:
-        QuantVizError: It is not such an address, or contains a user name.
+        QuantVizError: It is no such address, or contains a user name.
 
     >>> web_address("../x#y", web_address("https://Host/a/b/c")).geturl()
     'https://host/a/x'
@@ -169,12 +146,11 @@ def web_address(address: str, of: SplitResult | None = None) -> SplitResult:
 
 
 def hubs_offered() -> bool:
-    """Return whether the operator lists hubs."""
     return bool(os.environ.get(HUBS, "").strip())
 
 
 def hub_token() -> str:
-    """Return the token of the environment or of the file that `hf auth login` writes; "" without one.
+    """Return the token of the environment or of the file that `hf auth login` writes.
 
     Raises:
         QuantVizError: It has characters that no token has. The message does not repeat it.
@@ -189,9 +165,7 @@ def hub_token() -> str:
 
 
 def downloads() -> Path | None:
-    """Return the folder of the files that `huggingface_hub` has downloaded; None where hubs are asked without
-    a login, since it may have been needed for them.
-    """
+    """Return the folder of `huggingface_hub`'s files; None without a login, which they may have needed."""
     return None if _asks_as_nobody() else _in_home("HF_HUB_CACHE", "hub")
 
 
@@ -200,7 +174,7 @@ def _asks_as_nobody() -> bool:
 
 
 def _in_home(variable: str, name: str) -> Path:
-    """Return the path that a variable holds, else that of `name` in the folder of `huggingface_hub`."""
+    """Return the path in a variable, else that of `name` in the folder of `huggingface_hub`."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = os.environ.get("HF_HOME") or f"{cache}/huggingface"
     path = os.environ.get(variable) or f"{home}/{name}"
@@ -246,13 +220,7 @@ _RESERVED = tuple(
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address, or the IPv4 address it contains, is that of a host everybody can reach.
-
-    >>> [is_public(each) for each in ("8.8.8.8", "10.0.0.1", "169.254.169.254", "::1", "168.63.129.16")]
-    [True, False, False, False, False]
-    >>> is_public("64:ff9b::a00:1"), is_public("64:ff9b::808:808"), is_public("2606:4700::1111")
-    (False, True, True)
-    """
+    """Return whether everybody can reach an address, or the IPv4 address it contains."""
     try:
         ip = _meant(ipaddress.ip_address(address.partition("%")[0]))
     except ValueError:
@@ -266,7 +234,7 @@ def is_public(address: str) -> bool:
 
 
 def _meant(ip: _Address) -> _Address:
-    """Return the IPv4 address that an IPv6 address contains or is translated to; else the address itself."""
+    """Return the IPv4 address that an IPv6 address contains or is translated to."""
     if isinstance(ip, ipaddress.IPv4Address):
         return ip
     if ip in _TRANSLATED:

@@ -26,19 +26,13 @@ from quantviz.sources.stores.store_data import StoreData
 if TYPE_CHECKING:
     from quantviz.sources.sandboxed import Sandboxed
 
-#: Endings of the names of files beside a model that describe its quantization.
 _CONFIGURATIONS = ("config.json",)
-#: The shelf of the cache for hubs' listings, and the most files that stay open.
 _SHELF = "models"
 _MOST_OPEN = 16
 
 
 def find_model(place: HubAddress) -> PublishedModel:
-    """Return a model with its files, at the commit that its revision means now.
-
-    Raises:
-        QuantVizError: No listed hub has the model, or none answers.
-    """
+    """Return a model at the commit that its revision means now; `QuantVizError` where no hub gives it."""
     model = replace(place, file="")
     hosts = Hosts.of_environment()
     # The content of a commit never changes.
@@ -65,7 +59,7 @@ _found_once = functools.lru_cache(_MOST_OPEN)(_found)
 
 
 def _find(host: str, place: HubAddress, hosts: Hosts, limits: HubLimits) -> PublishedModel:
-    """Return the model as one hub lists it; the listing of a commit never changes, and is cached."""
+    """Return the model as one hub lists it; the listing of a commit is cached."""
     store = kept(limits)
     before = store.get(_SHELF, _name(host, place, hosts)) if place.pinned else None
     # A cached listing may be damaged, or of another version of QuantViz: then fetch it again.
@@ -83,7 +77,6 @@ def _find(host: str, place: HubAddress, hosts: Hosts, limits: HubLimits) -> Publ
 
 
 def _listed(host: str, place: HubAddress, hosts: Hosts, limits: HubLimits) -> bytes:
-    """Return a hub's listing of a model, as JSON."""
     revision = quote(place.revision, safe="")
     deadline = Deadline.of(min(limits.seconds, 2 * limits.quiet_seconds))
     url = f"{hosts.origin(host)}/api/models/{place.repo}/revision/{revision}?blobs=true"
@@ -99,13 +92,13 @@ def _listed(host: str, place: HubAddress, hosts: Hosts, limits: HubLimits) -> by
 
 
 def _name(host: str, place: HubAddress, hosts: Hosts) -> str:
-    """Return the name of a hub's listing of a commit in the cache, one of its own for each login."""
+    """Return the listing's name in the cache, one of its own for each login."""
     token = hosts.token_for(hosts.origin(host))
     return hashlib.sha256(f"{host} {place.repo} {place.revision} {token}".rstrip().encode()).hexdigest()
 
 
 def _model(host: str, place: HubAddress, listed: bytes) -> PublishedModel | None:
-    """Return the model in a hub's listing; none if the listing is not understood."""
+    """Return None if the listing is not understood."""
     try:
         listing = json.loads(listed)
         commit = listing["sha"]
@@ -138,12 +131,7 @@ def _files(siblings: Iterable[Mapping[str, Any]], ends: tuple[str, ...]) -> Iter
 
 
 def published_file(pasted: str) -> tuple[PublishedModel, str]:
-    """Return the model of a pasted address, and the path of the file that it names, or else of the file that
-    holds the model.
-
-    Raises:
-        QuantVizError: It is no address of a model, or no listed hub has the model and the file.
-    """
+    """Return the model, and the path of the file that an address names or that holds the model."""
     place = parse_address(pasted, Hosts.of_environment())
     model = find_model(place)
     if place.file:
@@ -154,13 +142,7 @@ def published_file(pasted: str) -> tuple[PublishedModel, str]:
 
 
 def published_catalog(model: PublishedModel, file: str, read: Read = read_apart) -> Sandboxed:
-    """Return the tensors of a file of a published model, of which only the header has been read; quantized
-    weights are decoded among them.
-
-    Args:
-        model: The model.
-        file: The file's path in it.
-        read: Does the reading.
+    """Return the tensors of a published file, quantized weights decoded among them; only the header is read.
 
     Raises:
         QuantVizError: The hub does not give it, or it is damaged, unknown or beyond the limits.
@@ -201,7 +183,7 @@ class _Published:
 
 
 class HubStore(Store):
-    """Files of listed hubs: each byte is fetched once, checked and cached. Safe for many threads."""
+    """Each byte is fetched once, checked and cached. Safe for many threads."""
 
     first_bytes = PIECE
     # Its pieces are split, fetched and cached by `Ranges`.

@@ -1,4 +1,4 @@
-"""A published model: which files it has at a commit, and the bytes of one of them by ranges."""
+"""Published models at a commit, and the bytes of their files by ranges."""
 
 from __future__ import annotations
 
@@ -19,21 +19,17 @@ from quantviz.sources.hubs.hosts import Hosts, downloads
 from quantviz.sources.limits import HubLimits
 from quantviz.whole_files import own_folder
 
-#: Bytes of a piece, which is cached and fetched as a whole, and the most pieces of one request.
 PIECE = 2**20
 _PIECES_A_REQUEST = 8
-#: Bytes up to which a file is read and checked as a whole, whatever part of it is needed.
+#: Up to here a file is read and checked as a whole, whatever part of it is needed.
 _SMALL = 4 * PIECE
 
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file of a published model, as its hub lists it."""
-
     name: str
-    #: Bytes.
     size: int
-    #: The SHA-256 of its content, "" if the hub does not provide it.
+    #: "" if the hub does not provide it.
     sha256: str = ""
     #: Git's SHA-1 of its content, "" if that is a pointer's.
     blob: str = ""
@@ -41,26 +37,22 @@ class PublishedFile:
 
 @dataclass(frozen=True)
 class PublishedModel:
-    """A published model at a commit."""
-
-    #: The hub that lists the model.
     host: str
     repo: str
     commit: str
-    #: The files that some reader may read by ranges.
+    #: Readable by ranges.
     files: tuple[PublishedFile, ...]
-    #: The files that describe its quantization.
     configurations: tuple[PublishedFile, ...] = ()
 
     def file(self, name: str) -> PublishedFile:
-        """Return a file by its path; raise `QuantVizError` if the model has no such readable file."""
+        """Return a readable file by its path; raise `QuantVizError` if there is none."""
         for entry in (*self.files, *self.configurations):
             if entry.name == name:
                 return entry
         raise QuantVizError("hub.no_file", file=clipped(name), model=self.repo, commit=self.commit[:12])
 
     def address(self, file: str) -> str:
-        """Return the address of a file at the commit; `QuantVizError` if its hub is no longer listed."""
+        """Return a file's address at the commit; `QuantVizError` if its hub is no longer listed."""
         origin = Hosts.of_environment().origin(self.host)
         return published_address(origin, HubAddress(self.repo, self.commit, file))
 
@@ -72,7 +64,7 @@ class PublishedModel:
 
 
 class Ranges:
-    """The bytes of one file of a published model, cached on disk. Safe for many threads."""
+    """The bytes of one published file, cached on disk. Safe for many threads."""
 
     def __init__(self, model: PublishedModel, file: PublishedFile, hosts: Hosts, limits: HubLimits) -> None:
         self.model = model
@@ -88,7 +80,7 @@ class Ranges:
         login = hosts.token_for(hosts.origin(model.host))
         self._shelf = hashlib.sha256(f"{identity}{login}".encode()).hexdigest()[:32]
         copies = downloads()
-        #: The path of the whole file, if `huggingface_hub` has downloaded it.
+        #: Downloaded by `huggingface_hub`.
         self._copy = (
             copies / f"models--{model.repo.replace('/', '--')}" / "snapshots" / model.commit / file.name
             if copies and hosts.origin(model.host) == hosts.endpoint
@@ -100,7 +92,7 @@ class Ranges:
         self._tags: dict[tuple[str, str], str] = {}
 
     def read(self, start: int, stop: int) -> memoryview:
-        """Return the bytes from `start` to before `stop`, both within the file, read-only.
+        """Return bytes within the file, read-only.
 
         Raises:
             QuantVizError: They are too many, or the hub does not give them.
@@ -139,7 +131,7 @@ class Ranges:
         return memoryview(content)[start - base : stop - base].toreadonly()
 
     def _copied(self, start: int, stop: int) -> bytes:
-        """Return bytes of the copy that `huggingface_hub` has of the file at its commit; none without one."""
+        """Return bytes of `huggingface_hub`'s copy of the file at its commit."""
         if self._copy is None:
             return b""
         try:
@@ -158,7 +150,6 @@ class Ranges:
         return min(PIECE, self.file.size - piece * PIECE)
 
     def _fetched(self, missing: Iterable[int]) -> Iterator[tuple[int, bytes]]:
-        """Fetch pieces, several requests at a time, and yield each with its number as it comes."""
         runs = _runs(missing)
         ranges = ((run[0] * PIECE, run[-1] * PIECE + self._length(run[-1])) for run in runs)
         for k, answer in get_ranges(self._url, self._hosts, self._limits, ranges):
@@ -182,7 +173,7 @@ class Ranges:
                 raise changed
 
     def _check_whole(self, content: bytearray | None) -> None:
-        """Compare the content with the hub's digest if the whole file is in memory or on the disk.
+        """Compare the digest if the whole file is in memory or on the disk.
 
         Raises:
             QuantVizError: The content differs. Its pieces are removed from the cache.
@@ -214,14 +205,11 @@ class Ranges:
 
 
 def kept(limits: HubLimits) -> ByteCache:
-    """Return this machine's cache of files from hubs."""
     return ByteCache(own_folder("hubs"), limits.cache_bytes)
 
 
 def _runs(missing: Iterable[int]) -> list[range]:
-    """Return neighbouring pieces together, as many as a request asks for.
-
-    >>> _runs([0, 1, 2, 5, 6])
+    """>>> _runs([0, 1, 2, 5, 6])
     [range(0, 3), range(5, 7)]
     """
     runs: list[range] = []

@@ -1,12 +1,7 @@
 """Quantized weights in files: which tensors make up one, and its codes, scales and values. One file a layout.
 
-    with open_tensors("model.safetensors") as catalog:
-        for weight in quantized_weights(catalog):
-            weight.name, weight.layout, weight.scheme
-            weight.coded(0, weight.row_step).q
-
-A layout is added here: one entry of `LAYOUTS` and its name in each language, under `[notes.layouts.names]`
-in `quantviz/text`.
+A layout is added here: one entry of `LAYOUTS` and its name in each language, under `[notes.layouts.names]` in
+`quantviz/text`.
 """
 
 from __future__ import annotations
@@ -46,18 +41,15 @@ from quantviz.sources.layouts.weight import Coded as Coded
 from quantviz.sources.layouts.weight import Config
 from quantviz.sources.layouts.weight import QuantizedWeight as QuantizedWeight
 
-#: Yields the weights of a file that lie in a layout.
 Finder = Callable[["Catalog", Config], Iterator[QuantizedWeight]]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A library's layout of quantized weights in a file."""
-
     id: str
     #: The forms of its tensors in a module; if two fit, the first that accepts all siblings counts.
     forms: tuple[Form, ...] = ()
-    #: Finds its weights in files whose kind identifies them, instead of names in modules.
+    #: Used for files whose kind identifies their weights, instead of names in modules.
     find: Finder | None = None
 
 
@@ -99,7 +91,6 @@ NAMED: dict[str, tuple[Form, ...]] = {
     ),
     "nunchaku": (Form({"qweight": ("int8", "int32"), "wscales": (*FLOATS, "float8_e4m3fn")}, None),),
 }
-#: Every layout that is read or named, by id.
 LAYOUTS: Mapping[str, Layout] = MappingProxyType(
     {
         each.id: each
@@ -139,7 +130,7 @@ def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[Q
     end codes that no layout claims.
 
     Settings that a layout leaves open (GPTQ's version, a block's size) are taken from `config`, by default
-    the `config.json` beside the file, which is read when a layout needs it.
+    the `config.json` beside the file.
     """
     config = _FileSettings(catalog) if config is None else config
     of_kind = [layout.find(catalog, config) for layout in LAYOUTS.values() if layout.find]
@@ -154,10 +145,7 @@ def quantized_weights(catalog: Catalog, config: Config | None = None) -> tuple[Q
 
 
 class _FileSettings(Mapping[str, Any]):
-    """The quantization settings beside a file, read at the first access.
-
-    For a file on another machine that is one more request, which most files do not need.
-    """
+    """Read at the first access: for a remote file that is one more request, which most files do not need."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -177,9 +165,7 @@ class _FileSettings(Mapping[str, Any]):
 
 
 def configuration(catalog: Catalog) -> Config:
-    """Return the quantization settings in the `config.json`, `quantize_config.json` or `hf_quant_config.json`
-    beside a file; empty if there are none.
-    """
+    """Return the quantization settings in the JSON files beside a file."""
     whole = catalog.json_beside("config.json")
     for key in ("quantization_config", "compression_config", "quantization"):
         if isinstance(whole, dict) and isinstance(whole.get(key), dict):

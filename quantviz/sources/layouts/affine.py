@@ -26,12 +26,9 @@ from quantviz.tensors.blocks import oriented
 
 @dataclass(frozen=True, eq=False)
 class AffineCodes:
-    """A tensor of codes, its scales and its zero points."""
-
     catalog: Catalog
     #: The tensor of codes, or of the weight in float where it is `rounded`.
     codes: str
-    #: The weight's name, for errors.
     name: str
     fmt: str
     #: Returns the scales, float32, in the shape in which they lie.
@@ -46,28 +43,21 @@ class AffineCodes:
 
     @property
     def tensor(self) -> Shape:
-        """Return the shape of the codes."""
         return self.catalog.info(self.codes).shape
 
     @property
     def orientation(self) -> Orientation:
-        """Return the axes of the codes that are outputs."""
         orientation = self.catalog.orientation(self.codes)
         return orientation if orientation.fits(self.tensor) else Orientation()
 
     @property
     def shape(self) -> Shape:
-        """Return the weight's shape, outputs × inputs."""
         return self.orientation.seen(self.tensor)
 
     def weight(
         self, layout: str, parts: tuple[str, ...], scale_dtype: str, bits: float, notes: tuple[Note, ...] = ()
     ) -> QuantizedWeight:
-        """Return the weight, see `QuantizedWeight`.
-
-        Raises:
-            QuantVizError: The scales do not fit, or no scheme has their granularity.
-        """
+        """Raise `QuantVizError` where the scales do not fit, or no scheme has their granularity."""
         rows, columns = self.shape
         granularity = self._granularity()
         zeros = self.zeros if self.zeros is not None and bool(self.zeros.any()) else None
@@ -98,7 +88,6 @@ class AffineCodes:
         )
 
     def _granularity(self) -> Granularity:
-        """Return the granularity in the matrix; raise an error if scales do not fit, or no scheme has it."""
         shape = self.tensor
         if math.prod(self.of_scale) == 1 and not self.block and 0 <= self.axis < len(shape):
             return PerTensor()
@@ -132,7 +121,7 @@ class AffineCodes:
         return self.catalog.cut(self.codes, tuple(window))
 
     def _over(self, values: torch.Tensor, run: slice) -> torch.Tensor:
-        """Return one number a block as numbers that stand over the elements of a run of indices."""
+        """Spread one number a block over the elements of a run of indices."""
         first = self.orientation.outputs[0]
         count = run.stop - run.start
         lengths = list(self.tensor)
@@ -154,7 +143,6 @@ class AffineCodes:
         return values.expand(lengths)
 
     def misfit(self) -> QuantVizError:
-        """Return the error that the scales do not fit the codes."""
         return QuantVizError("layouts.scales", name=self.name, shape=self.tensor, scales=self.of_scale)
 
 
@@ -192,7 +180,6 @@ def bias(
 
 
 def _blocks(lines: torch.Tensor, granularity: Granularity) -> torch.Tensor:
-    """Return one number for each block from numbers for each cell of some rows."""
     if isinstance(granularity, PerTensor):
         return lines[0, 0]
     if isinstance(granularity, PerChannel):
@@ -204,7 +191,7 @@ def _blocks(lines: torch.Tensor, granularity: Granularity) -> torch.Tensor:
 
 
 def _rounded(x: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor | None, fmt: str) -> torch.Tensor:
-    """Return the codes that QuantizeLinear makes of a weight: rounded to even, then shifted, then clamped."""
+    """Return the codes that QuantizeLinear makes: rounded to even, then shifted, then clamped."""
     x = x.float() / scale
     if FORMATS[fmt].family != "integer":
         kind = getattr(torch, fmt)

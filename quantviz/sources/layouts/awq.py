@@ -30,7 +30,6 @@ from quantviz.sources.layouts.weight import (
 )
 
 ID = "awq"
-#: Codes of a word.
 _A_WORD = 8
 #: The place in its word of each of eight neighbours.
 _PLACES = torch.tensor([0, 4, 1, 5, 2, 6, 3, 7])
@@ -38,12 +37,11 @@ _PARTS = ("qweight", "scales", "qzeros")
 
 
 def is_gemv_of(config: Config) -> bool:
-    """Return whether the configuration names the layout gemv."""
     return config.get("quant_method") == ID and str(config.get("version")).lower() == "gemv"
 
 
 def _is_awq(claim: Claim) -> bool:
-    """Return whether the tensors are AWQ's and not GPTQ's, which have the same names."""
+    """GPTQ's tensors have the same names."""
     words, scales, zeros = (claim.shape(part) for part in _PARTS)
     return len(words) == len(scales) == len(zeros) == 2 and words[1] != scales[1]
 
@@ -94,7 +92,7 @@ def _described(
 
 
 def _in_order(words: torch.Tensor) -> torch.Tensor:
-    """Return the codes of words of `(columns, rows / 8)` as int32 `(rows, columns)`."""
+    """Return the codes as int32 `(rows, columns)`."""
     count = words.shape[1] * _A_WORD
     places = (torch.arange(count) // _A_WORD) * _A_WORD + _PLACES[torch.arange(count) % _A_WORD]
     return unpacked(words, 4, count)[:, places].T.contiguous()

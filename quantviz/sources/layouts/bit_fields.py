@@ -1,4 +1,4 @@
-"""Codes of a few bits: packed into 32-bit words, the first in the lowest bits, or in planes."""
+"""Codes of a few bits: packed into words, the first in the lowest bits, or in planes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from quantviz.sources.layouts.forms import Claim
 
 
 def unpacked(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
-    """Return the first `count` fields of `bits` bits of each row of words: int32 `(rows, words)` → int32
-    `(rows, count)`, 0 to 2^bits − 1.
+    """Return the first `count` fields of each row: int32 `(rows, words)` → int32 `(rows, count)`.
 
     A field that does not end with its word continues in the next one, as those of 3 bits do.
 
@@ -35,7 +34,7 @@ def unpacked(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
 
 
 def unpacked_bytes(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
-    """Return the same of a number of bits that divides 8, as uint8.
+    """Do the same for bits that divide 8, as uint8.
 
     >>> unpacked_bytes(torch.tensor([[0x76543210]], dtype=torch.int32), 2, 5).tolist()
     [[0, 0, 1, 0, 2]]
@@ -53,8 +52,7 @@ def unpacked_bytes(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
 
 
 def nibbles(raw: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
-    """Return the two codes of 4 bits of each byte, neighbours along the last axis, by default the one in the
-    low bits first.
+    """Return the two codes of each byte as neighbours, by default the one in the low bits first.
 
     >>> nibbles(torch.tensor([[0x21, 0x43]], dtype=torch.uint8)).tolist()
     [[1, 2, 3, 4]]
@@ -64,27 +62,16 @@ def nibbles(raw: torch.Tensor, *, high_first: bool = False) -> torch.Tensor:
 
 
 def words_of(count: int, bits: int) -> int:
-    """Return the number of words of `count` fields.
-
-    >>> words_of(32, 3), words_of(33, 4)
-    (3, 5)
-    """
     return -(-count * bits // 32)
 
 
 def rows_of_planes(
     claim: Claim, attribute: str, shifts: Sequence[int], bits: int, start: int, stop: int
 ) -> torch.Tensor:
-    """Return the codes of some rows, int32, where rows lie above one another: row `k · lines + i` is the k-th
-    field of line i.
+    """Return the codes of some rows, int32: row `k · lines + i` is the k-th field of line i.
 
-    Args:
-        claim: The tensors.
-        attribute: That of the codes, of `(lines, columns)`.
-        shifts: By how many bits the field of each plane lies above the lowest.
-        bits: Bits of a field.
-        start: The first row.
-        stop: The row after the last.
+    `attribute` names codes of `(lines, columns)`, and `shifts` says by how many bits the field of each plane
+    lies above the lowest.
     """
     lines = claim.shape(attribute)[0]
     parts = []

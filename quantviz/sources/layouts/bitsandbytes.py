@@ -27,12 +27,10 @@ from quantviz.sources.layouts.bit_fields import nibbles
 from quantviz.sources.layouts.forms import ANY, FLOATS, Claim, Form
 from quantviz.sources.layouts.weight import Coded, QuantizedWeight, plain_scheme
 
-#: The attributes of a weight's parts, and of those of nested scales.
 _ABSMAX = f"{ANY}.absmax"
 _MAP = f"{ANY}.quant_map"
 _OUTER = f"{ANY}.nested_absmax"
 _OUTER_MAP = f"{ANY}.nested_quant_map"
-#: Most bytes of the JSON that describes a weight.
 _MOST_JSON = 2**16
 #: The factor of a row's largest magnitude and a code, as bitsandbytes writes 1 / 127.
 _INVERSE_127 = 7.874015718698502e-3
@@ -89,7 +87,6 @@ def _four_bits(kind: str, claim: Claim) -> QuantizedWeight:
 
 
 def _absmax(claim: Claim, state: Mapping[str, Any]) -> torch.Tensor:
-    """Return each block's largest magnitude, float32."""
     if _OUTER not in claim:
         return claim.load(_ABSMAX).flatten()
     codes = claim.cut(_ABSMAX).flatten()

@@ -37,7 +37,6 @@ _SCALE = "weight_scale"
 _SECOND = "weight_scale_2"
 _MARK = "comfy_quant"
 _IN_HEADER = "_quantization_metadata"
-#: Longest text of a layer and of a header.
 _LONGEST = 2**12
 _LONGEST_HEADER = 2**24
 #: Rows and columns of a tile of scales in cuBLAS's order, and rows of its four parts.
@@ -51,7 +50,6 @@ _ROTATED = 256
 
 
 def _description(claim: Claim) -> Mapping[str, Any]:
-    """Return the format of a layer and its fields; empty where the file does not say."""
     if _MARK in claim:
         name = claim.tensors[_MARK]
         if claim.catalog.info(name).count > _LONGEST:
@@ -129,7 +127,6 @@ def _mxfp8(claim: Claim) -> QuantizedWeight:
 
 
 def _check_tiles(claim: Claim, shape: tuple[int, ...], size: int) -> None:
-    """Raise where scales do not fill the tiles of a weight."""
     if len(shape) != 2 or shape[1] % size:
         raise claim.misfit(_SCALE, shape)
     tiles = (-(-shape[0] // _TILE_ROWS), -(-shape[1] // size // _TILE_COLUMNS))
@@ -138,9 +135,7 @@ def _check_tiles(claim: Claim, shape: tuple[int, ...], size: int) -> None:
 
 
 def _tiled(claim: Claim, start: int, stop: int, columns: int) -> torch.Tensor:
-    """Return the scales of some rows, float32, from tiles of 128 rows × 4 columns: in each the rows of its
-    four parts stand side by side.
-    """
+    """Return scales from tiles of 128 rows × 4 columns: the rows of the four parts stand side by side."""
     first = start // _TILE_ROWS
     last = -(-stop // _TILE_ROWS)
     raw = claim.cut(_SCALE, slice(first * _TILE_ROWS, last * _TILE_ROWS))

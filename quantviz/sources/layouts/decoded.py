@@ -1,10 +1,5 @@
 """The weights of a model in any form of file: quantized ones decoded, under their own names.
 
-with open_tensors("model.safetensors") as file:
-    model = model_tensors(file)
-    x = model.stored("layers.0.q_proj.weight")
-    x.own_scales(scheme)
-
 The one way to "the weight of this name": for both sides of an audit, for a scan, the command and the Lab.
 """
 
@@ -36,7 +31,7 @@ DECODED = ":decoded"
 
 
 class DecodedWeight(ByRows):
-    """The values of a quantized weight, decoded a part at a time while its file is open.
+    """A quantized weight, decoded a part at a time while its file is open.
 
     `check` raises once the file has changed.
     """
@@ -81,7 +76,7 @@ class DecodedWeight(ByRows):
 
 
 def values_of(weight: QuantizedWeight, start: int, stop: int) -> torch.Tensor:
-    """Return the values of any rows of a weight, float32, its columns in their own order."""
+    """Return any rows as float32, their columns in order."""
     first = start // weight.row_step * weight.row_step
     last = min(-(-stop // weight.row_step) * weight.row_step, weight.shape[0])
     values = weight.coded(first, last).x_hat[start - first : stop - first]
@@ -93,8 +88,8 @@ def values_of(weight: QuantizedWeight, start: int, stop: int) -> torch.Tensor:
 class ModelTensors(Catalog):
     """The tensors of a model: each quantized weight under its own name, decoded; all else as the file has it.
 
-    The parts of a weight can be opened too: if the file gives the codes the name of the weight, their name
-    here ends in ":codes". A weight that cannot be decoded is listed with its problem.
+    If the file gives the codes the name of the weight, their name here ends in ":codes". A weight that cannot
+    be decoded is listed with its problem.
     """
 
     def __init__(self, catalog: Catalog, weights: Iterable[QuantizedWeight]) -> None:
@@ -111,13 +106,11 @@ class ModelTensors(Catalog):
             made[name] = weight
             for part in weight.parts:
                 holders.setdefault(part, name)
-        #: Every quantized weight by its name here, also those that cannot be decoded.
+        #: By the name here, also where a weight cannot be decoded.
         self.weights: Mapping[str, QuantizedWeight] = MappingProxyType(made)
-        #: The weight that a tensor of the file is a part of, by the tensor's name in the file; of experts in
-        #: one tensor the first.
+        #: By a part's name in the file; of experts in one tensor the first.
         self.holders: Mapping[str, str] = MappingProxyType(holders)
-        #: The tensor of the file that each name means, none of a decoded weight; in the file's order, each
-        #: weight before the first of its parts.
+        #: None of a decoded weight; in the file's order, each weight before the first of its parts.
         self._in_file = dict(self._listed())
         self._infos = LazyInfos(self._in_file, self.own_info)
         #: Findings on tensors of FP8 that are read as they are: an error where they are codes.
@@ -125,7 +118,6 @@ class ModelTensors(Catalog):
 
     @property
     def model_names(self) -> tuple[str, ...]:
-        """Return the tensors of the model in the file's order: no codes, and no scales of them."""
         return tuple(name for name, tensor in self._in_file.items() if tensor not in self.holders)
 
     def _listed(self) -> Iterator[tuple[str, str | None]]:
@@ -140,7 +132,6 @@ class ModelTensors(Catalog):
                 yield tensor + CODES, tensor
 
     def own_info(self, name: str) -> TensorInfo:
-        """Return the facts of a tensor by its name here, which must exist."""
         tensor = self._in_file[name]
         if tensor is not None:
             return self.file.info(tensor)
@@ -158,7 +149,6 @@ class ModelTensors(Catalog):
         return Orientation((0,), "layout") if tensor is None else self.file.orientation(tensor)
 
     def tensors_of(self, name: str) -> tuple[str, ...]:
-        """Return the tensors of the file that one is made up of."""
         tensor = self._in_file[self._known_as(name)]
         return self.weights[self._known_as(name)].parts if tensor is None else (tensor,)
 
@@ -206,7 +196,7 @@ class ModelTensors(Catalog):
         self.file.expect(tensor for name in names for tensor in self.tensors_of(name))
 
     def fetch(self, name: str) -> None:
-        """Read all parts of a decoded weight, so that a file on another machine sends them now."""
+        """Read all parts of a decoded weight: a remote file sends them now."""
         tensor = self._in_file[self._known_as(name)]
         if tensor is None:
             for part in self.tensors_of(name):
@@ -216,7 +206,7 @@ class ModelTensors(Catalog):
         return " ".join(dict.fromkeys(map(self.file.version_of, self.tensors_of(name))))
 
     def _check_values(self, name: str) -> None:
-        """Raise a `QuantVizError` where a tensor that is read as it is holds codes, see `check_values`."""
+        """Raise a `QuantVizError` where values are codes, see `check_values`."""
         info = self.info(name)
         is_fp8 = info.dtype.startswith("float8") and self.file.of_models
         if not is_fp8 or name.endswith(CODES) or info.problem:
@@ -231,7 +221,7 @@ class ModelTensors(Catalog):
             raise unread.again()
 
     def _known_as(self, name: str) -> str:
-        """Return the name here of a tensor that a link may call by an older name."""
+        """Return the name here, which a link may call by an older one."""
         if isinstance(name, str) and name not in self._infos and name.endswith(DECODED):
             weight = name.removesuffix(DECODED)
             return weight if weight in self.weights else name
@@ -239,10 +229,7 @@ class ModelTensors(Catalog):
 
 
 def model_tensors(catalog: Catalog) -> ModelTensors:
-    """Return the tensors of a model, its quantized weights decoded among them.
-
-    If the configuration beside the file cannot be read, weights that depend on it cannot be decoded.
-    """
+    """If the configuration beside the file cannot be read, weights that depend on it cannot be decoded."""
     try:
         weights = quantized_weights(catalog)
     except QuantVizError as problem:
@@ -254,9 +241,7 @@ def model_tensors(catalog: Catalog) -> ModelTensors:
 
 
 def tensors_near(catalog: Catalog, name: str) -> ModelTensors:
-    """Return the tensors of one tensor's module, quantized weights decoded among them: of a model in many
-    files only those need be opened that hold one.
-    """
+    """Return the tensors of one tensor's module: of a model in many files only those need be opened."""
     every = set(catalog.names)
     prefix = prefix_of(name.removesuffix(CODES).removesuffix(DECODED), every)
     near = [name_near for name_near in catalog.names if prefix_of(name_near, every) == prefix]

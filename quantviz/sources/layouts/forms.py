@@ -1,8 +1,7 @@
 """The claims of layouts: tensors of a module by name and dtype, and every sibling that a layout accepts.
 
-A layout declares its forms and reads a claim; everything else is done here, once for all layouts. A weight
-with a sibling that its layout does not name is not decoded, because the sibling's effect on it is unknown.
-So it is with a sibling that an index names in a file that is not open.
+A weight with a sibling that its layout does not name is not decoded, because the sibling's effect on it is
+unknown; so too where an index names such a sibling in a file that is not open.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from quantviz.sources.layouts.weight import (
     values_only,
 )
 
-#: Stands in an attribute for the name that a module gives the weight: experts have `gate_up_proj_scales`.
+#: Stands for the name that a module gives the weight: experts have `gate_up_proj_scales`.
 ANY = "*"
 FLOATS = ("float32", "float16", "bfloat16")
 #: Siblings without effect on a weight: biases, and the scales of inputs, outputs and the KV cache.
@@ -41,11 +40,9 @@ BESIDE = (
     *("input_activation_scale", "output_activation_scale", "input_scale_ub"),
     *("q_scale", "k_scale", "v_scale", "q_zero_point", "k_zero_point", "v_zero_point", "k_bias", "v_bias"),
 )
-#: Most experts in one tensor.
 _MOST_EXPERTS = 2**16
 #: A module whose weight of three axes is one of outputs, inputs and a kernel.
 _CONVOLUTION = re.compile(r"conv|patch_embed", re.ASCII | re.IGNORECASE)
-#: Tensors beside a weight in a module that is not quantized.
 ORDINARY = frozenset(
     {
         *("weight", "bias", "running_mean", "running_var", "num_batches_tracked", "e_score_correction_bias"),
@@ -56,31 +53,25 @@ ORDINARY = frozenset(
 
 @dataclass(frozen=True)
 class Form:
-    """One set of tensors of a layout in a module."""
-
     #: The dtypes that each tensor may have, by attribute; the first holds the codes.
     parts: Mapping[str, tuple[str, ...]]
-    #: Returns the weight of a claim, or raises a `QuantVizError`. None where only the layout's own kernels
-    #: decode it: such weights are named and not read.
+    #: May raise a `QuantVizError`. None where only the layout's own kernels decode the weight.
     read: Callable[[Claim], QuantizedWeight] | None
-    #: The same of tensors that may be missing.
     optional: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Accepted attributes without effect on the weight.
     beside: tuple[str, ...] = BESIDE
-    #: Whether a claim is of this layout, if names and dtypes fit another one too.
+    #: Decides where names and dtypes fit another layout too.
     when: Callable[[Claim], bool] | None = None
-    #: The same by the `quant_method` that the configuration names, or by another tensor's name inside the
-    #: module; "" where that does not matter.
+    #: The same by the `quant_method` that the configuration names, or by a tensor's name inside the module.
     method: str = ""
     beneath: str = ""
     #: Axes of one weight's codes; one more holds experts, each of which is a weight.
     axes: int = 2
-    #: The weight's attribute in the model.
     weight: str = "weight"
 
     @property
     def key(self) -> str:
-        """Return the attribute that identifies modules: the first one that other modules do not have."""
+        """Return the first attribute that other modules do not have."""
         return next((part for part in self.parts if part not in ("weight", ANY)), next(iter(self.parts)))
 
 
@@ -92,11 +83,11 @@ class Claim:
     config: Config
     layout: str
     module: str
-    #: The weight's name in the model; of an expert with its number.
+    #: In the model; of an expert with its number.
     name: str
-    #: The tensors by the attributes of the form, the codes first.
+    #: By the attributes of the form, the codes first.
     tensors: Mapping[str, str]
-    #: The weight's index in tensors of experts, () in others.
+    #: The index in tensors of experts.
     at: tuple[int, ...] = ()
     experts: int = 1
 
@@ -107,33 +98,27 @@ class Claim:
         return self.catalog.info(self.tensors[attribute]).dtype
 
     def shape(self, attribute: str) -> Shape:
-        """Return the shape of the weight's own part of a tensor.
-
-        Raises:
-            QuantVizError: Experts have no part of their own in it.
-        """
+        """Return the shape of the weight's part of a tensor; `QuantVizError` where experts share it."""
         shape = self.catalog.info(self.tensors[attribute]).shape
         if self.at and (not shape or shape[0] != self.experts):
             raise self.misfit(attribute)
         return shape[len(self.at) :]
 
     def cut(self, attribute: str, *index: int | slice) -> torch.Tensor:
-        """Return some of a tensor in its stored dtype; FP8 as float32."""
+        """Return some of a tensor in the stored dtype; FP8 as float32."""
         return self.catalog.cut(self.tensors[attribute], (*self.at, *index))
 
     def load(self, attribute: str, *index: int | slice) -> torch.Tensor:
-        """Return some of a tensor as float32."""
         return self.catalog.read(self.tensors[attribute], (*self.at, *index)).tensor
 
     def misfit(self, attribute: str, shape: Shape | None = None) -> QuantVizError:
-        """Return the error that a tensor does not fit a weight of `shape`, by default that of its codes."""
+        """Return the error that a tensor does not fit a weight of `shape`, by default that of the codes."""
         codes = next(iter(self.tensors.values()))
         shape = self.catalog.info(codes).shape if shape is None else shape
         scales = self.catalog.info(self.tensors[attribute]).shape
         return QuantVizError("layouts.scales", name=self.name, shape=shape, scales=scales)
 
     def damaged(self) -> QuantVizError:
-        """Return the error that the tensors do not fit together."""
         return QuantVizError("layouts.damaged", name=self.name)
 
     def weight(
@@ -144,7 +129,7 @@ class Claim:
         coded: Callable[[int, int], Coded],
         **more: Any,
     ) -> QuantizedWeight:
-        """Return the weight, see `QuantizedWeight`, of which `more` are other fields."""
+        """Return the weight, see `QuantizedWeight`; `more` are other fields."""
         parts = tuple(self.tensors.values())
         bits = bits_stored(self.catalog, parts, shape) / self.experts
         if more.get("columns") is not None:
@@ -153,13 +138,7 @@ class Claim:
 
 
 def with_factors(claim: Claim, weight: QuantizedWeight, factors: str) -> QuantizedWeight:
-    """Return a weight whose columns are multiplied by numbers of their own: only its values are known.
-
-    Args:
-        claim: Its tensors.
-        weight: The weight without them.
-        factors: The attribute of the factors, one a column.
-    """
+    """Return a weight whose columns have factors of their own: only its values are known."""
     if math.prod(claim.shape(factors)) != weight.shape[1]:
         raise claim.misfit(factors, weight.shape)
     factor = claim.load(factors).flatten()
@@ -174,7 +153,6 @@ def with_factors(claim: Claim, weight: QuantizedWeight, factors: str) -> Quantiz
 def find_by_forms(
     catalog: Catalog, config: Config, layouts: Mapping[str, Sequence[Form]]
 ) -> Iterator[QuantizedWeight]:
-    """Yield every weight that a layout claims."""
     plain, ending = _by_key(layouts)
     modules = modules_of(catalog.names, catalog.apart)
     below: dict[str, list[str]] = {}
@@ -200,7 +178,6 @@ def find_by_forms(
 def _by_key(
     layouts: Mapping[str, Sequence[Form]],
 ) -> tuple[dict[str, list[tuple[str, Form]]], list[tuple[str, str, Form]]]:
-    """Return the forms by the attribute that identifies them, and those of any name by their suffix."""
     plain: dict[str, list[tuple[str, Form]]] = {}
     ending: list[tuple[str, str, Form]] = []
     for layout, forms in layouts.items():
@@ -220,10 +197,10 @@ def _claimed(
     candidates: Sequence[tuple[str, Form, str]],
     below: Sequence[str] = (),
 ) -> list[QuantizedWeight]:
-    """Return the weights of one tensor of codes, by the first form that accepts all its siblings. `below` are
-    the tensors of the modules right below its own.
+    """Return the weights of one tensor of codes, by the first form that accepts all its siblings; `below` are
+    the tensors of the modules right below.
 
-    If none does, return unreadable weights with the error of the first form; none if no form has such codes.
+    If none does, return unreadable weights with the error of the first form.
     """
     dtype = catalog.info(module.tensors[codes]).dtype
     fallback: list[QuantizedWeight] = []
@@ -262,7 +239,7 @@ def _claimed(
 
 
 def _not_understood(form: Form, claim: Claim, module: Module, stem: str) -> QuantVizError | None:
-    """Return the error of an unreadable claim: unknown sibling, dtype or layout; None if readable."""
+    """Return the error of an unknown sibling, dtype or layout."""
     if form.read is None:
         return QuantVizError(
             "layouts.kernels", name=claim.name, layout=Note.of(f"layouts.names.{claim.layout}")
@@ -289,7 +266,6 @@ def _not_understood(form: Form, claim: Claim, module: Module, stem: str) -> Quan
 
 
 def _experts(form: Form, read: Callable[[Claim], QuantizedWeight], claim: Claim) -> Iterator[QuantizedWeight]:
-    """Yield the weights of a claim: one, or one an expert."""
     shape = claim.catalog.info(next(iter(claim.tensors.values()))).shape
     parts = tuple(claim.tensors.values())
     is_stack = len(shape) == form.axes + 1 and not _CONVOLUTION.search(claim.module)
@@ -304,21 +280,13 @@ def _experts(form: Form, read: Callable[[Claim], QuantizedWeight], claim: Claim)
 
 
 def apart_error(catalog: Catalog, name: str, part: str) -> QuantVizError:
-    """Return the error that a part of a weight lies in a file that is not open.
-
-    Args:
-        catalog: The tensors that are open.
-        name: The weight's name.
-        part: The part's, one of `catalog.apart`.
-    """
     file = catalog.apart[part]
     key = "closed" if catalog.is_beside(file) else "missing"
     return QuantVizError(f"layouts.apart_{key}", name=clipped(name), part=clipped(part), file=clipped(file))
 
 
-#: Most parts that an attribute's name has: `weight.quant_state.bitsandbytes__nf4`.
+#: Parts of an attribute's name: `weight.quant_state.bitsandbytes__nf4`.
 _DEEPEST = 3
-#: The name that a module gives its weight, and that tensors of its own may stand below.
 _WEIGHT = "weight"
 
 
@@ -327,22 +295,18 @@ _WEIGHT = "weight"
 
 @dataclass(frozen=True)
 class Module:
-    """A module of a model, as the names of its tensors show it."""
+    """A module, as the names of its tensors show it."""
 
-    #: Its name with a dot behind it, "" where names have no dot.
+    #: With a dot behind it, "" where names have no dot.
     prefix: str
-    #: The names of its tensors by attribute, the part of the name after the prefix.
+    #: Names by attribute, the part after the prefix.
     tensors: Mapping[str, str]
-    #: The same of those in files that are not open.
+    #: In files that are not open.
     apart: Mapping[str, str]
 
 
 def modules_of(names: Collection[str], apart: Collection[str] = ()) -> dict[str, Module]:
-    """Return the modules by their prefix, in the order of their first tensors.
-
-    Args:
-        names: The names of all tensors.
-        apart: Those of tensors in files that are not open.
+    """Return the modules by prefix, in the order of their first tensors; `apart` are names in other files.
 
     >>> modules = modules_of(["a.q.weight", "a.q.weight.absmax", "a.q.bias", "b"])
     >>> {prefix: list(module.tensors) for prefix, module in modules.items()}
@@ -360,9 +324,7 @@ def modules_of(names: Collection[str], apart: Collection[str] = ()) -> dict[str,
 
 
 def prefix_of(name: str, names: Collection[str]) -> str:
-    """Return the prefix of the module that a tensor belongs to; `names` are those of the file.
-
-    A tensor below another tensor, or below a weight, belongs to the module of that one.
+    """Return the prefix of a tensor's module: that of another tensor, or of a weight, which it lies below.
 
     >>> prefix_of("q.weight._data", ()), prefix_of("q.qweight", ()), prefix_of("x", ())
     ('q.', 'q.', '')

@@ -35,9 +35,9 @@ def four_bit_floats(
 
     Args:
         claim: The tensors.
-        codes: The attribute of the codes: bytes of `(rows, columns / 2)`, or with an axis of groups.
-        scales: That of the scales: `(rows, groups)`.
-        divisor: That of a number by which scales are divided, or none.
+        codes: The attribute of bytes of `(rows, columns / 2)`, or with an axis of groups.
+        scales: That of `(rows, groups)`.
+        divisor: That of a number by which scales are divided.
         factor: That of a number by which they are multiplied.
 
     Raises:
@@ -73,7 +73,6 @@ def four_bit_floats(
 
 
 def dtype_of_scales(claim: Claim, attribute: str) -> str:
-    """Return the dtype of scales; bytes are exponents."""
     dtype = claim.dtype(attribute)
     return dtype if dtype != "uint8" else "float8_e8m0fnu"
 
@@ -86,7 +85,7 @@ def scales_of(claim: Claim, attribute: str, *index: int | slice) -> torch.Tensor
 
 
 def scale_of_all(claim: Claim, attribute: str) -> torch.Tensor:
-    """Return the one number that all scales of a weight are multiplied by; experts may share it."""
+    """Return the factor of all scales of a weight; experts may share it."""
     name = claim.tensors[attribute]
     found = claim.catalog.read(name).tensor.flatten()
     if len(found) == claim.experts and claim.at:

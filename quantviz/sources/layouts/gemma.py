@@ -26,11 +26,7 @@ _PACKED = (4, 2)
 
 
 def _bits(claim: Claim, width: int) -> int:
-    """Return the bits of a code in rows of so many bytes.
-
-    Raises:
-        QuantVizError: Nothing decides on them.
-    """
+    """Return the bits of a code; `QuantVizError` where nothing decides on them."""
     if not claim.config.get("module_quant_configs"):
         fitting = [bits for bits in _PACKED if bits == claim.config.get("num_bits", _PACKED[0])]
     else:
@@ -42,16 +38,6 @@ def _bits(claim: Claim, width: int) -> int:
 
 
 def _read(claim: Claim, codes: str, scales: str) -> QuantizedWeight:
-    """Return the weight of a claim.
-
-    Args:
-        claim: Its tensors.
-        codes: The attribute of the codes, int8 or packed in bytes.
-        scales: That of the scales, one a row.
-
-    Raises:
-        QuantVizError: The shapes do not fit together, or nothing decides on the bits.
-    """
     if claim.dtype(codes) == "int8":
         return scaled_codes(claim, codes=codes, scales=scales)
     rows, width = claim.shape(codes)
@@ -71,7 +57,6 @@ def _read(claim: Claim, codes: str, scales: str) -> QuantizedWeight:
 
 
 def _form(codes: str, scales: str) -> Form:
-    """Return the form of a weight, or of an embedding, under such attributes."""
     read = functools.partial(_read, codes=codes, scales=scales)
     return Form({codes: ("int8", "uint8"), scales: FLOATS}, read, method="gemma")
 

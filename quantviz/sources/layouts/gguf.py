@@ -86,7 +86,6 @@ def _matrix_of_parts(parts: BlockParts, columns: int) -> torch.Tensor:
 
 
 def _second_level(catalog: GgufCatalog, name: str | None, expert: int) -> torch.Tensor:
-    """Return the scale of the whole tensor, or of this expert; 1 if there is none."""
     if name is None:
         return torch.ones(())
     found = catalog.read(name).tensor.flatten()

@@ -32,7 +32,6 @@ from quantviz.sources.layouts.weight import (
     values_in_groups,
 )
 
-#: Bits whose layout is the one above.
 BITS = (2, 3, 4, 8)
 #: The values of `checkpoint_format`, or AutoRound's `packing_format`, for this layout, each with the amount
 #: by which stored zero points are too small.
@@ -40,7 +39,7 @@ _VERSIONS = {"gptq": 1, "gptq_v2": 0, "auto_round:auto_gptq": 1, "auto_round": 0
 
 
 def _is_gptq(claim: Claim) -> bool:
-    """Return whether the tensors are GPTQ's, not AWQ's of the same names, by shapes and settings."""
+    """AWQ's tensors have the same names: shapes and settings decide."""
     words = claim.shape("qweight")
     scales = claim.shape("scales")
     return len(words) == len(scales) == 2 and words[1] == scales[1] and not is_gemv_of(claim.config)
@@ -98,7 +97,6 @@ def _weight(claim: Claim) -> QuantizedWeight:
 
 
 def _version(config: Config) -> str:
-    """Return the name of the format that the configuration gives."""
     if str(config.get("quant_method")).endswith("auto-round"):
         return str(config.get("packing_format") or config.get("backend") or "auto_round:auto_gptq")
     return str(config.get("checkpoint_format") or config.get("format") or "gptq")
@@ -119,7 +117,7 @@ def _bits(claim: Claim, rows: int, groups: int) -> int:
 
 
 def _zero_offset(claim: Claim, bits: int, rows: int, version: str) -> int:
-    """Return the zero-point offset of a GPTQ version, which is added to stored zero points, in codes.
+    """Return the number, in codes, to add to stored zero points.
 
     The configuration names the version. Without one, the offset is 0 if the stored zero points are all the
     middle code, as version 2 has them for a symmetric weight; else that of version 1, the older one.

@@ -25,7 +25,6 @@ _TEXTS = ("packing", "unpack_view_dtype", "compute_dtype")
 _NUMBERS = ("nbits", "group_size", "axis", "view_as_float", "quant_scale", "quant_zero", "channel_wise")
 _OTHERS = ("optimize", "round_zero", "offload_meta", "encoded_state_dict", "stores_quant_config")
 _WHOLE = ("int32", "int64", "uint8")
-#: Longest text that a tensor may hold.
 _LONGEST = 64
 
 
@@ -84,7 +83,6 @@ def _read(claim: Claim) -> QuantizedWeight:
 
 
 def _number(claim: Claim, attribute: str) -> int:
-    """Return the number in a tensor; 0 if there is no such tensor."""
     return int(claim.load(attribute).reshape(())) if attribute in claim else 0
 
 

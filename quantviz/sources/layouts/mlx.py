@@ -64,8 +64,8 @@ def _affine(claim: Claim, biases: str = "biases") -> QuantizedWeight:
 
 
 def _bits_and_size(claim: Claim, biases: str) -> tuple[int, int]:
-    """Return the bits of a code and the size of a group: those of the module in the configuration, else those
-    of all, unless its lengths show that others are meant.
+    """Return bits and group size of the module in the configuration, else those of all, unless its lengths
+    show that others are meant.
 
     Raises:
         QuantVizError: They do not fit the tensors, or several fit and nothing decides.
@@ -104,8 +104,8 @@ def _bits_and_size(claim: Claim, biases: str) -> tuple[int, int]:
 
 
 def _named(claim: Claim) -> list[Mapping[str, Any]]:
-    """Return the settings of a module under another prefix than in the file: of the names that end as its own
-    does, from a layer's number on, those that share most.
+    """Return the settings of a module under another prefix: of the names that end as its own does, from a
+    layer's number on, those that share most.
     """
     parts = claim.module.split(".")
     number = next((k for k in range(len(parts) - 1, 0, -1) if parts[k].isdecimal()), len(parts) - 1)
@@ -128,7 +128,7 @@ def _named(claim: Claim) -> list[Mapping[str, Any]]:
 
 
 def lengths_in(config: object) -> set[int]:
-    """Return the numbers in a configuration that may be lengths of matrices."""
+    """Return the numbers that may be lengths of matrices."""
     lengths: set[int] = set()
     waiting = [config]
     while waiting:

@@ -54,8 +54,6 @@ def _int4(claim: Claim) -> QuantizedWeight:
 
 
 def _with_factors(read: Callable[[Claim], QuantizedWeight]) -> Callable[[Claim], QuantizedWeight]:
-    """Return a reader of weights whose columns may have factors of their own."""
-
     def weight(claim: Claim) -> QuantizedWeight:
         return with_factors(claim, read(claim), _FACTORS) if _FACTORS in claim else read(claim)
 

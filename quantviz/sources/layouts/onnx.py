@@ -64,7 +64,6 @@ _SCALED_LATER = {"MatMulInteger": (1, 3), "ConvInteger": (1, 3)}
 _OUTPUTS_FIRST = frozenset(("QLinearConv", "ConvInteger"))
 #: Nodes that only their own kernels decode, and the place of their codes.
 _KERNELS = {"MatMulBnb4": 1, "QMoE": 2}
-#: The formats that codes may have, by the name of their dtype.
 _FORMATS = frozenset(
     {
         *("int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16", "float4_e2m1fn"),
@@ -79,7 +78,7 @@ _OF_VALUES = re.compile(r"(_DequantizeLinear_Output|_dequantized|_DequantizeLine
 _PACKED = (2, 4, 8)
 
 
-#: A quantized weight's name, its tensors, codes first, and a function that makes it or raises.
+#: A name, tensors, codes first, and a function that makes the weight or raises.
 _Candidate = tuple[str, tuple[str, ...], Callable[[], QuantizedWeight]]
 
 
@@ -103,12 +102,10 @@ def _refused(name: str, parts: tuple[str, ...], problem: QuantVizError) -> _Cand
 
 @dataclass(frozen=True)
 class _Affine:
-    """The tensors of a weight, and how they belong together."""
-
     codes: str
     scale: str
     zero: str | None
-    #: The axis that scales are along; of one scale for all it does not count.
+    #: Of one scale for all it does not count.
     axis: int
     #: Indices of the axis that share a scale; 0 for one.
     block: int
@@ -118,12 +115,10 @@ class _Affine:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Return the tensors, codes first."""
         return (self.codes, self.scale) if self.zero is None else (self.codes, self.scale, self.zero)
 
 
 def _beside_scales(catalog: OnnxCatalog, node: Node) -> Iterator[_Candidate]:
-    """Yield the weight and the bias that a node takes, where it takes quantized ones."""
     affine = _affine(catalog, node)
     if affine:
         make = _bias if len(catalog.info(affine.codes).shape) == 1 else _weight
@@ -146,7 +141,6 @@ def _product(catalog: OnnxCatalog, first: str, second: str) -> torch.Tensor:
 
 
 def _affine(catalog: OnnxCatalog, node: Node) -> _Affine | None:
-    """Return the tensors of the weight that a node takes; none if it takes no quantized weight."""
     tensor = catalog.graph.tensor
     if node.operator in _SCALED_LATER:
         at_codes, at_zero = _SCALED_LATER[node.operator]
@@ -180,7 +174,7 @@ def _affine(catalog: OnnxCatalog, node: Node) -> _Affine | None:
 def _described(
     catalog: OnnxCatalog, node: Node, codes: str, scale: str, zero: str | None, rounds_to: str = ""
 ) -> _Affine | None:
-    """Return the tensors of a weight or of a bias; none where they are an input's scale."""
+    """Return None where the tensors are an input's scale."""
     info = catalog.info(codes)
     is_bias = node.operator == "DequantizeLinear" and len(info.shape) == 1 and info.dtype == "int32"
     if not is_bias and (len(info.shape) < 2 or (not rounds_to and info.dtype not in _FORMATS)):
@@ -236,7 +230,6 @@ def _unknown_dtype(name: str, dtype: str) -> QuantVizError:
 
 
 def _bits_stored(catalog: OnnxCatalog, parts: tuple[str, ...], count: int) -> float:
-    """Return the bits that a file spends on one element, however it writes the numbers."""
     infos = map(catalog.info, parts)
     return sum(info.count * bits_of(info.dtype) for info in infos) / count
 
@@ -263,9 +256,7 @@ def _n_bits(catalog: OnnxCatalog, node: Node) -> Iterator[_Candidate]:
 
 
 def _name_of_codes(codes: str) -> str:
-    """Return the name of the weight whose codes have a name.
-
-    >>> _name_of_codes("model.layers.0.attn.q_proj.MatMul.weight_Q4"), _name_of_codes("a.MatMul.qweight")
+    """>>> _name_of_codes("model.layers.0.attn.q_proj.MatMul.weight_Q4"), _name_of_codes("a.MatMul.qweight")
     ('model.layers.0.attn.q_proj.weight', 'a.weight')
     """
     name = re.sub(r"\.MatMul(?=[._]|$)", "", _OF_CODES.sub("", codes))
@@ -280,26 +271,20 @@ class _Packed:
 
     catalog: OnnxCatalog
     name: str
-    #: The tensors of the file, codes first.
+    #: Codes first.
     parts: tuple[str, ...]
     scale: str
-    #: The tensors of the zero points, and of the block of each column; none if there are none.
+    #: The zero points, and the block of each column.
     zero: str | None
     order: str | None
-    #: Outputs and inputs.
     shape: tuple[int, int]
     bits: int
-    #: Columns of a block.
     size: int
     #: Whether the last block of a row is as long as all others.
     is_filled: bool = True
 
     def weight(self) -> QuantizedWeight:
-        """Return the weight.
-
-        Raises:
-            QuantVizError: The tensors do not fit together, or no reader of ONNX has so many bits.
-        """
+        """Raise `QuantVizError` where the tensors do not fit together, or the bits are none of ONNX's."""
         size = self.size
         bits = self.bits
         rows, columns = self.shape
@@ -363,7 +348,6 @@ def _order_of(
 
 
 def _flat(catalog: OnnxCatalog, name: str, start: int, stop: int) -> torch.Tensor:
-    """Return some elements of a tensor in row-major order."""
     shape = catalog.info(name).shape
     width = math.prod(shape[1:])
     first = start // width
@@ -433,7 +417,7 @@ def _of_kernels(node: Node, name: str, parts: tuple[str, ...]) -> _Candidate:
     return _refused(name, parts, QuantVizError("layouts.kernels", name=name, layout=layout))
 
 
-#: The finders of operators that have no scales beside their codes as all others have them.
+#: For operators that have no scales beside their codes as all others have them.
 _FINDERS: Mapping[str, Callable[[OnnxCatalog, Node], Iterator[_Candidate]]] = {
     "MatMulNBits": _n_bits,
     "GatherBlockQuantized": _gathered,

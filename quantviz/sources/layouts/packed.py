@@ -82,7 +82,6 @@ def _integer(claim: Claim) -> QuantizedWeight:
 
 
 def _order(claim: Claim, columns: int, group: int) -> torch.Tensor | None:
-    """Return the columns group by group; none where they are so already, or no order is given."""
     groups = claim.cut(_ORDER) if _ORDER in claim else None
     if groups is None or bool((groups == -1).all()):
         return None

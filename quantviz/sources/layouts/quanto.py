@@ -27,7 +27,6 @@ _SCALE = "weight._scale"
 _SHIFT = "weight._shift"
 
 
-#: Keys of configurations for the size of a model's hidden states.
 _HIDDEN = ("hidden_size", "n_embd", "d_model", "dim")
 #: Keys of a model's configuration for the number of inputs of layers, by the layers' names.
 _INPUTS = (

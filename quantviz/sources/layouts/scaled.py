@@ -28,7 +28,6 @@ from quantviz.sources.layouts.forms import ANY, FLOATS, Claim, Form
 from quantviz.sources.layouts.four_bit_floats import EXPONENTS, dtype_of_scales, four_bit_floats, scales_of
 from quantviz.sources.layouts.weight import Coded, Config, QuantizedWeight, granularity_of, plain_scheme
 
-#: The format of each dtype that codes can have.
 FORMATS = {
     "int8": "int8",
     **{fp8: fp8 for fp8 in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")},
@@ -40,7 +39,6 @@ _BLOCK = (128, 128)
 
 
 def block_of(config: Config) -> tuple[int, int]:
-    """Return rows and columns of a block, from the configuration or by default."""
     groups = config.get("config_groups") or {}
     blocks = [
         config.get("weight_block_size"),
@@ -50,7 +48,7 @@ def block_of(config: Config) -> tuple[int, int]:
 
 
 def rows_and_columns(block: object) -> tuple[int, int] | None:
-    """Return the lengths of a block in JSON; none if there are not two."""
+    """Return None if there are not two lengths in the JSON."""
     sound = isinstance(block, list) and len(block) == 2 and all(type(n) is int and n > 0 for n in block)
     return (block[0], block[1]) if isinstance(block, list) and sound else None
 
@@ -66,13 +64,8 @@ def scaled_codes(
 ) -> QuantizedWeight:
     """Return a weight of codes of int8 or FP8 beside scales, and zero points if the claim has them.
 
-    Args:
-        claim: The tensors.
-        codes: The attribute of the codes.
-        scales: That of the scales.
-        zeros: That of the zero points.
-        fmt: The integers that the codes are, where those have fewer bits than their dtype.
-        block: Rows and columns of a block; by default those of the configuration.
+    `codes`, `scales` and `zeros` are attributes. `fmt` has the integers where those have fewer bits than
+    their dtype; the rows and columns of a `block` are by default those of the configuration.
 
     Raises:
         QuantVizError: The shapes do not fit together.
@@ -118,7 +111,6 @@ def scaled_codes(
 
 
 def by_blocks(codes: str, scales: str, activation: str = "activation_scale") -> tuple[Form, Form]:
-    """Return DeepSeek's forms of a weight under such attributes: FP8, and FP4 in bytes."""
     weight = codes if ANY in codes else "weight"
     beside = ("bias", "input_scale", activation)
     fp8 = functools.partial(scaled_codes, codes=codes, scales=scales)
@@ -130,7 +122,7 @@ def by_blocks(codes: str, scales: str, activation: str = "activation_scale") -> 
 
 
 def _by_outputs(claim: Claim) -> QuantizedWeight:
-    """Return an expert of FBGEMM: inputs × outputs, with scales (1, outputs) or (outputs, 1)."""
+    """Read an expert of FBGEMM: inputs × outputs, with scales (1, outputs) or (outputs, 1)."""
     shape = claim.shape(ANY)
     scales = f"{ANY}_scale"
     if len(shape) != 2 or sorted(claim.shape(scales)) != sorted((1, shape[1])):
@@ -159,14 +151,13 @@ FP8_BLOCKS = (
 
 
 def rows_of_scales(granularity: Granularity, start: int, stop: int) -> tuple[int | slice, ...]:
-    """Return the window of the scales of some rows of a weight."""
     if isinstance(granularity, PerBlock):
         return (slice(start // granularity.rows, -(-stop // granularity.rows)),)
     return (slice(start, stop),) if isinstance(granularity, PerChannel | PerGroup) else ()
 
 
 def over_cells(values: torch.Tensor, granularity: Granularity, rows: int, columns: int) -> torch.Tensor:
-    """Return one number a block as numbers that stand over the cells of `(rows, columns)`."""
+    """Spread one number a block over the cells of `(rows, columns)`."""
     if isinstance(granularity, PerChannel):
         return values.reshape(rows, 1)
     if isinstance(granularity, PerGroup):

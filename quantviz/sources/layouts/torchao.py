@@ -35,14 +35,12 @@ _ZERO = "_weight_zero_point"
 _PER_TENSOR = "_weight_per_tensor_scale"
 _FACTORS = "_weight_act_pre_scale"
 _EIGHT_BITS = ("Float8Tensor", "Int8Tensor", "MXTensor")
-#: The dtypes of integers that are stored in an int8.
 _INTEGERS = re.compile(r"int[1-8]", re.ASCII)
 #: Most characters of a tensor's description in the header.
 _LONGEST = 2**16
 
 
 def _description(claim: Claim) -> tuple[str, Mapping[str, Any]]:
-    """Return the kind of the tensor and its attributes, as the header has them."""
     text = claim.catalog.header_texts(claim.tensors[_CODES]).get(claim.name.partition("[")[0], "")
     description = json.loads(text) if 0 < len(text) <= _LONGEST else {}
     kind = str(description.get("_type"))

@@ -21,7 +21,7 @@ from quantviz.sources.layouts.forms import BESIDE, ORDINARY, Module, apart_error
 from quantviz.sources.layouts.weight import Config, QuantizedWeight, unreadable
 from quantviz.tensors.lazy import Stored
 
-#: dtypes that are codes where there are scales beside them, and those that always are.
+#: Codes where there are scales beside them, and codes always.
 _SMALL_FLOAT = re.compile(r"float([46]_|8_e[45]).*", re.ASCII)
 _TINY_FLOAT = re.compile(r"float[46]_.*", re.ASCII)
 #: Ends of the names of whole numbers that are no codes.
@@ -38,16 +38,13 @@ _TRAINING = re.compile(
 )
 #: Names that modules give their codes, for one called `weight` in the model.
 _NAMES = ("weight", "weights", "weight_packed", "qweight", "q_weight", "W_q")
-#: Texts in the last parts of names of tensors that accompany codes, such as scales.
 _OF_CODES = re.compile(
     r"scale|zero|absmax|amax|scb|g_idx|perm|codebook|lut|suh|svh|trellis|quant|biases|meta|shape|offset",
     re.ASCII | re.IGNORECASE,
 )
-#: Most pairs of codes and tensors beside them in one module, each of which is checked.
 _MOST_PAIRS = 2**12
-#: Elements that are read to detect a mask: one of whole numbers has 0 and 1 alone, and both.
+#: Elements that are read to detect a mask, which has 0 and 1 alone, and both.
 _LOOKED_AT = 2**16
-#: FP8 values are read at a time.
 _VALUES_PER_READ = 2**22
 #: Root of the mean square of FP8, zeros aside, from which it may be codes: in a part that is looked at first,
 #: and in the whole. Weights have a few hundredths.
@@ -66,8 +63,7 @@ _LARGEST = {
 
 
 def is_of_training(name: str) -> bool:
-    """Return whether a tensor of that name belongs to an optimizer or tells how far a training is, as
-    trainers' checkpoints have them.
+    """Return whether a tensor belongs to an optimizer or tells how far a training is.
 
     >>> [is_of_training(name) for name in ("optimizer_states.0.state.3.exp_avg", "best_acc1", "fc.weight")]
     [True, True, False]
@@ -78,13 +74,7 @@ def is_of_training(name: str) -> bool:
 def unclaimed(
     catalog: Catalog, config: Config, claimed: Sequence[QuantizedWeight]
 ) -> Iterator[QuantizedWeight]:
-    """Yield an unreadable weight for codes that no layout claims, in the order of modules.
-
-    Args:
-        catalog: The tensors of the file.
-        config: The quantization settings beside it.
-        claimed: The weights that layouts claim.
-    """
+    """Yield an unreadable weight for codes that no layout claims, in the order of modules."""
     taken = {part for weight in claimed for part in weight.parts}
     names = [name for name in catalog.names if name not in taken and not is_of_training(name)]
     for module in modules_of(names, catalog.apart).values():
@@ -92,20 +82,17 @@ def unclaimed(
 
 
 class _OfModule:
-    """The tensors of a module that no layout claims."""
-
     def __init__(self, catalog: Catalog, config: Config, module: Module) -> None:
         self._catalog = catalog
         self._config = config
         self._prefix = module.prefix
         self._names = {**module.tensors, **module.apart}
-        #: The attributes of the tensors that are open, and of those in other files.
         self._here = list(module.tensors)
         self._apart = [attribute for attribute in module.apart if attribute not in BESIDE]
         self._beside = [attribute for attribute in self._here if accompanies(attribute)]
 
     def weights(self) -> Iterator[QuantizedWeight]:
-        """Yield the weights: those whose codes are here, then those of which only other parts are."""
+        """Yield the weights whose codes are here, then those of which only other parts are."""
         codes = [attribute for attribute in self._here if self._is_codes(attribute)]
         # Of two tensors of codes one may belong to the other: zero points in words, exponents in bytes.
         weights_here = [attribute for attribute in codes if not accompanies(attribute)]
@@ -173,20 +160,13 @@ class _OfModule:
         return QuantVizError("layouts.unread_codes", name=clipped(name), dtype=dtype)
 
     def _name(self, codes: str) -> str:
-        """Return the name in the model of a weight of such codes."""
         name = f"{self._prefix}weight" if codes in _NAMES else self._names[codes]
         is_other = name in self._catalog and name != self._names[codes]
         return self._names[codes] if is_other else name
 
 
 def check_values(x: Stored, name: str, dtype: str) -> None:
-    """Raise a `QuantVizError` where FP8 numbers without a scale are codes of the whole range of their type.
-
-    Args:
-        x: The numbers.
-        name: Their name, for the error.
-        dtype: Their type. Any but FP8 passes.
-    """
+    """Raise a `QuantVizError` where FP8 without a scale is codes of the whole range of the type."""
     largest = _LARGEST.get(dtype)
     if largest is None or not is_matrix(x.shape):
         return
@@ -229,7 +209,6 @@ def _is_mask(catalog: Catalog, name: str) -> bool:
 
 
 def _parts_of(codes: str, all_codes: Sequence[str], rest: Sequence[str]) -> list[str]:
-    """Return those attributes of a module that belong to some codes of several there."""
     if len(all_codes) == 1:
         return list(rest)
     if len(all_codes) * len(rest) > _MOST_PAIRS:
@@ -239,7 +218,7 @@ def _parts_of(codes: str, all_codes: Sequence[str], rest: Sequence[str]) -> list
 
 
 def _stem(attribute: str) -> str:
-    """Return an attribute without its last word.
+    """Leave out the last word.
 
     >>> _stem("gate_up_proj_blocks"), _stem("weight")
     ('gate_up_proj', 'weight')

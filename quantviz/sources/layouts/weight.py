@@ -1,4 +1,4 @@
-"""A weight that lies quantized in a file, and the codes, scales and values of some of its rows."""
+"""Weights that lie quantized in a file, and the codes, scales and values of some of their rows."""
 
 from __future__ import annotations
 
@@ -25,21 +25,19 @@ Config = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """Some rows of a quantized weight, with the codes and scales of the file."""
-
-    #: Codes of `(rows, columns)`, in the dtype that `quantize` gives them, or the function that unpacks them;
-    #: empty if the weight has no scheme, and then the scales are too.
+    #: `(rows, columns)` in the dtype that `quantize` gives them, or the function that unpacks them; empty if
+    #: the weight has no scheme, as the scales are then.
     codes: torch.Tensor | Callable[[], torch.Tensor]
-    #: The values of the codes, float32: the layout's own arithmetic, not rounded to the dtype in which an
-    #: engine computes. Or the function that computes them, where they follow from codes, scales and zero
-    #: points alone: (code − zero point) · scale, or code · scale + zero point where that is a value.
+    #: float32 by the layout's own arithmetic, not rounded to an engine's dtype. Or the function that computes
+    #: them, where they follow from codes, scales and zero points alone: (code − zero point) · scale, or
+    #: code · scale + zero point where that is a value.
     values: torch.Tensor | Callable[[], torch.Tensor]
-    #: One number a block of the scheme's layout of these rows, float32.
+    #: One float32 a block of these rows.
     scale: torch.Tensor
-    #: The same, or one for all: a code, or the value of code 0 where the scheme's `zero_domain` is "value".
+    #: The same, or one for all: a code, or the value of code 0 where the `zero_domain` is "value".
     zero_point: torch.Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.int32))
-    #: Words that the codes are unpacked from, where they are of four bits, eight neighbours of a row in each
-    #: word, the first in the lowest bits: int32 of `(columns / 8, rows)`. None of codes that lie otherwise.
+    #: Words of codes of four bits, eight neighbours of a row in each, the first in the lowest bits: int32 of
+    #: `(columns / 8, rows)`.
     words: torch.Tensor | None = None
 
     @functools.cached_property
@@ -53,74 +51,56 @@ class Coded:
 
     @functools.cached_property
     def x_hat(self) -> torch.Tensor:
-        """Return the values, float32."""
         return self.values if isinstance(self.values, torch.Tensor) else self.values()
 
 
 @dataclass(frozen=True, eq=False)
 class QuantizedWeight:
-    """A weight of `(rows, columns)` that lies quantized in a file.
+    """A weight of `(rows, columns)`, read from the file while its catalogue is open."""
 
-    It reads from the file while its catalogue is open.
-    """
-
-    #: The id of its layout, in `LAYOUTS`.
     layout: str
     name: str
     shape: Shape
-    #: The names of its parts, the tensors of the file.
     parts: tuple[str, ...]
-    #: Its scheme: format, mode and granularity of the file. The calibration is unknown. None if no scheme
-    #: describes it: vectors of a codebook, groups that are not neighbours.
+    #: Its calibration is unknown. None for vectors of a codebook, and for groups that are no neighbours.
     scheme: Scheme | None
-    #: The dtype of its scales in the file.
     scale_dtype: str
     #: Returns some rows, from one multiple of `row_step` to before another, or to the end.
     coded: Callable[[int, int], Coded]
-    #: Bits that the file spends on one element, scales and all else included.
+    #: Bits of one element in the file, scales and all else included.
     stored_bits: float
-    #: The number of rows of whole blocks.
+    #: Rows of whole blocks.
     row_step: int = 1
-    #: The weight's column at each column of `coded`, if groups are not neighbours (GPTQ's act-order); none if
-    #: columns are in order.
+    #: The weight's column at each column of `coded`, if groups are not neighbours (GPTQ's act-order).
     columns: torch.Tensor | None = None
     notes: tuple[Note, ...] = ()
-    #: Returns the number that all its codes, or all scales of its blocks, are multiplied by; none where the
-    #: layout has none.
+    #: Returns the number that all codes, or all scales of blocks, are multiplied by.
     of_all: Callable[[], float] | None = None
-    #: Whether it is a bias: one axis in the model, here a column.
+    #: A bias has one axis in the model, and is a column here.
     is_vector: bool = False
-    #: Reads all rows and returns `coded` of what was read, for a layout in which a row's words lie far apart;
-    #: none for others.
+    #: Reads all rows and returns `coded` of them, for a layout in which a row's words lie far apart.
     read: Callable[[], Callable[[int, int], Coded]] | None = None
-    #: The reason why it cannot be decoded; then its shape may be () and no other field is valid.
+    #: The reason that it cannot be decoded; its shape may be () then, and no other field is valid.
     problem: QuantVizError | None = None
 
     @property
     def own_shape(self) -> Shape:
-        """Return the shape that it has in the model."""
         return self.shape[:1] if self.is_vector else self.shape
 
     @property
     def bits(self) -> int:
-        """Return the bits of a code; of a weight without scheme the whole bits stored for an element."""
+        """Return the bits of a code; without a scheme the whole bits stored for an element."""
         return self.scheme.number_format.bits if self.scheme else max(1, int(self.stored_bits))
 
 
 def values_only(x_hat: torch.Tensor) -> Coded:
-    """Return rows of a weight that has no scheme."""
     return Coded(torch.empty(0, dtype=torch.uint8), x_hat, torch.empty(0))
 
 
 def values_in_groups(
     q: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, group: int
 ) -> torch.Tensor:
-    """Return scale · (code − zero point) of codes of `(rows, columns)` in groups of neighbours, of which the
-    last one of a row may be short; float32.
-
-    >>> values_in_groups(torch.tensor([[1, 2, 3]]), torch.tensor([[0.5, 2]]), torch.tensor([[1, 1]]), 2)
-    tensor([[0.0000, 0.5000, 4.0000]])
-    """
+    """Return scale · (code − zero point) in groups of neighbours, the last of a row may be short; float32."""
     rows, columns = q.shape
     if columns % group:
         scale, zero_point = (
@@ -133,31 +113,19 @@ def values_in_groups(
 
 
 def coded_in_groups(q: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, group: int) -> Coded:
-    """Return rows of unsigned codes in groups of neighbours, whose values are those of `values_in_groups`."""
     values = functools.partial(values_in_groups, q, scale, zero_point, group)
     return Coded(q.to(torch.uint8), values, scale, zero_point)
 
 
 def along_rows(group: int, columns: int) -> Granularity:
-    """Return the granularity of groups of so many neighbours in rows of `columns`.
-
-    >>> along_rows(32, 64), along_rows(64, 64)
+    """>>> along_rows(32, 64), along_rows(64, 64)
     (PerGroup(size=32, axis=-1), PerChannel(axis=0))
     """
     return PerChannel(0) if group == columns else PerGroup(group)
 
 
 def columns_by_group(groups: torch.Tensor, columns: int, size: int, name: str) -> torch.Tensor | None:
-    """Return the columns of a weight group by group, as act-order needs it; none where they are so already.
-
-    Args:
-        groups: The group of each column, whole numbers.
-        columns: The number of columns.
-        size: Columns of a group.
-        name: The weight's name, for errors.
-
-    Raises:
-        QuantVizError: The groups do not have so many columns.
+    """Return the columns group by group, as act-order needs it; None where they are so already.
 
     >>> columns_by_group(torch.tensor([1, 0, 1, 0]), 4, 2, "x")
     tensor([1, 3, 0, 2])
@@ -175,14 +143,9 @@ def columns_by_group(groups: torch.Tensor, columns: int, size: int, name: str) -
 def plain_scheme(
     fmt: str, mode: Mode, granularity: Granularity, shape: Shape, zero_domain: str = "code_int"
 ) -> Scheme:
-    """Return the scheme of value = scale · (code − zero point); the last block of a row may be short.
-
-    With the zero point's domain "value", it is the scheme of value = scale · code + zero point.
-
-    In float32 that is exact for codes of up to 8 bits and scales of 16.
-
-    >>> print(plain_scheme("uint4", "asymmetric", PerGroup(32), (8, 64)))
-    uint4,asymmetric,per_group(size=32),min_max,course
+    """Return the scheme of value = scale · (code − zero point), with the domain "value" of scale · code +
+    zero point; the last block of a row may be short. In float32 that is exact for codes of up to 8 bits and
+    scales of 16.
     """
     return _plain_scheme(fmt, mode, cast("Hashable", granularity), shape, zero_domain)
 
@@ -199,8 +162,6 @@ def _plain_scheme(fmt: str, mode: Mode, granularity: Any, shape: Shape, zero_dom
 
 
 def unreadable(layout: str, name: str, parts: tuple[str, ...], problem: QuantVizError) -> QuantizedWeight:
-    """Return a weight that was recognized and cannot be decoded."""
-
     def coded(start: int, stop: int) -> Coded:
         raise problem.again()
 
@@ -210,10 +171,7 @@ def unreadable(layout: str, name: str, parts: tuple[str, ...], problem: QuantViz
 def attempted(
     layout: str, name: str, parts: tuple[str, ...], make: Callable[[], QuantizedWeight]
 ) -> QuantizedWeight:
-    """Return the weight from `make`, or an unreadable one with the error.
-
-    A file is untrusted: any failure on its content counts as damage.
-    """
+    """Return the weight, or an unreadable one: any failure on a file's content counts as damage."""
     try:
         weight = make()
         return weight if math.prod(weight.shape) else unreadable(layout, name, parts, _damaged(name))
@@ -230,9 +188,8 @@ def _damaged(name: str) -> QuantVizError:
 
 
 def granularity_of(scales: Shape, shape: Shape, block: tuple[int, int] | None = None) -> Granularity | None:
-    """Return the granularity of a weight of `shape`, from the shape of its scales; none if they do not fit.
-
-    `block` has the rows and columns of a block, if the file gives them.
+    """Return the granularity by the shape of the scales, and by a block's rows and columns if the file has
+    them.
 
     >>> granularity_of((64, 2), (64, 256)), granularity_of((64, 1), (64, 256)), granularity_of((), (64, 256))
     (PerGroup(size=128, axis=-1), PerChannel(axis=0), PerTensor())
@@ -250,11 +207,10 @@ def granularity_of(scales: Shape, shape: Shape, block: tuple[int, int] | None = 
 
 
 def groups_of(scales: Shape, shape: Shape) -> PerGroup | None:
-    """Return the groups along the rows of a weight of `shape`, also where a row is one group; none if scales
-    do not fit.
+    """Return the groups along rows, also where a row is one group.
 
-    >>> groups_of((64, 2), (64, 256)), groups_of((64, 1), (64, 16)), groups_of((1, 1), (1, 16))
-    (PerGroup(size=128, axis=-1), PerGroup(size=16, axis=-1), PerGroup(size=16, axis=-1))
+    >>> groups_of((64, 2), (64, 256)), groups_of((64, 1), (64, 16))
+    (PerGroup(size=128, axis=-1), PerGroup(size=16, axis=-1))
     """
     rows, columns = shape
     fits = len(scales) == 2 and scales[0] == rows and 0 < scales[1] <= columns and columns % scales[1] == 0
@@ -262,5 +218,4 @@ def groups_of(scales: Shape, shape: Shape) -> PerGroup | None:
 
 
 def bits_stored(catalog: Catalog, parts: tuple[str, ...], shape: Shape) -> float:
-    """Return the bits that a file spends on one element of a weight that is made up of `parts`."""
     return 8 * sum(map(catalog.stored_bytes, parts)) / max(1, math.prod(shape))

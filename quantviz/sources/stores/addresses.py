@@ -1,34 +1,28 @@
-"""Addresses of files: `https://host/model.safetensors`, `s3://bucket/model/`, as people write them."""
+"""Addresses of files: `https://host/model.safetensors`, `s3://bucket/model/`."""
 
 from __future__ import annotations
 
 import re
 from urllib.parse import quote
 
-#: Schemes of addresses that need no package.
 WEB = ("http", "https")
 #: An address. Its scheme has two letters or more, because one letter is a drive.
 _ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<place>[^?#]*)(?P<rest>[?#].*)?", re.DOTALL)
 
 
 def is_address(path: object) -> bool:
-    """Return whether a path is an address instead.
-
-    >>> is_address("s3://bucket/x.gguf"), is_address("C://x.gguf"), is_address("folder/x.gguf")
+    """>>> is_address("s3://bucket/x.gguf"), is_address("C://x.gguf"), is_address("folder/x.gguf")
     (True, False, False)
     """
     return isinstance(path, str) and _ADDRESS.fullmatch(path) is not None
 
 
 def scheme_of(address: str) -> str:
-    """Return the scheme of an address, before "://", in lower case."""
     return address.partition("://")[0].lower()
 
 
 def name_of(address: str) -> str:
-    """Return the last part of an address, which is the name of a file or folder.
-
-    >>> name_of("https://host/a/b.gguf?signature=1"), name_of("s3://bucket/folder/")
+    """>>> name_of("https://host/a/b.gguf?signature=1"), name_of("s3://bucket/folder/")
     ('b.gguf', 'folder')
     """
     return shown(address).rstrip("/").rpartition("/")[2]
@@ -47,11 +41,6 @@ def beside(address: str, name: str) -> str:
 
 
 def inside(address: str, name: str) -> str:
-    """Return the address of a file in a folder.
-
-    >>> inside("s3://bucket/folder/", "c.gguf")
-    's3://bucket/folder/c.gguf'
-    """
     before, rest = _split(address)
     return f"{before.rstrip('/')}/{name}{rest}"
 
@@ -73,7 +62,7 @@ def is_near(address: object, other: str) -> bool:
 
 
 def shown(address: str) -> str:
-    """Return an address as it may be kept and shown: without a signature, a name or a password.
+    """Return an address without a signature, a name or a password.
 
     >>> shown("https://me:secret@host/x.gguf?signature=1"), shown("folder/x.gguf")
     ('https://host/x.gguf', 'folder/x.gguf')
@@ -86,7 +75,7 @@ def shown(address: str) -> str:
 
 
 def _split(address: str) -> tuple[str, str]:
-    """Return the part of an address before its query, and the query with all that follows."""
+    """Return an address before its query, and the query with all that follows."""
     found = _ADDRESS.fullmatch(address)
     assert found
     return f"{found['scheme']}://{found['place']}", found["rest"] or ""

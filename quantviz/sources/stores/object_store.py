@@ -28,17 +28,12 @@ _TIMES = ("lastmodified", "last_modified", "updated", "modified", "mtime", "crea
 _LONGEST_VERSION = 500
 #: Bytes that a file may have: more than any number in a file can point at.
 _MOST_BYTES = 2**63 - 1
-#: Files in a folder.
 MOST_NAMES = 100_000
-#: Attempts at reading bytes that failed to come.
 _TRIES = 2
 
 
 class ObjectStore(Store):
-    """Files that fsspec reads by the scheme of their addresses.
-
-    Fsspec takes the credentials from the environment and its configuration.
-    """
+    """Fsspec takes the credentials from the environment and its configuration."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -107,11 +102,7 @@ class ObjectStore(Store):
 
 
 def _called(address: str, call: Callable[[], _T]) -> _T:
-    """Return the result of `call`, which calls a library.
-
-    Raises:
-        QuantVizError: The library raised any error; the message names the file.
-    """
+    """Call a library; a `QuantVizError` that names the file stands for any error."""
     try:
         return call()
     except QuantVizError:
@@ -128,7 +119,6 @@ def _called(address: str, call: Callable[[], _T]) -> _T:
 
 
 def _about(address: str, entry: object) -> About:
-    """Return size and version of a file from a library's description of it."""
     if not isinstance(entry, Mapping):
         raise problem_at(address, "answer", got=type(entry).__name__)
     if entry.get("type") == "directory":
@@ -140,7 +130,6 @@ def _about(address: str, entry: object) -> About:
 
 
 def _part(address: str, got: object, wanted: int) -> bytes:
-    """Return a range of bytes, after a check that it has the requested length."""
     if isinstance(got, Exception):  # some libraries ignore the request to raise errors
         raise got
     if not isinstance(got, bytes | bytearray | memoryview):
@@ -151,7 +140,7 @@ def _part(address: str, got: object, wanted: int) -> bytes:
 
 
 def _name_in(address: str, entry: object) -> str:
-    """Return the name of a file in a folder; none where it is a folder, or no address can name it."""
+    """Return the name; "" where it is a folder, or no address can name it."""
     if not isinstance(entry, Mapping) or not isinstance(name := entry.get("name"), str):
         raise problem_at(address, "answer", got=type(entry).__name__)
     if entry.get("type") == "directory" or name.endswith("/"):
@@ -177,14 +166,13 @@ def version_of(entry: Mapping[str, Any]) -> str:
 
 
 def _short(version: str) -> str:
-    """Return a version as it may be kept: its digest where it is long or not plain text."""
+    """Return a version, or its digest where it is long or not plain text."""
     if len(version) <= _LONGEST_VERSION and version.isprintable():
         return version
     return f"sha256={hashlib.sha256(version.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _is_fine(time: object) -> bool:
-    """Return whether a time has parts of a second."""
     if isinstance(time, datetime.datetime):
         return time.microsecond != 0
     return isinstance(time, float) and not time.is_integer()

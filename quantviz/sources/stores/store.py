@@ -26,9 +26,6 @@ _QUERY = re.compile(r"(?<=://)([^\s?#'\"]*)[?#][^\s'\"]*")
 
 @dataclass(frozen=True)
 class About:
-    """The present size and version of a file in a store."""
-
-    #: Bytes.
     size: int
     #: A text that changes with the content: an ETag, a digest, a time; "" if the store provides none. It
     #: begins with `PASSING` if a change within a second would not show.
@@ -43,8 +40,7 @@ class Store(ABC):
     range_bytes = 2**22
 
     @abstractmethod
-    def about(self, address: str) -> About:
-        """Return size and version of the file at an address; raise `QuantVizError` if it cannot be read."""
+    def about(self, address: str) -> About: ...
 
     @abstractmethod
     def read(
@@ -57,12 +53,12 @@ class Store(ABC):
         """
 
     def names(self, address: str) -> tuple[str, ...]:
-        """Return the names of the files in a folder; raise `QuantVizError` if it cannot be listed."""
+        """Return the files in a folder; raise `QuantVizError` if it cannot be listed."""
         raise problem_at(address, "no_list")
 
 
 class AskedStore(Store):
-    """The stores as a confined process has them: the server that it belongs to asks them."""
+    """In a confined process: the server that it belongs to asks the stores."""
 
     def about(self, address: str) -> About:
         about: About = ask(("about", address))
@@ -80,7 +76,7 @@ class AskedStore(Store):
 
 
 def answered(store: Store, opened: str, question: Any) -> Any:
-    """Return the answer of a store to a question of `AskedStore`, on an opened file or those beside it.
+    """Return the answer to a question of `AskedStore`, on an opened file or those beside it.
 
     Raises:
         QuantVizError: The store raises it, or the question is about other files.
@@ -94,14 +90,13 @@ def answered(store: Store, opened: str, question: Any) -> Any:
 
 
 def problem_at(address: str, key: str, **params: object) -> QuantVizError:
-    """Return the error `store.<key>` that names the file at an address."""
     scheme, _, rest = shown(address).partition("://")
     place = f"{scheme}://{rest.partition('/')[0]}"
     return QuantVizError(f"store.{key}", file=clipped(name_of(address)), store=clipped(place), **params)
 
 
 def reason_of(problem: BaseException) -> str:
-    """Return a library's message on a failure, shortened and without parts that may be secret."""
+    """Return a library's message, shortened and without parts that may be secret."""
     try:
         words = " ".join(str(problem)[:_LONGEST_LOOKED_AT].split())
     except Exception:  # a library's error may fail when it is turned into text

@@ -1,4 +1,4 @@
-"""A file at an address, in the form that readers take: its header first, then only the bytes they read."""
+"""Files at addresses, as readers take them: the header first, then only the bytes they read."""
 
 from __future__ import annotations
 
@@ -20,32 +20,27 @@ _GAP = 2**14
 
 
 class StoreData(RemoteData):
-    """A file at an address; all its bytes are of one version of it."""
+    """All its bytes are of one version of the file."""
 
     #: A request takes some time however few its bytes.
     bytes_per_read = 2**24
 
     def __init__(self, address: str, store: Store) -> None:
         super().__init__(name_of(address) or "?", beside=self._file_beside)
-        self._address = address
+        self.address = address
         self._store = store
         self.first_bytes = self._store.first_bytes
         self._about = self._store.about(address)
         self.version = f"{self._about.version} size={self._about.size}" if self._about.version else ""
-        #: The runs of bytes that were fetched ahead, each with its offset.
+        #: Runs that were fetched ahead, each with its offset.
         self._ahead: list[tuple[int, bytes | memoryview]] = []
 
     @property
     def size(self) -> int:
         return self._about.size
 
-    @property
-    def address(self) -> str:
-        """Return its address."""
-        return self._address
-
     def answered(self, question: Any) -> Any:
-        return answered(self._store, self._address, question)
+        return answered(self._store, self.address, question)
 
     def fetched(self, start: int, stop: int) -> memoryview:
         ahead = self._found_ahead(start, stop)
@@ -76,7 +71,7 @@ class StoreData(RemoteData):
             self._ahead = [(start, got) for (start, _), got in zip(runs, self._together(runs), strict=True)]
 
     def _file_beside(self, name: str) -> FileData:
-        return StoreData(beside(self._address, name), self._store)
+        return StoreData(beside(self.address, name), self._store)
 
     def _found_ahead(self, start: int, stop: int) -> memoryview | None:
         at = bisect.bisect_right(self._ahead, start, key=lambda run: run[0]) - 1
@@ -86,19 +81,18 @@ class StoreData(RemoteData):
         return memoryview(got)[start - first : stop - first] if stop - first <= len(got) else None
 
     def _together(self, runs: list[tuple[int, int]]) -> list[bytes | memoryview]:
-        """Return each run's bytes, all of them from one request to the store."""
+        """Return each run's bytes from one request to the store."""
         step = self._store.range_bytes
         split = [[(at, min(at + step, stop)) for at in range(start, stop, step)] for start, stop in runs]
-        got = iter(self._store.read(self._address, [piece for run in split for piece in run], self._about))
+        got = iter(self._store.read(self.address, [piece for run in split for piece in run], self._about))
         return [next(got) if len(run) == 1 else b"".join(itertools.islice(got, len(run))) for run in split]
 
 
 def reader_in(data: FileData) -> type[Catalog] | None:
-    """Return the reader for a file's content; none if no reader by ranges recognizes it."""
+    """Return the reader by ranges that recognizes the content."""
     return next((reader for reader in dict.fromkeys(BY_RANGES.values()) if reader.recognises(data)), None)
 
 
 def reader_at(address: str) -> type[Catalog] | None:
-    """Return the reader for the name of the file at an address; none if no reader by ranges fits it."""
     name = name_of(address).lower()
     return next((reader for suffix, reader in BY_RANGES.items() if name.endswith(suffix)), None)

@@ -1,4 +1,4 @@
-"""The stores of all addresses, among them web servers whose ranges are checked as closely as a hub's."""
+"""Stores by their addresses; web servers' ranges are checked as closely as a hub's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from quantviz.sources.stores.addresses import WEB, scheme_of
 from quantviz.sources.stores.object_store import ObjectStore
 from quantviz.sources.stores.store import PASSING, About, AskedStore, Store, problem_at
 
-#: The keys of errors for a file at an address, by those for hubs.
 _KEYS = {
     "hub.missing": "missing",
     "hub.login": "denied",
@@ -47,7 +46,7 @@ class NamedHost(Hosts):
 
 
 class WebStore(Store):
-    """Files at addresses of http and https. Every answer must be the requested range, of the same file."""
+    """Every answer must be the requested range, of the same file."""
 
     def about(self, address: str) -> About:
         # The answer to a range of one byte has the whole length, and shows that the server sends ranges.
@@ -61,11 +60,7 @@ class WebStore(Store):
 
 
 def store_of(address: str) -> Store:
-    """Return the store that an address leads to.
-
-    Raises:
-        QuantVizError: There is no store of that kind, or its package is not installed.
-    """
+    """Raise `QuantVizError` for an unknown kind, and for one whose package is not installed."""
     if can_ask():
         return AskedStore()
     if scheme_of(address) not in WEB:
@@ -76,7 +71,7 @@ def store_of(address: str) -> Store:
 
 
 def _fetched(address: str, ranges: Sequence[tuple[int, int]]) -> list[HostResponse]:
-    """Return the answers with ranges of a file; a failed connection is tried once more."""
+    """A failed connection is tried once more."""
     try:
         parts = web_address(address)
     except QuantVizError:
@@ -96,9 +91,8 @@ def _fetched(address: str, ranges: Sequence[tuple[int, int]]) -> list[HostRespon
 
 
 def _about(answer: HostResponse) -> About:
-    """Return size and version of the whole file from the headers of an answer.
-
-    An ETag changes with every byte, unless it is marked as weak; a time has whole seconds only.
+    """Read size and version from the headers: an ETag changes with every byte, unless it is marked as weak; a
+    time has whole seconds only.
     """
     tag, time = (answer.headers.get(name, "").strip() for name in ("etag", "last-modified"))
     if tag and not tag.startswith("W/"):
