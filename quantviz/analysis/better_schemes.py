@@ -1,4 +1,4 @@
-"""Which of several schemes serves one tensor best, and by how much."""
+"""The best of several schemes for one tensor, and its gain."""
 
 from __future__ import annotations
 
@@ -17,21 +17,10 @@ LEAST_GAIN_DB = 0.05
 def best_of(
     x: Any, schemes: Iterable[Scheme], *, now_db: float = -math.inf, cells: int | None = None
 ) -> RecipeRow | None:
-    """Return the row of the scheme with the largest gain on `x` net of its bits, as `worth_db` counts it.
+    """Return the row of the scheme with the largest gain on `x`, as `worth_db` counts it.
 
-    Args:
-        x: A tensor, nested list or `Stored`.
-        schemes: The schemes to compare.
-        now_db: The SQNR to beat, in dB.
-        cells: About how many cells of a large tensor are measured, in rows spread over it; all by default.
-
-    Returns:
-        The row; None if no scheme can be used on `x`, or none has a higher SQNR than `now_db`.
-
-    >>> from quantviz.schemes.granularity import PerChannel
-    >>> loud = [[0.1, 8.0], [0.2, -7.0], [-0.3, 6.0]]
-    >>> best_of(loud, [Scheme("int4"), Scheme("int4", granularity=PerChannel(1))]).scheme.granularity.id
-    'per_channel'
+    `x` is a tensor, nested list or `Stored`; of a large one about `cells` are measured, all by default. None
+    if no scheme can be used, or none has a higher SQNR than `now_db`.
     """
     from quantviz.analysis.sampled_part import SampledPart
     from quantviz.tensors.lazy import as_stored
@@ -47,8 +36,7 @@ def best_of(
 
 
 def gain_db(better_db: float | None, now_db: float) -> float:
-    """Return the gain in SQNR over the current scheme, in dB; 0 if it is below `LEAST_GAIN_DB` or no better
-    scheme was found.
+    """Return the gain in SQNR, in dB; 0 if it is below `LEAST_GAIN_DB`, or nothing better was found.
 
     >>> gain_db(None, 20.0), gain_db(22.5, 20.0), gain_db(20.01, 20.0)
     (0.0, 2.5, 0.0)
@@ -63,9 +51,6 @@ def worth_db(gained_db: float, bits: float) -> float:
     """Return the SQNR gain net of the extra bits per element, in dB; each bit counts `DB_PER_BIT`.
 
     A scheme of more bits is better only where it beats the same bits spent on finer steps everywhere.
-
-    >>> round(worth_db(1.6, 1.0), 1), worth_db(1.4, 0.0)
-    (-4.4, 1.4)
     """
     from quantviz.analysis.counterfactuals import DB_PER_BIT
 
@@ -73,8 +58,7 @@ def worth_db(gained_db: float, bits: float) -> float:
 
 
 def is_by_inputs(scheme: Scheme | None, shape: Shape) -> bool:
-    """Return whether a scheme has one scale for all that one input is multiplied by: kernels add up products
-    of different inputs before they scale, so that none runs it.
+    """Return whether scales go with inputs: kernels add up products of inputs before they scale.
 
     >>> is_by_inputs(Scheme("int4", granularity=PerChannel(1)), (8, 8))
     True

@@ -1,14 +1,14 @@
 """The parts of a tensor that cost the others their accuracy, and the remedies for it.
 
 A part that *suffers* has a large error. A part that *causes* error makes scales so large that others have it:
-its cost is how much the error of the others falls once it is taken out. Groups, for one, rank a loud
-column's own cells last; its neighbours pay.
+its cost is the fall of their error once it is taken out. Groups, for one, rank a loud column's own cells
+last; its neighbours pay.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,20 +40,19 @@ from quantviz.tensors.lazy import as_stored
 if TYPE_CHECKING:
     import pandas
 
-#: Keeping parts apart is worth naming where it brings so much more than its bits would bring spent evenly.
+#: Least gain of keeping parts apart over their bits spent evenly.
 LEAST_WORTH_DB = 1.0
-#: The share of the tensor's Σe² that one part must cause to be named where none is worth its bits.
+#: Where none is worth its bits, the share of Σe² that a named part must cause.
 LEAST_CAUSED = 0.05
-#: Of choices that are worth nearly as much as the best, so many dB or this share of it less, the smallest is
-#: taken.
+#: Of choices worth nearly as much as the best, so many dB or this share less, the smallest is taken.
 NEARLY_DB = 0.25
 _NEARLY_SHARE = 0.15
-#: Those that no engine's kernel of weights runs: some cells in another format, or scales of inputs.
+#: No engine's kernel of weights runs these: cells in another format, or scales of inputs.
 _WITHOUT_KERNEL = ("keep", "isolate", "own_scale")
 
-#: Number of parts whose own cost is computed exactly.
+#: Parts whose own cost is computed exactly.
 _SUSPECTS = 12
-#: Quantizations that are made, of small tensors and of large ones, and cells that they may go through.
+#: Quantizations of small tensors, of large ones, and the cells that they may go through.
 _MOST_TRIALS = 400
 _LEAST_TRIALS = 20
 _CELLS = 2**25
@@ -63,29 +62,25 @@ _SAME = 1e-6
 _MOST = 8
 _SHARE = 0.01
 _LIMIT = 128
-#: Groups to try, the usual ones first.
 _GROUPS = (128, 64, 32)
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """One part's own error, and its cost to the others."""
-
-    #: Its number in the grid of parts, counted row by row, and its place there: (0, 5) is column 5.
+    #: Counted row by row, and its place: (0, 5) is column 5.
     number: int
     place: Shape
-    #: The largest magnitude in it.
     absmax: float
-    #: Σe² of its own cells, in the units of x², and its share of the tensor's.
+    #: Σe² of its cells, in the units of x², and its share of the tensor's.
     suffered: float
     suffered_share: float
-    #: How much Σe² of all other cells falls once it is taken out, and as a share of the tensor's.
+    #: The fall of the other cells' Σe² once it is taken out, and as a share of the tensor's.
     caused: float
     caused_share: float
-    #: How much Σe² of the whole tensor rises if it alone of the chosen parts is put back; nan if it is not
-    #: chosen. Of equally loud parts none costs anything by itself, but each does so here.
+    #: The rise of the tensor's Σe² if it alone of the chosen parts is put back; nan if not chosen. Of equally
+    #: loud parts none costs anything by itself, but each does so here.
     put_back: float
-    #: SQNR of all other cells, in dB: now, and without it.
+    #: SQNR of the other cells, in dB: now, and without it.
     rest_before_db: float
     rest_after_db: float
 
@@ -94,32 +89,28 @@ class Suspect:
 class Kept:
     """Some parts kept in 16 bits and out of the search for scales."""
 
-    #: Their numbers in the grid of parts, ascending, and their places there.
+    #: Ascending, counted row by row, and their places.
     numbers: Numbers
     places: tuple[Shape, ...]
-    #: The largest magnitude in them; 0 in none.
+    #: 0 for no parts.
     absmax: float
-    #: As shares of the tensor's Σe²: that of their own cells, and how much that of all others falls with
-    #: these parts kept.
+    #: As shares of the tensor's Σe²: their own cells', and the fall of the others'.
     suffered_share: float
     caused_share: float
-    #: SQNR of all other cells, in dB: now, and with these parts kept.
+    #: SQNR of the other cells, in dB: now, and with these parts kept.
     rest_before_db: float
     rest_after_db: float
-    #: SQNR of the whole tensor with these parts kept.
     whole_db: float
-    #: Bits an element more than now.
     bits_added: float
 
     @property
     def k(self) -> int:
-        """Return how many parts are kept."""
         return len(self.numbers)
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """The effect of one change for some parts, by its id.
+    """The effect of one change for some parts.
 
     "keep": in 16 bits, out of the search for scales. "remove": 0 in their place, which costs all their
     energy. "clip": to the range of the scales found without them. "isolate": a tensor of their own under the
@@ -131,17 +122,16 @@ class Remedy:
 
     id: str
     numbers: Numbers
-    #: SQNR of all other cells, in dB: now, and after it; nan where cells are mixed.
+    #: SQNR of the other cells, in dB: now, and after it; nan where cells are mixed.
     rest_before_db: float
     rest_after_db: float
-    #: SQNR of the whole tensor, in dB.
+    #: In dB.
     whole_before_db: float
     whole_after_db: float
-    #: Bits an element more than now.
+    #: An element.
     bits_added: float
-    #: The scheme that does it, where a scheme can.
+    #: Where a scheme can do it.
     scheme: Scheme | None = None
-    #: Whether an engine's kernels can run it.
     is_deployable: bool = True
 
 
@@ -153,24 +143,23 @@ class Blame:
 
     scheme: Scheme
     shape: Shape
-    #: The kind of the parts, and their number.
+    #: Their kind and number.
     parts: Granularity
     count: int
-    #: SQNR of the whole tensor now, in dB, and the bits an element takes.
+    #: SQNR now, in dB, and bits an element.
     whole_db: float
     bits: float
-    #: The likeliest parts, those that cost the others most first.
+    #: The likeliest parts, the costliest first.
     suspects: tuple[Suspect, ...]
-    #: The best sets that were found, by how many parts they keep, from none on.
+    #: The best set of each size, from none on.
     curve: tuple[Kept, ...]
-    #: A set that costs the others much, and is worth its bits; none where nothing is to blame.
+    #: None where nothing is worth its bits.
     choice: Kept | None
-    #: Remedies for the chosen parts, or, if none is chosen, for the one that causes at least `LEAST_CAUSED`
-    #: of the error; the best for the whole tensor first.
+    #: For the chosen parts, or the one that causes at least `LEAST_CAUSED`; the best for the tensor first.
     remedies: tuple[Remedy, ...]
-    #: "float16", or "bfloat16" where a value is beyond that.
+    #: "float16", or "bfloat16" for values beyond that.
     kept_as: str
-    #: How many quantizations were made.
+    #: Quantizations that were made.
     trials: int
 
     @property
@@ -319,7 +308,7 @@ def _blame(tried: Counterfactuals, most: int | None, trials: int | None) -> Blam
     alone = in_turn(orders)[: min(_SUSPECTS, max(trials // 4, 1))] if tried.count > 1 else []
     caused = {number: tried.others_noise((number,)) - tried.noise_without((number,)) for number in alone}
     orders.insert(1, sorted(caused, key=lambda number: -caused[number]))
-    best = best_sets(tried_noise(tried), orders, counts_to_try(most, sizes), trials)
+    best = best_sets(tried.noise_keeping, orders, counts_to_try(most, sizes), trials)
     # Sizes whose extra parts gain nothing are kept too: the curve is flat there.
     curve = tuple(_kept(tried, numbers) for numbers in ((), *(best[size] for size in sorted(best))))
     whole_db = decibels(tried.signal, tried.noise)
@@ -345,15 +334,9 @@ def _blame(tried: Counterfactuals, most: int | None, trials: int | None) -> Blam
     return replace(made, remedies=remedies(tried, about) if about else (), trials=tried.made)
 
 
-def tried_noise(tried: Counterfactuals) -> Callable[[Numbers], float]:
-    """Return the function that gives Σe² of the whole tensor with some parts kept in 16 bits."""
-    return lambda numbers: tried.noise_without(numbers) + tried.kept_noise(numbers)
-
-
 def _kept(tried: Counterfactuals, numbers: Numbers) -> Kept:
     after = tried.noise_without(numbers)
     signal = tried.others_signal(numbers)
-    whole = after + (tried.kept_noise(numbers) if numbers else 0.0)
     before = tried.others_noise(numbers)
     return Kept(
         numbers=numbers,
@@ -363,13 +346,13 @@ def _kept(tried: Counterfactuals, numbers: Numbers) -> Kept:
         caused_share=tried.share(before - after),
         rest_before_db=decibels(signal, before),
         rest_after_db=decibels(signal, after),
-        whole_db=decibels(tried.signal, whole),
-        bits_added=tried.kept_bits(numbers) if numbers else 0.0,
+        whole_db=decibels(tried.signal, tried.noise_keeping(numbers)),
+        bits_added=tried.kept_bits(numbers),
     )
 
 
 def _worth(kept: Kept, whole_db: float) -> float:
-    """Return the net SQNR gain of keeping some parts, in dB: the lesser of the others' and the whole's."""
+    # The lesser gain of the others and of the whole, in dB, net of bits.
     if not kept.k or not math.isfinite(whole_db) or not math.isfinite(kept.rest_before_db):
         return 0.0
     gain = min(kept.rest_after_db - kept.rest_before_db, kept.whole_db - whole_db)
@@ -377,7 +360,7 @@ def _worth(kept: Kept, whole_db: float) -> float:
 
 
 def _choice(sets: tuple[Kept, ...], whole_db: float) -> Kept | None:
-    """Return the smallest set that is worth nearly as much as the best; none where none is worth naming."""
+    # The smallest set that is worth nearly as much as the best.
     worth = {id(candidate): _worth(candidate, whole_db) for candidate in sets}
     best = max(worth.values())
     if best < LEAST_WORTH_DB:
@@ -393,8 +376,7 @@ def _suspect(tried: Counterfactuals, number: int, caused: float, choice: Kept | 
     back = math.nan
     if choice is not None and number in choice.numbers:
         others = tuple(other for other in choice.numbers if other != number)
-        score = tried_noise(tried)
-        back = (score(others) if others else tried.noise) - score(choice.numbers)
+        back = tried.noise_keeping(others) - tried.noise_keeping(choice.numbers)
     return Suspect(
         number=number,
         place=tried.place(number),
@@ -413,9 +395,7 @@ def _suspect(tried: Counterfactuals, number: int, caused: float, choice: Kept | 
 
 
 def remedies(tried: Counterfactuals, numbers: Numbers) -> tuple[Remedy, ...]:
-    """Return the remedies for some parts with their effects, the best for the whole tensor first; those that
-    the scheme's engine does not offer are left out.
-    """
+    """Return the remedies that the scheme's engine offers, the best for the whole tensor first."""
     signal = tried.others_signal(numbers)
     noise = tried.others_noise(numbers)
     before = decibels(signal, noise)
@@ -437,7 +417,7 @@ _Tried = tuple[str, float | None, float, float, Scheme | None]
 
 
 def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried]:
-    """Yield each remedy: id, Σe² of the others (None if cells are mixed), Σe² of all, bits added, scheme."""
+    """Yield id, Σe² of the others (None if cells are mixed), Σe² of all, bits added, and scheme."""
     rest = tried.noise_without(numbers)
     count = tried.x.count
     stored = stored_bits(tried.scheme)
@@ -471,7 +451,7 @@ def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried
 
 
 def _grouped(tried: Counterfactuals) -> Scheme | None:
-    """Return the scheme in groups along the last axis; None if blocks are as small now, or no groups fit."""
+    """Return the scheme in groups along the last axis; None if blocks are as small, or no groups fit."""
     shape = tried.x.shape
     block_size = tried.study.layout.block_size
     made = (_with_granularity(tried.scheme, PerGroup(size)) for size in _GROUPS if size < block_size)
@@ -479,7 +459,6 @@ def _grouped(tried: Counterfactuals) -> Scheme | None:
 
 
 def _with_granularity(scheme: Scheme, granularity: Granularity) -> Scheme | None:
-    """Return the scheme with other blocks; none where its engine does not offer them."""
     try:
         return scheme.replace(granularity=granularity)
     except QuantVizError:
@@ -487,7 +466,7 @@ def _with_granularity(scheme: Scheme, granularity: Granularity) -> Scheme | None
 
 
 def _clipping_scheme(tried: Counterfactuals, numbers: Numbers, noise: float) -> Scheme | None:
-    """Return the scheme clipped to the others' range with this `noise`; None if it takes no such range."""
+    """Return the scheme clipped to the others' range; None if it does not come to this `noise`."""
     if tried.study.layout.block_count > 1 or tried.scheme.search is not None:
         return None
     clip = tried.range_without(numbers)

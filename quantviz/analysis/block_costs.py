@@ -11,6 +11,7 @@ import torch
 from quantviz.analysis.counterfactuals import Counterfactuals, LeftOut, decibels
 from quantviz.analysis.kept_parts import largest_first
 from quantviz.analysis.study import Study
+from quantviz.errors import QuantVizError
 from quantviz.evaluation.with_pandas import frame_of
 from quantviz.public_calls import public
 from quantviz.quantization.cells import quantize_cells
@@ -30,19 +31,18 @@ if TYPE_CHECKING:
 class BlockCost:
     """A block: its error, and how much of it its loudest cell makes the others have."""
 
-    #: Its place in the grid of blocks, and that of its first cell in the tensor.
+    #: In the grid of blocks, and of its first cell in the tensor.
     block: Shape
     index: Shape
-    #: Where its cell of largest magnitude is.
+    #: Its cell of largest magnitude.
     loudest: Shape
     #: Σe² of the block, in the units of x², and its share of the tensor's.
     suffered: float
     suffered_share: float
-    #: How much Σe² of its other cells falls when scales are found without the loudest, and as a share of the
-    #: tensor's.
+    #: The fall of the other cells' Σe² without the loudest, and as a share of the tensor's.
     caused: float
     caused_share: float
-    #: SQNR of its other cells, in dB: now, and without the loudest.
+    #: SQNR of the other cells, in dB: now, and without the loudest.
     others_before_db: float
     others_after_db: float
 
@@ -53,7 +53,7 @@ class BlockCosts:
 
     scheme: Scheme
     shape: Shape
-    #: Those whose loudest cell costs most first.
+    #: The costliest loudest cell first.
     rows: tuple[BlockCost, ...]
 
     def table(self) -> pandas.DataFrame:
@@ -78,7 +78,7 @@ def block_costs(x: Any, scheme: Scheme | str | None = None, n: int = 20) -> Bloc
         n: How many.
 
     Raises:
-        QuantVizError: As `quantize` does.
+        QuantVizError: As `quantize` does, and for an `n` below 1.
 
     >>> found = block_costs([[0.1, 0.2, 0.3, 8.0], [0.1, 0.2, 0.4, 0.3]], "int4_per_row")
     >>> [(row.block, row.loudest, round(row.suffered_share, 2)) for row in found.rows]
@@ -86,6 +86,8 @@ def block_costs(x: Any, scheme: Scheme | str | None = None, n: int = 20) -> Bloc
     >>> round(found.rows[0].others_before_db), round(found.rows[0].others_after_db)
     (0, 25)
     """
+    if n < 1:
+        raise QuantVizError("field_too_small", owner="block_costs", field="n", got=n, smallest=1)
     study = x if isinstance(x, Study) else Study.of(as_stored(x)[0], as_scheme(scheme or Scheme()))
     if study.layout.block_count == 1:
         return BlockCosts(study.scheme, study.shape, (_only_block(study),))

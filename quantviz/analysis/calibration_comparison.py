@@ -1,4 +1,4 @@
-"""Calibrations compared on one tensor, or on one of its blocks: their clipping ranges and their gains."""
+"""Calibrations compared on one tensor, or on one of its blocks."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from quantviz.schemes.scheme import Scheme
 if TYPE_CHECKING:
     import pandas
 
-#: The percentiles that are tried by default, from hardly any clipping to a lot.
+#: From hardly any clipping to a lot.
 PERCENTILES = (99.99, 99.9, 99.5, 99.0, 98.0, 95.0, 90.0)
-#: Set by hand, or an engine's own: no rule finds them for any scheme.
+#: No rule finds these for any scheme.
 _BY_HAND = (ManualRange, Given, Searched)
 
 
@@ -44,35 +44,31 @@ class CalibrationRow:
     """The result of one calibration on a tensor or block, or the reason why it cannot be used there."""
 
     calibration: Calibration
-    #: The scheme with this calibration; None where the two do not go together.
+    #: None where the two do not go together.
     scheme: Scheme | None
-    #: Why it cannot be used; the numbers are nan then.
+    #: The numbers are nan then.
     problem: QuantVizError | None = None
-    #: The ends of the range, a symmetric scheme's as far below 0 as above; nan where several blocks have one
-    #: each, or a scale was found and no range.
+    #: A symmetric scheme's range is mirrored; nan of several blocks, or of a scale without a range.
     lo: float = math.nan
     hi: float = math.nan
     mse: float = math.nan
     sqnr_db: float = math.nan
-    #: By how many dB it beats the calibration that is set; negative where it is worse.
+    #: Over the calibration that is set, in dB.
     gain_db: float = math.nan
-    #: Share of the cells whose code was clipped.
     clipped_share: float = math.nan
-    #: How wide the range is as a share of that of all values, the median of the blocks; nan without a range.
+    #: As a share of the range of all values, the median of blocks; nan without a range.
     width_share: float = math.nan
-    #: How long it took to find the range and to measure it.
+    #: To find the range and measure it.
     seconds: float = math.nan
 
 
 @dataclass(frozen=True, eq=False)
 class CalibrationComparison:
-    """The results of calibrations on a tensor, or on one block of it."""
-
-    #: The calibration that is set first, the others in the order of the call.
+    #: The calibration that is set first.
     rows: tuple[CalibrationRow, ...]
-    #: The block's place in the grid of blocks; None for the whole tensor.
+    #: Its place in the grid; None for the whole tensor.
     block: Shape | None = None
-    #: The share of the cells that was looked at.
+    #: Of the cells that were looked at.
     share: float = 1.0
 
     @property
@@ -81,7 +77,7 @@ class CalibrationComparison:
 
     @property
     def best(self) -> CalibrationRow | None:
-        """Return the row of the least error, the first of several; None where no calibration can be used."""
+        """Return the row of the least error; None where no calibration can be used."""
         fitting = [row for row in self.rows if row.problem is None and not math.isnan(row.mse)]
         return min(fitting, key=lambda row: row.mse, default=None)
 
@@ -103,11 +99,7 @@ class CalibrationComparison:
 
 
 def all_calibrations(percentiles: Sequence[float] = PERCENTILES) -> tuple[Calibration, ...]:
-    """Return every calibration that finds a range by itself, each as it starts, and these percentiles.
-
-    >>> [each.id for each in all_calibrations((99.9,))][:3]
-    ['min_max', 'percentile', 'mse']
-    """
+    """Return every calibration that finds a range, as it starts, and these percentiles."""
     found: list[Calibration] = []
     for kind in CALIBRATIONS.values():
         if kind is Percentile:
@@ -215,7 +207,7 @@ def _ends(study: Study) -> tuple[float, float]:
 
 
 def _whole_range(study: Study) -> Range | None:
-    """Return each block's range of all its values; None where the scheme takes none."""
+    # Of all values; None where the scheme takes no range.
     try:
         return Study.of(study.x, study.scheme.with_every_value(), facts=study.facts, keep=study.keep).range
     except QuantVizError:
@@ -231,7 +223,7 @@ def _width_share(study: Study, whole: Range | None) -> float:
 
 
 def _widths(found: Range, scheme: Scheme) -> torch.Tensor:
-    """Return how wide each block's range is; of symmetric ones half of it."""
+    # Half of a symmetric one.
     if scheme.mode == "symmetric":
         return torch.maximum(-found.lo, found.hi)
     return found.hi - found.lo

@@ -1,6 +1,4 @@
-"""The clipping curve of a tensor or block: its error against the range, exact for the scheme's own bits, and
-estimated for others from a histogram of its values.
-"""
+"""The error of a tensor or block against the range: exact for its own bits, estimated for others."""
 
 from __future__ import annotations
 
@@ -34,9 +32,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-#: Bits whose curves are drawn beside the scheme's own.
 OTHER_BITS = (2, 3, 4, 8)
-#: Ranges up to that of all values, and wider ones.
+#: Ranges up to the whole, and wider ones.
 STEPS = 64
 BEYOND = 8
 
@@ -46,11 +43,11 @@ class ClippingCurve:
     """The error of a tensor, or of one block, against the range that its values are clipped to."""
 
     scheme: Scheme
-    #: The block's place in the grid of blocks; None for the whole tensor.
+    #: Its place in the grid; None for the whole tensor.
     block: Shape | None
-    #: Of the scheme itself, each point a quantization; None where no range has a width.
+    #: Each point a quantization; None where no range has a width.
     exact: RangeCurve | None
-    #: Of integers of so many bits, from a histogram.
+    #: By bits of integers, from a histogram.
     estimates: Mapping[int, RangeCurve]
 
     def table(self) -> pandas.DataFrame:
@@ -109,9 +106,9 @@ def clipping_curve(x: Any, scheme: Scheme | str, *, block: Shape | None = None) 
 
 
 def estimated_curves(study: Study) -> Mapping[int, RangeCurve]:
-    """Return estimates of the curve for the scheme's bits and `OTHER_BITS`, by bits; none but of integers.
+    """Return estimates of the curve for the scheme's bits and `OTHER_BITS`; of integers alone.
 
-    A histogram of the values is all that they take, so that a tensor of any size has them at once.
+    They take a histogram of the values, which a tensor of any size has at once.
     """
     fmt = study.scheme.number_format
     curves = {}
@@ -132,8 +129,8 @@ def estimated_curves(study: Study) -> Mapping[int, RangeCurve]:
 def estimated_curve(study: Study, scheme: Scheme) -> RangeCurve | None:
     """Return an estimate of the curve that `range_curve` has for `scheme`, of integers.
 
-    The values of each bar of the study's fine histogram are taken to lie evenly in it; scale and zero point
-    are the engine's. None if no range has a width, or if the step of one is beyond float32.
+    Values are taken to lie evenly in each bar of the fine histogram; scale and zero point are the engine's.
+    None if no range has a width, or a step is beyond float32.
     """
     ends = ranges_to_try(study, STEPS, BEYOND)
     histogram = study.fine_histogram
@@ -170,7 +167,7 @@ def _cubed(values: Array) -> Array:
 
 
 def _grids(scheme: Scheme, lo: Array, hi: Array, absmax: float) -> tuple[Array, Array]:
-    """Return the value of the lowest code under each range, and the step between codes, float64."""
+    """Return the lowest code's value under each range, and the step between codes, float64."""
     layout = PerTensor().layout((1,))
     lower, upper = (viewed(torch.from_numpy(end), (-1, *layout.grid_shape)) for end in (lo, hi))
     params, _ = params_to_try(Range(lower, upper, upper), torch.tensor(absmax), scheme, layout)

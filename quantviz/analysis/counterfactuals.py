@@ -30,49 +30,33 @@ from quantviz.streaming.regions import place_of, read_window
 from quantviz.streaming.tensor_facts import Facts, facts
 from quantviz.tensors.blocks import block_sums, expand, flat_indices_of, viewed
 from quantviz.tensors.conversion import NonFinite
-from quantviz.tensors.lazy import InMemory, Stored, Values, as_stored
+from quantviz.tensors.lazy import InMemory, Over, Stored, Values, as_stored
 
 Array = npt.NDArray[Any]
-#: Parts by their numbers in the grid of parts, ascending.
 Numbers = tuple[int, ...]
 
-#: Finds ends of parts, whatever their size.
+#: Of parts of any size.
 _ENDS = Scheme("int8", convention=CONVENTIONS["course"].replace(tail="short"), nonfinite="ignore")
-#: Bits of each cell of the parts that are kept apart.
+#: For each cell kept apart.
 KEPT_BITS = 16
-#: The remaining noise is taken as the difference of two sums if it is at least this share of them: sums over
-#: large tensors agree to 1e-6.
+#: Remaining noise is a difference of sums down to this share: sums over large tensors agree to 1e-6.
 _TOLD_BY_DIFFERENCE = 1e-3
-#: Points of AWQ's grid; of a large tensor's as many as quantize about so many cells, and the fewest.
+#: Points of AWQ's grid; of a large tensor's as many as quantize so many cells, and the fewest.
 _STEPS = 20
 _CELLS_FOLDED = 2**23
 _FEWEST_STEPS = 4
-#: Smallest magnitude of a block and of a column in it: the factor of a column of zeros is bounded so.
+#: Bounds the factor of a column of zeros.
 _LEAST_MAGNITUDE = 1e-4
 
 
-class LeftOut(Stored):
-    """The same tensor with NaN, or another value, at some places. A scheme that ignores NaN finds scales
-    without them, and its numbers are those of the others.
-
-    >>> x = LeftOut(InMemory(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), np.array([1]))
-    >>> x.run(0, 3).tolist(), x.read((slice(0, 2), 1)).tolist()
-    ([1.0, nan, 3.0], [nan, 4.0])
-    """
+class LeftOut(Over):
+    """The same tensor with NaN, or another value, at some places: scales are found without NaN."""
 
     def __init__(self, stored: Stored, places: Array, fill: float = math.nan) -> None:
-        #: Flat places, int64 (n,), ascending.
-        self._stored = stored
+        super().__init__(stored)
+        #: Flat, int64 (n,), ascending.
         self._places = places
         self._fill = fill
-
-    @property
-    def shape(self) -> Shape:
-        return self._stored.shape
-
-    @property
-    def dtype(self) -> str:
-        return self._stored.dtype
 
     def run(self, start: int, stop: int) -> Values:
         values = self._stored.run(start, stop)
@@ -89,23 +73,16 @@ class LeftOut(Stored):
         return self._stored.read(index).masked_fill(out, self._fill)
 
 
-class Rotated(Stored):
-    """The same tensor with runs of `size` neighbours along the last axis turned by a Hadamard matrix, whose
-    entries are ±1/√size: lengths and sums of squares stay.
+class Rotated(Over):
+    """The same tensor with runs of `size` neighbours along the last axis turned by a Hadamard matrix.
 
-    `size` is a power of two that divides the last axis.
-
-    >>> Rotated(InMemory(torch.tensor([[8.0, 0.0, 0.0, 0.0]])), 4).run(0, 4).tolist()
-    [4.0, 4.0, 4.0, 4.0]
+    Sums of squares stay. `size` is a power of two that divides the last axis.
     """
 
     def __init__(self, stored: Stored, size: int) -> None:
-        self._stored = stored
+        super().__init__(stored)
+        self._dtype = "float32"
         self._size = size
-
-    @property
-    def shape(self) -> Shape:
-        return self._stored.shape
 
     def run(self, start: int, stop: int) -> Values:
         first = start // self._size * self._size
@@ -120,7 +97,7 @@ class Rotated(Stored):
         return torch.from_numpy(np.array(self.run(first, last + 1)))[flat - first]
 
 
-class ScaledColumns(Stored):
+class ScaledColumns(Over):
     """A matrix with each column times a factor.
 
     >>> x = InMemory(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -129,12 +106,9 @@ class ScaledColumns(Stored):
     """
 
     def __init__(self, stored: Stored, factors: torch.Tensor) -> None:
-        self._stored = stored
+        super().__init__(stored)
+        self._dtype = "float32"
         self._factors = factors
-
-    @property
-    def shape(self) -> Shape:
-        return self._stored.shape
 
     def run(self, start: int, stop: int) -> Values:
         columns = torch.arange(start, stop) % len(self._factors)
@@ -149,23 +123,17 @@ def decibels(signal: float, noise: float) -> float:
     return float(sqnr_db_of_lines(Moments(x2=number_of(signal), e2=number_of(noise))))
 
 
-#: Gain in SQNR of one more bit per element, which halves the step, in dB.
+#: Of one more bit per element, which halves the step, in dB.
 DB_PER_BIT = decibels(4.0, 1.0)
 
 
 class Counterfactuals:
-    """The errors of a tensor under a scheme as they would be without some of its parts.
-
-    >>> from quantviz.schemes.granularity import PerChannel
-    >>> tried = Counterfactuals([[0.1, 8.0], [0.7, -7.0]], Scheme("int4"), PerChannel(1))
-    >>> round(tried.others_noise((1,)), 4), round(tried.noise_without((1,)), 4)
-    (0.2061, 0.0)
-    """
+    """The errors of a tensor under a scheme as they would be without some of its parts."""
 
     def __init__(self, x: Any, scheme: Scheme | str, parts: Granularity, study: Study | None = None) -> None:
         scheme = as_scheme(scheme)
         self.study = study or Study.of(as_stored(x)[0], scheme)
-        #: The parts, the scheme as it was given, and the same scheme for the tensor's dtype.
+        #: As the scheme was given, and for the tensor's dtype.
         self._own = self.study.scheme
         self.scheme = scheme
         self.parts = parts
@@ -175,7 +143,7 @@ class Counterfactuals:
         self._ignoring = self._own.replace(nonfinite="ignore")
         # A finite tensor needs no arithmetic for NaN, which takes longer.
         self._finite = self._ignoring if self.study.facts.nonfinite else self._own
-        #: Quantizations of the whole tensor that were made.
+        #: Of the whole tensor.
         self.made = 0
         self._noises: dict[Numbers, float] = {}
         self._parts: dict[int, tuple[float, float]] = {}
@@ -190,26 +158,24 @@ class Counterfactuals:
 
     @property
     def axis(self) -> int | None:
-        """Return the axis whose channels the parts are; None if they are no channels."""
+        """Return the axis of parts that are channels, else None."""
         return self.parts.axis % len(self.x.shape) if isinstance(self.parts, PerChannel) else None
 
     @cached_property
     def noise(self) -> float:
-        """Return Σe² of the whole tensor."""
         return _number(self.study.measured.moments.e2)
 
     def share(self, noise: float) -> float:
-        """Return some Σe² as a share of the whole tensor's; 0 if that has no error."""
+        """Return some Σe² as a share of the tensor's; 0 if that has no error."""
         return noise / self.noise if self.noise else 0.0
 
     @cached_property
     def signal(self) -> float:
-        """Return Σx² of the whole tensor."""
         return _number(self.study.measured.moments.x2)
 
     @cached_property
     def bits(self) -> float:
-        """Return the bits that an element takes, scales included."""
+        """Return the bits an element, scales included."""
         return bits_per_element(self._own, self.x.shape)
 
     @cached_property
@@ -220,9 +186,7 @@ class Counterfactuals:
 
     @cached_property
     def suffered(self) -> Array | None:
-        """Return Σe² of each part's own cells, float64 (parts,); none for parts of a large tensor that are
-        no channels.
-        """
+        """Return Σe² of each part's own cells, float64; none for parts of a large tensor but channels."""
         error = None if self.study.result is None else self.study.result.error
         if error is not None:
             counted = torch.isfinite(self.x.read((slice(None),) * len(self.x.shape)))
@@ -237,15 +201,14 @@ class Counterfactuals:
     # ---- parts --------------------------------------------------------------------------------
 
     def place(self, number: int) -> Shape:
-        """Return a part's index in the grid of parts."""
         return place_of(number, self.layout.grid_shape)
 
     def window(self, number: int) -> tuple[slice, ...]:
-        """Return the slices of a part, in the view of the tensor that `layout` divides."""
+        """Return the slices of a part in the view that `layout` divides."""
         return self.layout.window(self.place(number))
 
     def places(self, numbers: Iterable[int]) -> Array:
-        """Return the flat places of some parts' cells, ascending."""
+        """Return the flat places of their cells, ascending."""
         indices = [
             flat_indices_of(self.layout.view_shape, self.window(number)).flatten().numpy()
             for number in numbers
@@ -253,14 +216,12 @@ class Counterfactuals:
         return np.sort(np.concatenate(indices)) if indices else np.zeros(0, np.int64)
 
     def values(self, numbers: Iterable[int]) -> torch.Tensor:
-        """Return their values, one part after the other: float32, (parts, cells of a part); short ones are
-        filled up with NaN.
-        """
+        """Return their values, float32 (parts, cells of a part), short ones filled up with NaN."""
         rows = [read_window(self.x, self.layout, self.window(number)).flatten() for number in numbers]
         return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=math.nan)
 
     def absmax_of(self, numbers: Numbers) -> float:
-        """Return the largest finite magnitude in some parts; 0 in none."""
+        """Return the largest finite magnitude; 0 in no parts."""
         if not numbers:
             return 0.0
         if not self.of_cells:
@@ -268,7 +229,7 @@ class Counterfactuals:
         return float(self.values(numbers).nan_to_num(0.0, 0.0, 0.0).abs().max())
 
     def suffered_by(self, numbers: Iterable[int]) -> float:
-        """Return Σe² of the parts' cells under the current scheme."""
+        """Return Σe² of their cells under the current scheme."""
         numbers = tuple(numbers)
         if self.suffered is not None:
             return float(self.suffered[list(numbers)].sum())
@@ -282,11 +243,10 @@ class Counterfactuals:
         return float(error[torch.isfinite(values)].to(torch.float64).square().sum())
 
     def signal_of(self, numbers: Iterable[int]) -> float:
-        """Return Σx² of some parts."""
         return sum(self._of_part(number)[0] for number in numbers)
 
     def _of_part(self, number: int) -> tuple[float, float]:
-        """Return Σx² of a part, and its Σe² if it is kept in 16 bits."""
+        # Σx² of a part, and Σe² in 16 bits.
         if number not in self._parts:
             values = self.values((number,))
             values = values[torch.isfinite(values)]
@@ -297,7 +257,7 @@ class Counterfactuals:
     # ---- trials -------------------------------------------------------------------------------
 
     def noise_without(self, numbers: Numbers) -> float:
-        """Return Σe² of the other cells when scales are found without some parts."""
+        """Return Σe² of the other cells with scales found without some parts."""
         if not numbers:
             return self.noise
         if numbers not in self._noises:
@@ -319,13 +279,11 @@ class Counterfactuals:
     def _measured(
         self, x: Stored, scheme: Scheme, numbers: Numbers = (), params: QParams | None = None
     ) -> float:
-        """Return Σe² of a tensor, of which some parts may be left out."""
         x_facts = self._facts(x, numbers) if numbers else self.study.facts
         measured = measure(x, scheme, qparams=params, metrics=("mse",), known=x_facts)
         return _number(measured.moments.e2)
 
     def _noise_of_others(self, numbers: Numbers, params: QParams) -> float:
-        """Return Σe² of the cells outside the parts under `params`."""
         places = self.places(numbers)
         if self.study.facts.nonfinite:
             return self._measured(LeftOut(self.x, places), self._ignoring, numbers, params)
@@ -341,7 +299,7 @@ class Counterfactuals:
 
     @cached_property
     def _zeros_cost_nothing(self) -> bool:
-        """Whether zeros can stand for left-out cells: they have no error and change no scale."""
+        # Zeros stand for left-out cells if they have no error and change no scale.
         scheme = self._own
         if (
             self.study.facts.nonfinite
@@ -357,9 +315,7 @@ class Counterfactuals:
         return probe.calibration == MinMax() and not bool(quantize(zeros, probe).x_hat[zeros == 0].any())
 
     def costliest(self, most: int) -> Iterator[Numbers]:
-        """Yield, of the sets that were tried, at most `most` parts large, that of each size which costs the
-        others most.
-        """
+        """Yield, of the sets tried with at most `most` parts, the costliest of each size."""
         sizes = sorted({len(numbers) for numbers in self._noises if len(numbers) <= most})
         for size in sizes:
             sets = [numbers for numbers in self._noises if len(numbers) == size]
@@ -369,9 +325,7 @@ class Counterfactuals:
         return LeftOut(self.x, self.places(numbers))
 
     def kept(self, numbers: Numbers) -> torch.Tensor:
-        """Return x̂ with some parts in 16 bits, and scales found without them: float32, of the tensor's
-        shape.
-        """
+        """Return x̂, float32, with some parts in 16 bits and scales found without them."""
         everything = (slice(None),) * len(self.x.shape)
         places = torch.from_numpy(self.places(numbers))
         x_hat = quantize(self.without(numbers).read(everything), self._ignoring).x_hat.flatten()
@@ -388,55 +342,59 @@ class Counterfactuals:
         return self._noise_of_others(numbers, self.study.qparams)
 
     def others_signal(self, numbers: Iterable[int]) -> float:
-        """Return Σx² of the other cells."""
+        """Return Σx² of the cells outside the parts."""
         return max(self.signal - self.signal_of(numbers), 0.0)
 
     def kept_noise(self, numbers: Iterable[int]) -> float:
-        """Return Σe² of some parts kept in 16 bits."""
+        """Return Σe² of the parts in 16 bits."""
         return sum(self._of_part(number)[1] for number in numbers)
+
+    def noise_keeping(self, numbers: Numbers) -> float:
+        """Return Σe² of the whole tensor with some parts in 16 bits."""
+        return self.noise_without(numbers) + self.kept_noise(numbers)
 
     @cached_property
     def kept_as(self) -> torch.dtype:
-        """Return the dtype of the kept parts: float16, or bfloat16 if a value is beyond float16."""
+        """Return float16, or bfloat16 if a value is beyond that."""
         return torch.float16 if self.study.absmax <= torch.finfo(torch.float16).max else torch.bfloat16
 
     def kept_bits(self, numbers: Numbers) -> float:
-        """Return the bits an element that keeping some parts adds: their values in 16 bits in place of codes,
-        and their places. A single cell's code stays where it is.
+        """Return the bits an element that keeping parts adds: 16 a value in place of codes, and their places.
+
+        A single cell's code stays where it is.
         """
         code = 0.0 if self.of_cells else stored_bits(self._own).code
         return (len(self.places(numbers)) * (KEPT_BITS - code) + self.place_bits(numbers)) / self.x.count
 
     def place_bits(self, numbers: Numbers) -> float:
-        """Return the number of bits that store the numbers of some parts."""
+        # Their numbers are stored.
         return len(numbers) * math.ceil(math.log2(max(self.count, 1)))
 
     def clipped_noise(self, numbers: Numbers) -> float:
-        """Return Σe² of the whole tensor with some parts clipped to the range of the scales without them."""
+        """Return Σe² of the tensor with some parts clipped to the range of the scales without them."""
         self.made += 1
         return self._measured(self.x, self._finite, params=self.params_without(numbers))
 
     def params_without(self, numbers: Numbers) -> QParams:
-        """Return scales found without some parts."""
         without = self.without(numbers)
         absmax = facts(without).absmax if self._own.arithmetic.scale.depends_on_tensor else None
         return qparams(without, self._ignoring, absmax=absmax)
 
     def range_without(self, numbers: Numbers) -> Range | None:
-        """Return the blocks' ranges found without some parts; none where scales were given."""
+        """Return the blocks' ranges without some parts; none where scales were given."""
         if self._own.arithmetic.scale.depends_on_tensor:
             return None
         block_ranges = ranges(self.without(numbers), self._ignoring)
         return block_ranges if isinstance(block_ranges, Range) else None
 
     def noise_under(self, scheme: Scheme) -> float:
-        """Return Σe² of the whole tensor under another scheme."""
         self.made += 1
         return self._measured(self.x, scheme.replace(nonfinite=self._finite.nonfinite))
 
     def rotated_noise(self) -> float | None:
-        """Return Σe² of the whole tensor quantized after a Hadamard rotation along its last axis and turned
-        back, which leaves Σe² as it is; none where the axis has no power of two in it, or not all is finite.
+        """Return Σe² of the tensor quantized after a Hadamard rotation along its last axis.
+
+        Turning back leaves Σe² as it is. None where the axis has no factor of 2, or not all is finite.
         """
         length = self.x.shape[-1]
         size = length & -length
@@ -446,12 +404,12 @@ class Counterfactuals:
         return _number(measure(Rotated(self.x, size), self._own, metrics=("mse",)).moments.e2)
 
     def folded_noise(self) -> float | None:
-        """Return Σe² of a matrix whose columns are scaled before quantizing and scaled back after it, which
-        the layer before can do for nothing: AWQ's scaling, found from the weights alone. None where no
-        scaling has less, or not all is finite.
+        """Return Σe² of a matrix with AWQ's scaling of columns, found from the weights alone.
 
+        Columns are scaled before quantizing and back after it, which the layer before does for nothing.
         Factors are w̄^(r − 1), as llm-compressor's `duo_scaling` has them where all inputs are alike: w̄ is the
         mean of |w| over the largest |w| of its block, r the best of a grid, at whose end nothing is scaled.
+        None where no scaling has less, or not all is finite.
         """
         if len(self.x.shape) != 2 or self.study.facts.nonfinite:
             return None
@@ -461,7 +419,7 @@ class Counterfactuals:
         return min(noises) if min(noises) < self.noise else None
 
     def _relative_magnitudes(self) -> torch.Tensor:
-        """Return the mean of |w| over its block's largest, of each column: float32 (columns,)."""
+        # The mean of |w| over its block's largest, of each column.
         ends: Any = ranges(self.x, _ENDS.replace(granularity=self._own.granularity))
         largest = torch.maximum(-ends.lo, ends.hi).clamp(min=_LEAST_MAGNITUDE)
         values = self.x.read((slice(None), slice(None))).abs()
@@ -480,8 +438,8 @@ class Counterfactuals:
     def apart_noise(self, numbers: Numbers, scheme: Scheme, *, each_its_own: bool) -> tuple[float, int]:
         """Return Σe² of some parts as a tensor of their own, and how many scales it takes.
 
-        `scheme` is fitted to that tensor: one part a row where each has its own scale, and wherever they are
-        no channels, which else lie along their axis as they did.
+        `scheme` is fitted to it. Channels lie along their axis as before unless each has its own scale; other
+        parts are rows.
         """
         axis = self.axis
         windows = [read_window(self.x, self.layout, self.window(number)) for number in numbers]
@@ -491,7 +449,7 @@ class Counterfactuals:
         return _number(measured.moments.e2), measured.layout.block_count
 
     def _facts(self, without: Stored, numbers: Numbers) -> Facts:
-        """Return the facts of a tensor without some parts, from the whole's facts where possible."""
+        # From the whole's facts where possible.
         if self._own.arithmetic.scale.depends_on_tensor:
             return facts(without)
         whole = self.study.facts
@@ -502,7 +460,7 @@ class Counterfactuals:
 
 
 def _noise_of(x: torch.Tensor, places: Array, fill: float, scheme: Scheme) -> float:
-    """Return Σe² of a small tensor with another value at some places, of which NaN is left out."""
+    # NaN is left out.
     values = x.clone()
     viewed(values, (-1,))[torch.from_numpy(places)] = fill
     return float(quantize(values, scheme).error.to(torch.float64).square().nansum())

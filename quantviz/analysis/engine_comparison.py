@@ -1,8 +1,7 @@
-"""One tensor under several engines' arithmetic: where codes and values differ, and which rule made the
-difference.
+"""One tensor under several engines' arithmetic: where they differ, and which rule made the difference.
 
-A rule is a field of `Convention`. Which one it was is tried, not guessed: one convention gets the
-other's fields, as few as make its cell the other's.
+A rule is a field of `Convention`. It is tried, not guessed: one convention gets the other's fields, as few
+as make its cell the other's.
 """
 
 from __future__ import annotations
@@ -34,74 +33,65 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
 from quantviz.tensors.conversion import as_input, torch_dtype
 
-#: Fields with the value that each of two conventions has.
+#: With the value that each of two conventions has.
 Fields = Mapping[str, tuple[object, object]]
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """One tensor and scheme under several conventions, each named by its text form."""
+    """One tensor and scheme under several conventions, each by its text form."""
 
-    #: The result under each convention that can be used, in the order of the call.
+    #: In the order of the call.
     results: Mapping[str, QuantResult]
-    #: The error of each of the others.
     refused: Mapping[str, QuantVizError]
-    #: Where the codes of any two differ, bool of the tensor's shape.
+    #: Of any two, bool of the tensor's shape.
     codes_differ: torch.Tensor
-    #: Where the values of any two differ, by however little; 0 and -0 are one value.
+    #: By however little; 0 and -0 are one value.
     values_differ: torch.Tensor
-    #: The conventions that agree in every code and every value, in the order of the call.
+    #: Conventions that agree in every code and value, in the order of the call.
     groups: tuple[tuple[str, ...], ...]
 
     @property
     def lit(self) -> torch.Tensor:
-        """Return where the code or the value of any two differs."""
         return self.codes_differ | self.values_differ
 
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """The difference between two results of one tensor."""
-
-    #: Where the codes differ, bool of the tensor's shape.
+    #: Bool of the tensor's shape.
     codes: torch.Tensor
-    #: Where the values differ.
     values: torch.Tensor
-    #: The largest difference of two values, in the first result's steps.
+    #: In the first result's steps.
     largest_steps: float
-    #: The same in units in the last place: how many float32 numbers it takes to get from one to the other.
+    #: In units in the last place: float32 numbers from one to the other.
     largest_ulps: int
 
     @property
     def either(self) -> torch.Tensor:
-        """Return where the code or the value differs."""
         return self.codes | self.values
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A few fields of two conventions, and the cells in which they make the difference."""
+    """A few fields of two conventions that make the difference in some cells."""
 
-    #: Where they do, bool of the tensor's shape.
+    #: Bool of the tensor's shape.
     cells: torch.Tensor
     fields: Fields
 
 
 @dataclass(frozen=True)
 class DifferenceCause:
-    """Why two conventions differ in one cell."""
-
     index: Shape
     #: "code", or "value" where the codes are the same.
     what: str
-    #: The fewest fields which, taken from the other convention, make the one's code (or value) the other's.
+    #: The fewest that, taken from the other convention, make the one's code (or value) the other's.
     fields: Fields
-    #: The lines of the one's arithmetic that those fields change, and the other's lines in their place.
+    #: The one's lines that they change, and the other's in their place.
     lines: tuple[tuple[Step, ...], tuple[Step, ...]]
-    #: The cell's derivation under each of the two.
+    #: The cell's derivations.
     one: Explanation
     other: Explanation
-    #: The tie rule of each.
     ties: tuple[str, str]
 
     @property
@@ -111,26 +101,19 @@ class DifferenceCause:
 
     @property
     def before_rounding(self) -> tuple[float, float]:
-        """Return the number that each rounds."""
+        """Return the two numbers that are rounded."""
         return self.one.before_rounding, self.other.before_rounding
 
 
 def compare(
     x: Any, scheme: Scheme | str, conventions: Iterable[str | Convention] = tuple(CONVENTIONS)
 ) -> Comparison:
-    """Quantize `x` under `scheme` with each of `conventions`: format, mode, granularity and range stay the
-    same.
+    """Quantize `x` under `scheme` with each of `conventions`: format, mode, granularity and range stay.
 
-    `x` is a real tensor or nested list of 1 to 4 axes. A convention that does not offer the scheme, or
-    cannot quantize this tensor, is in `refused` with the reason.
+    A convention that does not offer the scheme, or cannot quantize this tensor, is in `refused`.
 
     With a scale of 0.02 numbers of two decimals often lie half-way between two codes, and the order of the
     steps decides:
-
-    >>> scheme = Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
-    >>> found = compare([[0.37, 0.41, -0.25, 0.5]], scheme, ["course", "torch", "onnxruntime", "gguf"])
-    >>> found.groups, int(found.codes_differ.sum()), list(found.refused)
-    ((('course', 'torch'), ('onnxruntime',)), 3, ['gguf'])
     """
     scheme = as_scheme(scheme)
     tensor, _, dtype = as_input(x, scheme.nonfinite)
@@ -165,7 +148,7 @@ def compare(
 
 
 def _same_meaning(scheme: Scheme, adapted: Scheme) -> None:
-    """Refuse a zero point set by hand that is a code in one engine and a value in the other."""
+    # A zero point set by hand may be a code in one engine and a value in the other.
     mine = scheme.arithmetic.zero_domain
     theirs = adapted.arithmetic.zero_domain
     calibration = scheme.calibration
@@ -180,13 +163,7 @@ def _same_meaning(scheme: Scheme, adapted: Scheme) -> None:
 
 
 def difference(one: QuantResult, other: QuantResult) -> Difference:
-    """Return the difference between two results of one tensor: cells, and the largest in steps and in ulps.
-
-    >>> x, scheme = [[0.37, 0.41, -0.25, 0.5]], Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
-    >>> found = difference(quantize(x, scheme), quantize(x, scheme.replace(convention="onnxruntime")))
-    >>> found.codes.tolist(), round(found.largest_steps, 3)
-    ([[True, True, True, False]], 1.0)
-    """
+    """Return the difference between two results of one tensor."""
     codes, values = _differing(one, other)
     steps = ((other.x_hat - one.x_hat).abs() / one.step_of_cells()).where(values, 0.0)
     return Difference(
@@ -209,8 +186,7 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def ulps(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return how many float32 numbers it takes from `one` to `other`, int64 of their shape; 0 between 0 and
-    -0.
+    """Return the count of float32 numbers from `one` to `other`, int64; 0 between 0 and -0.
 
     >>> ulps(torch.tensor([1.0, 0.0, -1e-45]), torch.tensor([1 + 2.0**-22, -0.0, 1e-45])).tolist()
     [2, 0, 2]
@@ -226,9 +202,7 @@ def ulps(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def why(comparison: Comparison, one: str, other: str, index: Shape) -> DifferenceCause:
-    """Return which rule made the conventions `one` and `other` differ in the cell at `index`.
-
-    `QuantVizError` where they do not differ there, or one of them was not compared.
+    """Return the rule that makes two conventions differ in the cell at `index`; refused where they do not.
 
     >>> scheme = Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
     >>> compared = compare([[0.37, 0.41, -0.25, 0.5]], scheme, ["course", "onnxruntime"])
@@ -261,15 +235,9 @@ def why(comparison: Comparison, one: str, other: str, index: Shape) -> Differenc
 
 
 def rules(comparison: Comparison, one: str, other: str, most: int | None = None) -> tuple[Rule, ...]:
-    """Return the rules that make the conventions `one` and `other` differ, each with its cells.
+    """Return the rules that make two conventions differ, each with its cells; the rule of most cells first.
 
-    Together the cells are all that differ. The rule of most cells comes first. With `most`, only so many
-    cells are explained: those whose codes differ come first, each in row-major order.
-
-    >>> scheme = Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
-    >>> found = compare([[0.37, 0.41, -0.25, 0.5]], scheme, ["course", "onnxruntime"])
-    >>> [(list(rule.fields), int(rule.cells.sum())) for rule in rules(found, "course", "onnxruntime")]
-    [(['order'], 3)]
+    With `most`, only so many cells are explained: those of other codes first, in row-major order.
     """
     first, second = (_result(comparison, name) for name in (one, other))
     codes, values = _differing(first, second)
@@ -287,7 +255,7 @@ def rules(comparison: Comparison, one: str, other: str, most: int | None = None)
 
 
 def in_effect(scheme: Scheme) -> Scheme:
-    """Return the same scheme with each rule in the field that names it, without an engine's `Offer`.
+    """Return the scheme with each rule in the field that names it, without an engine's `Offer`.
 
     >>> from quantviz.schemes.granularity import PerChannel
     >>> in_effect(Scheme(convention="torch")).arithmetic.order
@@ -314,7 +282,7 @@ def _valued(fields: Iterable[str], mine: Scheme, theirs: Scheme) -> Fields:
 
 
 def _with(scheme: Scheme, other: Scheme, fields: Iterable[str]) -> Scheme:
-    """Return `scheme` with fields of `other`'s convention; raise `QuantVizError` if they do not fit."""
+    # Fields that do not fit are refused.
     return scheme.replace(
         convention=scheme.arithmetic.replace(**{name: other.arithmetic.get(name) for name in fields})
     )
@@ -322,15 +290,13 @@ def _with(scheme: Scheme, other: Scheme, fields: Iterable[str]) -> Scheme:
 
 @dataclass(frozen=True, eq=False)
 class _CellResults:
-    """The results of some cells, each field a vector over the cells."""
-
     code: torch.Tensor
     value: torch.Tensor
     before_rounding: torch.Tensor
     scale: torch.Tensor
 
     def likeness(self, other: _CellResults) -> torch.Tensor:
-        """Return how many fields each cell shares with the other result."""
+        # Fields that each cell shares with the other result.
         same = [
             _equal(getattr(self, field.name), getattr(other, field.name))
             for field in dataclasses.fields(self)
@@ -339,7 +305,7 @@ class _CellResults:
 
 
 def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _CellResults:
-    """Return the results of `quantize` at `places` (cells, axes) alone."""
+    """Return the results of `quantize` at `places` (cells, axes)."""
     shape = tuple(x.shape)
     fmt = scheme.number_format
     layout = scheme.layout(shape)
@@ -367,7 +333,7 @@ def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _CellResu
 def _rules(
     x: torch.Tensor, mine: Scheme, theirs: Scheme, places: torch.Tensor
 ) -> list[tuple[tuple[str, ...], torch.Tensor]]:
-    """Return sets of fields, each with the mask of the differing `places` that it turns to theirs."""
+    """Return sets of fields, each with the mask of `places` that it turns to theirs."""
     names = tuple(mine.arithmetic.differences(theirs.arithmetic))
     start = _outcome(x, mine, places)
     goal = _outcome(x, theirs, places)
@@ -376,7 +342,7 @@ def _rules(
     def tried(
         fields: Iterable[str], here: torch.Tensor, back: bool = False
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return whether those fields turn each of the cells, and how much of it is alike then."""
+        """Return whether the fields turn each cell, and how much of it is alike then."""
         of, to, end = (theirs, mine, start) if back else (mine, theirs, goal)
         try:
             outcome = _outcome(x, _with(of, to, fields), places[here])
@@ -414,7 +380,7 @@ def _rules(
 
 
 def _fewest(names: tuple[str, ...], turns: Callable[[tuple[str, ...]], bool]) -> tuple[str, ...]:
-    """Return a minimal set of `names` that turns the cell; one of two names if two are enough."""
+    """Return a minimal set of names that turns the cell; of two if two are enough."""
     fewest = min((_thinned(order, turns) for order in (names, names[::-1])), key=len)
     if len(fewest) > 2:
         fewest = next((pair for pair in itertools.combinations(names, 2) if turns(pair)), fewest)
@@ -431,9 +397,7 @@ def _thinned(names: tuple[str, ...], turns: Callable[[tuple[str, ...]], bool]) -
 
 
 def _changed_lines(one: Explanation, other: Explanation) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """Return the lines of two derivations that are not the same in both; of a line that moved, also those
-    that it passed.
-    """
+    """Return the lines that differ in two derivations; of a line that moved, also those that it passed."""
     mine, theirs = ([(step.code_line, step.dtype) for step in side.steps] for side in (one, other))
     codes = difflib.SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
     changed = [at for at, (kind, *_) in enumerate(codes) if kind != "equal"]

@@ -21,7 +21,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.blocks import expand
 from quantviz.tensors.conversion import as_input
 
-#: The least weight of an error, as a share of the largest.
+#: Least weight of an error, as a share of the largest.
 _LEAST = 1e-12
 
 
@@ -84,7 +84,7 @@ def fit_codebook(x: Any, scheme: Scheme | str = "int4_per_tensor", *, importance
 
 
 def _weights(scales: torch.Tensor, importance: Any) -> torch.Tensor:
-    """Return the weight of each value's squared error in units of its scale, above 0, float64."""
+    """Return the weights of squared errors in units of each value's scale, above 0, float64."""
     weights = scales.to(torch.float64).square()
     if importance is not None:
         weights = weights * column_weights(importance, tuple(scales.shape))
@@ -93,7 +93,7 @@ def _weights(scales: torch.Tensor, importance: Any) -> torch.Tensor:
 
 
 def _magnitudes(values: torch.Tensor, scheme: Scheme) -> torch.Tensor:
-    """Return the scale of each value's block under a codebook whose largest value is 1, float64."""
+    """Return each value's scale under a codebook whose largest value is 1, float64."""
     unit = Scheme("codebook(-1.0,1.0)", granularity=scheme.granularity, nonfinite=scheme.nonfinite)
     shape = tuple(values.shape)
     scales = choose_qparams(values, unit).scale.to(torch.float64)

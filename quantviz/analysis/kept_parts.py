@@ -1,6 +1,7 @@
 """The search for the parts of a tensor to keep apart: candidates in several orders, then sets, all tried.
 
 Taking out the loudest part, then the next, is not enough: of four equally loud columns any one gains nothing,
+Taking out the loudest part, then the next, is not enough: of four equally loud columns any one gains nothing,
 and all four gain most. So whole prefixes of each order are tried, and their members exchanged, one and two at
 a time. Estimates only order candidates: the gain of a set is always that of a quantization.
 """
@@ -19,23 +20,20 @@ from quantviz.streaming.regions import place_of
 from quantviz.streaming.threads import runs_between
 from quantviz.tensors.blocks import block_numbers, flat_indices_of
 
-#: Candidates of an order that are looked at.
 POOL = 16
-#: Blocks that are looked at: those of widest range, and as many evenly spaced.
+#: Blocks of widest range, and as many evenly spaced.
 _BLOCKS = 128
-#: Elements whose rounding is guessed at for one scale.
+#: Elements behind a guess at the rounding for one scale.
 _SAMPLE = 2**14
-#: Elements whose largest are looked for at a time.
 _ELEMENTS_PER_CHUNK = 2**19
-#: So many sets are few.
+#: All sets are tried up to this many.
 _FEW_SETS = 256
 #: Above so many parts only some numbers of them are tried.
 _EACH = 8
 
 
 def counts_to_try(most: int, magnitudes: Array) -> list[int]:
-    """Return how many parts to try: each number to 8, then ever fewer, and where magnitudes, falling, drop
-    most.
+    """Return how many parts to try: each number to 8, then ever fewer, and where magnitudes drop most.
 
     >>> counts_to_try(20, np.array([9.0] * 11 + [1.0] * 30))
     [1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 16, 20]
@@ -58,10 +56,9 @@ def best_sets(
     counts: Sequence[int],
     trials: int,
 ) -> dict[int, Numbers]:
-    """Return the best set that was found of each size, by the noise of the whole with that set kept apart.
+    """Return the best set of each size, by the noise of the whole with that set kept apart.
 
-    `orders` are candidates, the likeliest first; `counts` are the sizes, ascending; at most `trials` sets are
-    tried.
+    `orders` are candidates, the likeliest first; `counts` ascend; at most `trials` sets are tried.
 
     >>> gain = lambda s: 10.0 - (9.0 if {1, 3} <= set(s) else 0.0) - (0.5 if 0 in s else 0.0)
     >>> best_sets(gain, [[0, 1, 2, 3]], [1, 2], 100)
@@ -80,8 +77,6 @@ def best_sets(
 
 
 class _BestSets:
-    """The best sets so far."""
-
     def __init__(self, noise: Callable[[Numbers], float], trials: int) -> None:
         self.best: dict[int, Numbers] = {}
         self._noise = noise
@@ -89,7 +84,7 @@ class _BestSets:
         self._known: dict[Numbers, float] = {}
 
     def offer(self, candidate: Iterable[int], size: int) -> bool:
-        """Try a set of `size` parts, and return whether more trials are left; skip a set of another size."""
+        """Try a set, skipped unless of `size` parts; return whether more trials are left."""
         numbers = tuple(sorted(candidate))
         if len(numbers) != size or len(set(numbers)) != size:
             return True
@@ -105,7 +100,7 @@ class _BestSets:
 
 
 def _one_more(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Iterator[Numbers]:
-    """Yield the best set of one less with each candidate, and the best of one more without each member."""
+    # The best set of one less with each candidate, and of one more without each member.
     for part in pool:
         yield (*best.get(size - 1, ()), part)
     more = best.get(size + 1, ())
@@ -114,7 +109,7 @@ def _one_more(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Itera
 
 
 def _exchanged(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Iterator[Numbers]:
-    """Yield the best set with each of its members exchanged for each candidate, as long as one is better."""
+    # Members are exchanged for candidates as long as one is better.
     tried = None
     while tried != best.get(size):
         tried = best.get(size)
@@ -123,14 +118,12 @@ def _exchanged(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Iter
 
 
 def _two_more(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Iterator[Numbers]:
-    """Yield the best set of two less with each pair of candidates."""
     fewer = best.get(size - 2, ())
     for pair in itertools.combinations([part for part in pool if part not in fewer], 2):
         yield (*fewer, *pair)
 
 
 def _any(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Iterator[Numbers]:
-    """Yield all sets of candidates, where they are few."""
     if math.comb(len(pool), size) <= _FEW_SETS:
         yield from itertools.combinations(pool, size)
 
@@ -158,7 +151,7 @@ def by_magnitude(tried: Counterfactuals, most: int) -> tuple[list[int], Array]:
 
 
 def by_suffering(tried: Counterfactuals, most: int) -> list[int]:
-    """Return the parts of the largest error, as far as it is known without a pass over the tensor."""
+    """Return the parts of the largest error, as far as it is known without a pass."""
     if tried.suffered is not None:
         parts: list[int] = largest_first(tried.suffered, most).tolist()
         return parts
@@ -169,10 +162,9 @@ def by_suffering(tried: Counterfactuals, most: int) -> list[int]:
 
 
 def by_likely_cost(tried: Counterfactuals, most: int) -> list[int]:
-    """Return the parts that probably cost the others most: those with the largest magnitudes of blocks, by
-    how much the block's rounding error would fall without them.
+    """Return the parts that probably cost most: the largest of each block, by the fall of its rounding error.
 
-    Equal magnitudes gain something only if all are taken out, and each counts with its share of that.
+    Equal magnitudes gain something only if all are taken out, and each counts with its share.
     """
     study = tried.study
     layout = tried.study.layout
@@ -202,9 +194,10 @@ def by_likely_cost(tried: Counterfactuals, most: int) -> list[int]:
 
 
 def _shares_of_gain(sizes: Array, tops: Array, steps: float) -> list[float]:
-    """Return how much the rounding error of a block's cells, of magnitudes `sizes`, would fall without each
-    of its parts, whose largest magnitudes are `tops`, falling: the slopes of the least concave curve over the
-    gains of any number of them.
+    """Return how much a block's rounding error would fall without each of its parts.
+
+    Cells have magnitudes `sizes`; parts have largest magnitudes `tops`, falling. The shares are the slopes of
+    the least concave curve over the gains of any number of parts.
 
     >>> _shares_of_gain(np.array([1.0, 1.0, 8.0, 8.0]), np.array([8.0, 8.0, 1.0]), 7.0)[0] > 0
     True
@@ -235,7 +228,7 @@ def _blocks_to_look_at(tried: Counterfactuals) -> Iterator[tuple[int, ...]]:
 
 
 def _sample(tried: Counterfactuals) -> Array:
-    """Return the magnitudes of evenly spaced runs of elements."""
+    # Evenly spaced runs of elements.
     runs = np.linspace(0, tried.x.count - _SAMPLE // 16, 16).astype(np.int64).tolist()
     values = np.concatenate([tried.x.run(start, start + _SAMPLE // 16) for start in runs])
     sizes = np.abs(values[np.isfinite(values)].astype(np.float64))
@@ -243,7 +236,7 @@ def _sample(tried: Counterfactuals) -> Array:
 
 
 def _largest_cells(tried: Counterfactuals, most: int) -> tuple[Array, Array]:
-    """Return the flat places of the cells of largest finite |x|, the largest first, and those magnitudes."""
+    """Return flat places and magnitudes of the cells of largest finite |x|, the largest first."""
     places = np.zeros(0, np.int64)
     sizes = np.zeros(0, np.float32)
     for start, stop in runs_between(tried.x.count, _ELEMENTS_PER_CHUNK):

@@ -14,10 +14,9 @@ from quantviz.streaming.measuring import measure, measured
 
 Array = npt.NDArray[Any]
 
-#: Ranges that a curve tries.
 _TRIED = 32
 #: Least rise of the error between two minima that count as two, in dB.
-LEAST_DB = 0.1
+_LEAST_DB = 0.1
 
 
 @dataclass(frozen=True)
@@ -38,22 +37,12 @@ _PARTS = ("rounding_mse", "clipping_mse")
 
 
 def error_of_range(study: Study, lo: float, hi: float) -> RangeError:
-    """Return the mean squared errors under the scheme of `study` with every block clipped to `lo` … `hi`.
+    """Return the mean squared errors under a study's scheme with every block clipped to `lo` … `hi`.
 
     A large tensor takes one pass, with the kernel that is compiled for its metrics.
 
     Raises:
-        QuantVizError: If the range is not valid as a `ManualRange` under this scheme.
-
-    >>> import torch
-    >>> from quantviz import Scheme
-    >>> from quantviz.tensors.lazy import InMemory
-    >>> study = Study.of(InMemory(torch.tensor([[1.0, 0.1], [-2.0, 7.5]])), Scheme("int4"))
-    >>> for end in (8.0, 3.5):
-    ...     found = error_of_range(study, -end, end)
-    ...     print(f"{found.rounding:.4f} {found.clipping:.4f}")
-    0.0905 0.0000
-    0.0025 4.0000
+        QuantVizError: The range is not valid as a `ManualRange` under this scheme.
     """
     scheme = study.scheme.replace(calibration=ManualRange(lo, hi))
     if study.result is not None:
@@ -67,12 +56,10 @@ def error_of_range(study: Study, lo: float, hi: float) -> RangeError:
 
 @dataclass(frozen=True, eq=False)
 class RangeCurve:
-    """Both parts of the error for ranges of several widths."""
-
     #: The ends of each range, float64; the upper ones ascend.
     lo: Array
     at: Array
-    #: The mean squared error of each, as `RangeError` has it, float64.
+    #: As `RangeError` has it, float64.
     rounding: Array
     clipping: Array
 
@@ -82,7 +69,6 @@ class RangeCurve:
 
     @property
     def minima(self) -> tuple[int, ...]:
-        """Return which ranges are minima of the error: see `minima_of`."""
         return minima_of(self.mse)
 
 
@@ -118,8 +104,8 @@ def range_curve(study: Study, steps: int = _TRIED, beyond: int = 0) -> RangeCurv
     )
 
 
-def minima_of(errors: Array, least_db: float = LEAST_DB) -> tuple[int, ...]:
-    """Return the places of the minima between which an error rises by `least_db` or more.
+def minima_of(errors: Array) -> tuple[int, ...]:
+    """Return the places of the minima between which an error rises by `_LEAST_DB` or more.
 
     The least error is always one of them. A lower hill between two is taken for roughness.
 
@@ -128,7 +114,7 @@ def minima_of(errors: Array, least_db: float = LEAST_DB) -> tuple[int, ...]:
     >>> minima_of(np.array([9.0, 2.0, 2.02, 1.0, 5.0]))
     (3,)
     """
-    factor = 10 ** (least_db / 10)
+    factor = 10 ** (_LEAST_DB / 10)
     minima = []
     low = 0
     high = 0

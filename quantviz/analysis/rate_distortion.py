@@ -35,7 +35,7 @@ from quantviz.schemes.scheme import MODES, Scheme
 
 Array = npt.NDArray[Any]
 
-#: Granularities along a trail, the most elements a scale first.
+#: From the most elements a scale.
 TRAIL: tuple[Granularity, ...] = (
     PerTensor(),
     PerChannel(0),
@@ -47,25 +47,23 @@ TRAIL: tuple[Granularity, ...] = (
 
 if TYPE_CHECKING:
     import pandas
-#: Least distance at which a dot counts as above a line, in dB.
+#: Least distance above a line, in dB.
 _ABOVE_DB = 0.05
-#: Formats of more bits have no trail: a scale of their own makes no difference to them.
+#: Formats of more bits have no trail: scales of their own make no difference to them.
 _MOST_TRAIL_BITS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class RateLine:
-    """A curve of bits against SQNR."""
-
     #: "lloyd_max": one quantizer of N values anywhere. "uniform": of N values at equal steps. "ecsq": equal
     #: steps, codes entropy-coded. "gauss_bound" and "laplace_bound": the least error of any code for draws
     #: from such a distribution with this tensor's variance. "laplace_lower_bound": Shannon's lower bound.
     id: str
     #: "fixed_rate" (each value takes as many bits), "entropy_coded", or "bound".
     coding: str
-    #: Whether something reaches it: of bounds, codes of ever longer blocks.
+    #: Whether something reaches it; of bounds, ever longer blocks.
     attained: bool
-    #: Bits an element, ascending, and SQNR in dB, float64 of one length.
+    #: An element, ascending, and in dB; float64.
     bits: Array
     sqnr_db: Array
 
@@ -87,14 +85,14 @@ class RateDistortion:
     """Bits and SQNR of schemes on one tensor, and the lines of quantizers and bounds to judge them by."""
 
     shape: Shape
-    #: The shape that bits per element are counted for: see `recipe_ranking.priced_at`.
+    #: See `recipe_ranking.priced_at`.
     priced_as: Shape
-    #: The recipes in their order, then the trails of all formats. Those that do not fit have a `problem`.
+    #: Recipes, then the trails of all formats. Those that do not fit have a `problem`.
     rows: tuple[RecipeRow, ...]
     lines: tuple[RateLine, ...]
-    #: "gauss" or "laplace", whichever fits the values better.
+    #: The better fit: "gauss" or "laplace".
     family: str
-    #: The share of the tensor's values that lines are of.
+    #: Of the values behind the lines.
     share: float
 
     @property
@@ -226,7 +224,7 @@ def rate_distortion(
 
 
 def _trail_schemes() -> Iterator[tuple[str, Scheme]]:
-    """Yield trail and scheme of each format in each granularity, then of recipes in other group sizes."""
+    # Each format in each granularity, then recipes in other group sizes.
     recipes = set(RECIPES.values())
     for name, fmt in FORMATS.items():
         for granularity in TRAIL if fmt.bits <= _MOST_TRAIL_BITS else TRAIL[:1]:
@@ -249,7 +247,7 @@ def _trail_schemes() -> Iterator[tuple[str, Scheme]]:
 
 
 def _usual_scheme(name: str, granularity: Granularity) -> Scheme | None:
-    """Return a format's usual scheme, symmetric if possible; None without a sign and a zero point."""
+    """Return a format's scheme, symmetric if possible; None without a sign and a zero point."""
     for mode in MODES if FORMATS[name].signed else MODES[1:]:
         try:
             return Scheme(name, mode, granularity)
@@ -260,7 +258,7 @@ def _usual_scheme(name: str, granularity: Granularity) -> Scheme | None:
 
 
 def _counted(part: SampledPart, rows: Sequence[RecipeRow], priced_as: Shape | None) -> Iterator[RecipeRow]:
-    """Yield recipes' rows with the bits that entropy-coded codes would take, and with their trails."""
+    # The bits of entropy-coded codes come in, and trails.
     for row in rows:
         trail = row.id if getattr(row.scheme.granularity, "size", None) else ""
         if row.scheme.arithmetic.id == Scheme().arithmetic.id:

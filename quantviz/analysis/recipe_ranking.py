@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from quantviz.schemes.granularity import Shape
     from quantviz.streaming.measuring import Measured
 
-#: The id of a row that is no recipe but the scheme that is set.
+#: The row of the scheme that is set.
 CURRENT = "current"
-#: Tensors with fewer elements are priced as a tensor of `USUAL_SHAPE` is: on 8 × 8 a scale for each column
-#: costs 2 bits, on a real weight 0.004, and the small one must not teach the opposite.
+#: Smaller tensors are priced as `USUAL_SHAPE`: on 8 × 8 a scale for each column costs 2 bits, on a real
+#: weight 0.004, and the small one must not teach the opposite.
 SMALL = 2**16
 USUAL_SHAPE = (4096, 4096)
 #: An error a tenth as large as the values, both as root mean squares: 20 dB.
@@ -34,53 +34,47 @@ class RecipeRow:
     #: An id of `RECIPES`, or `CURRENT`.
     id: str
     scheme: Scheme
-    #: Whether it has the same effect on this tensor as the current scheme.
+    #: Whether its effect here is the current scheme's.
     is_current: bool = False
     #: Why it does not fit; the numbers are nan then.
     problem: QuantVizError | None = None
-    #: Bits an element, scales included, at the size that it is priced at, and at the tensor's own.
+    #: Bits an element, scales included: as priced, and at the tensor's own size.
     bits: float = math.nan
     own_bits: float = math.nan
     sqnr_db: float = math.nan
     #: Share of the non-zero elements that became 0.
     zeroed_share: float = math.nan
     mse: float = math.nan
-    #: `bits` if codes were entropy-coded, each by itself, and scales stored as before; nan where codes were
-    #: not counted.
+    #: `bits` with codes entropy-coded one by one, and scales as before; nan where codes were not counted.
     entropy_bits: float = math.nan
-    #: Rows of one trail differ in how many elements share a scale; "" where it is in none.
+    #: Rows of one trail differ in the elements a scale; "" for none.
     trail: str = ""
     #: The share of the cells that was measured.
     share: float = 1.0
-    #: Whether no other row has as few bits and as much SQNR; and whether it lies above the line of one
-    #: quantizer for all values of the tensor. Set in `rate_distortion` alone.
+    #: No row has as few bits and as much SQNR; above the line of one quantizer for all values. Both are set
+    #: in `rate_distortion` alone.
     on_front: bool = False
     above_lloyd_max: bool = False
 
     @property
     def fits(self) -> bool:
-        """Whether there are numbers."""
         return self.problem is None
 
 
 @dataclass(frozen=True)
 class RecipeAnswer:
-    """Which recipe to use on a tensor, as data for a sentence."""
+    """The recipe to use on a tensor, as data for a sentence."""
 
-    #: The SQNR to reach, in dB.
     target_db: float
-    #: Whether some recipe reaches it.
     reached: bool
     #: The fewest bits that reach it; where none does, the highest SQNR.
     choice: RecipeRow
-    #: The nearest ones in another number format that no other beats, with fewer bits and with more, to
-    #: compare the choice with.
+    #: To compare: the nearest of another format on the front, with fewer bits and with more.
     others: tuple[RecipeRow, ...]
 
 
 def priced_at(shape: Shape, asked: Shape | None = None) -> Shape:
-    """Return the shape that a tensor's bits per element are counted for: `asked` if given, else its own
-    `shape`, or `USUAL_SHAPE` for a small tensor.
+    """Return the shape that bits are counted for: `asked`, else the own one, or `USUAL_SHAPE` if small.
 
     >>> priced_at((8, 8)), priced_at((256, 256)), priced_at((8, 8), (8, 8))
     ((4096, 4096), (256, 256), (8, 8))
@@ -89,8 +83,7 @@ def priced_at(shape: Shape, asked: Shape | None = None) -> Shape:
 
 
 def priced_bits(scheme: Scheme, shape: Shape, asked: Shape | None = None) -> float:
-    """Return the bits per element of a tensor of `shape`, counted for the shape of `priced_at`; for its own
-    shape if the blocks do not divide that.
+    """Return the bits per element as `priced_at` counts; for the own shape if blocks do not divide that.
 
     >>> columns = RECIPES["int4_per_column"]
     >>> priced_bits(columns, (8, 8)), priced_bits(columns, (8, 8), (8, 8))
@@ -110,10 +103,7 @@ def recipe_rows(
     recipes: Mapping[str, Scheme] = RECIPES,
     priced_as: Shape | None = None,
 ) -> tuple[RecipeRow, ...]:
-    """Return the rows of `recipes` on the tensor `x`, in their order.
-
-    A recipe that cannot be used on it, because its groups do not divide the last axis for example, has
-    `problem` in place of numbers.
+    """Return the rows of `recipes` on the tensor `x`, in their order; one that does not fit has a `problem`.
 
     Args:
         x: A real tensor or nested list of 1 to 4 axes, or a `Stored`.
@@ -171,11 +161,7 @@ def row_of(
 
 
 def pareto_front(rows: Iterable[RecipeRow]) -> tuple[RecipeRow, ...]:
-    """Return the rows that no other one beats, by bits: fewer bits with no less SQNR, or more SQNR with no
-    more bits.
-
-    Of rows with the same bits and SQNR the first is kept.
-    """
+    """Return the rows that no other beats in bits and SQNR, by bits; the first of equal ones."""
     front: list[RecipeRow] = []
     for row in sorted((row for row in rows if row.fits), key=lambda row: (row.bits, -row.sqnr_db)):
         if not front or row.sqnr_db > front[-1].sqnr_db:
@@ -184,10 +170,10 @@ def pareto_front(rows: Iterable[RecipeRow]) -> tuple[RecipeRow, ...]:
 
 
 def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAnswer | None:
-    """Return the recipe of the fewest bits with an SQNR of at least `target_db`; none where no recipe fits.
+    """Return the recipe of the fewest bits with an SQNR of at least `target_db`; None where none fits.
 
-    It is compared with its neighbours, because the target is only a rule of thumb: an SQNR ranks
-    recipes for one tensor and does not predict the accuracy of a model.
+    The target is a rule of thumb: an SQNR ranks recipes for one tensor and does not predict a model's
+    accuracy. So the choice comes with its neighbours.
 
     >>> rows = recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme())
     >>> found = answer(rows, target_db=30.0)
@@ -206,8 +192,7 @@ def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAns
 
 
 def best_within(rows: Iterable[RecipeRow], bits: int) -> RecipeRow | None:
-    """Return the row of the highest SQNR among those whose codes have at most so many bits; None if none
-    fits. The bits of scales come on top: `RecipeRow.bits` has both.
+    """Return the row of the highest SQNR with codes of at most so many bits, scales apart; None if none fits.
 
     >>> rows = recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme())
     >>> best_within(rows, 4).id, best_within(rows, 0)

@@ -28,9 +28,8 @@ from quantviz.tensors.lazy import InMemory, Stored, as_stored
 
 Array = npt.NDArray[Any]
 
-#: About how many elements are measured by default. Of a tensor of twice as many or fewer all are.
+#: Elements measured by default. Of a tensor of at most twice as many all are.
 SAMPLED = 2**16
-#: Ids of the metrics that are measured.
 _WANTED = ("effective_bits", "sqnr_db", "zeroed_share", "mse", "code_entropy")
 
 
@@ -66,8 +65,8 @@ class SampledPart:
         if x.count <= 2 * cells or len(x.shape) == 1 or length > 2 * cells:
             return cls(x, known, x, np.ones(x.shape[0]), keep)
         places = np.linspace(0, x.shape[0] - 1, max(cells // length, 2)).astype(np.int64)
-        # The slice of the largest value is among them, so that second-level scales are those of the whole
-        # tensor. It stands for itself alone: an outlier counts as much as it does there.
+        # The slice of the largest value is among them, so that second-level scales are the whole tensor's.
+        # It stands for itself alone: an outlier counts as much as it does there.
         largest = known.largest[0]
         slices = np.unique(np.append(places, largest))
         weights = np.where(slices == largest, 1.0, (x.shape[0] - 1) / (len(slices) - 1))
@@ -77,14 +76,11 @@ class SampledPart:
 
     @property
     def share(self) -> float:
-        """Return the share of the tensor's cells."""
         return self.x.count / self.whole.count
 
     @property
     def values(self) -> Array:
-        """Return the part's finite values, without those of slices of smaller weight; of a large part some
-        runs of it, and its ends.
-        """
+        """Return the finite values of slices of one weight; of a large part some runs and its ends."""
         if self.share < 1:
             usual = np.flatnonzero(self.weights == self.weights.max()).tolist()
             rest = (slice(None),) * (len(self.x.shape) - 1)
@@ -101,7 +97,7 @@ class SampledPart:
         return np.asarray(values[np.isfinite(values)])
 
     def recipes(self, current: Scheme, priced_as: Shape | None = None) -> tuple[RecipeRow, ...]:
-        """Return a row for each recipe, in their order, with the rule of `current` for NaN and Inf."""
+        # The rule of `current` for NaN and Inf is every recipe's.
         if self.share == 1:
             return recipe_rows(self.x, current=current, priced_as=priced_at(self.whole.shape, priced_as))
         return tuple(
@@ -110,9 +106,7 @@ class SampledPart:
         )
 
     def row(self, name: str, scheme: Scheme, priced_as: Shape | None, trail: str = "") -> RecipeRow:
-        """Return the row of a scheme on this part, priced as the whole tensor is; with a problem in place of
-        numbers if the scheme does not fit.
-        """
+        """Return a scheme's row on this part, priced as the whole tensor; a problem if it does not fit."""
         try:
             for problem in scheme.problems(self.whole.shape):
                 raise problem
@@ -136,9 +130,7 @@ class SampledPart:
         return dataclasses.replace(row, entropy_bits=coded, trail=trail, share=self.share)
 
     def weighted(self, measured: Measured) -> Measured:
-        """Return the measurement of the part, by axis, with SQNR and MSE that count each slice as often as
-        its weight.
-        """
+        """Return the measurement of the part with SQNR and MSE that count each slice as its weight."""
         if self.share == 1:
             return measured
         sums = measured.axes[0]
@@ -150,7 +142,7 @@ class SampledPart:
         return dataclasses.replace(measured, metrics={**measured.metrics, **told})
 
     def _params(self, scheme: Scheme) -> QParams | None:
-        """Return the whole tensor's scales where blocks reach beyond the part."""
+        # Blocks that reach beyond the part have the whole tensor's scales.
         if self.x is self.whole or scheme.layout(self.whole.shape).grid_shape[0] > 1:
             return None
         return Study.of(self.whole, scheme, facts=self.facts, keep=self.keep).qparams
@@ -170,15 +162,11 @@ def has_whole_blocks(scheme: Scheme, shape: Shape) -> bool:
 def sampled_rows(x: Any, *, current: Scheme | str) -> tuple[RecipeRow, ...]:
     """Return the rows of all recipes on `x`, as `recipe_rows` does, or on a part of a large tensor.
 
-    A part has the scales of the whole tensor: `RecipeRow.share` is its share of the cells. Its last row is
+    A part has the whole tensor's scales; `RecipeRow.share` is its share of the cells. Its last row is
     `CURRENT`, the scheme `current` on the same cells.
 
     Raises:
         QuantVizError: As `quantize` does.
-
-    >>> rows = sampled_rows(torch.ones(4, 32), current="int4_g32")
-    >>> rows[0].id, rows[0].share
-    ('int8_per_tensor', 1.0)
     """
     current = as_scheme(current)
     part = SampledPart.of(x, current)

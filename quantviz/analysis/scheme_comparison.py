@@ -1,4 +1,4 @@
-"""Several schemes on one tensor: which of them has the smaller error where, and by how much."""
+"""Several schemes on one tensor: the smaller error in each place, and by how much."""
 
 from __future__ import annotations
 
@@ -33,39 +33,39 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 MOST_SCHEMES = 8
-#: Cells up to which each has its winner by default; of more, pixels have, so many down and across.
+#: Up to so many cells each has its winner by default; beyond, pixels have, down and across.
 MOST_CELLS = 2**16
 USUAL_PIXELS = (256, 256)
 MOST_PARTS = 2**22
-#: In place of a scheme's number: two or more are equally good; nothing is there.
+#: In place of a scheme's number: equally good ones; or nothing there.
 TIE = -1
 NOTHING = -2
-#: Cells whose errors are made at a time, of all schemes.
+#: For all schemes at a time.
 _CELLS_PER_CHUNK = 2**18
 
 
 @checked_fields
 @dataclass(frozen=True, eq=False)
 class SchemeComparison:
-    """Schemes of the smallest error, cell by cell and part by part. The first scheme is A, the second B."""
+    """The schemes of the smallest error, cell by cell and part by part. The first is A, the second B."""
 
     schemes: tuple[Scheme, ...]
     shape: Shape
-    #: The measurement of the whole tensor under each.
+    #: Of the whole tensor under each.
     measured: tuple[Measured, ...]
-    #: The parts that `winner` has a scheme for: a granularity; None if they are pixels.
+    #: The granularity of `winner`; None for pixels.
     parts: Granularity | None
     #: The scheme of least error in each part, by its place in `schemes`, `TIE` or `NOTHING`: int8, of the
     #: tensor's shape where parts are cells, of their grid's else, (h, w) of pixels.
     winner: Array
-    #: By how much it is ahead of the next: the difference of root mean square errors, which of one cell are
-    #: |error|; 0 at a tie, nan where nothing is. float64 of the same shape.
+    #: Over the next: the difference of root mean square errors, of one cell |error|; 0 at a tie, nan where
+    #: nothing is. float64 of the same shape.
     lead: Array
     #: A's error less the least of the others': above 0 where A is beaten. Of two schemes |e_A| − |e_B|.
     against_a: Array
-    #: The share of the cells that each scheme has the smallest error in, alone; the rest are ties.
+    #: The share of the cells that each scheme wins alone; the rest are ties.
     cell_shares: tuple[float, ...]
-    #: Where pixels begin, and the end, of rows and columns; none where parts are no pixels.
+    #: Where rows and columns of pixels begin, and the end.
     row_edges: Array | None
     col_edges: Array | None
 
@@ -182,7 +182,7 @@ def _comparison(
 
 @dataclass(frozen=True, eq=False)
 class _ScoredParts:
-    """The parts that have a winner each, and the bands of whole rows of a view that they are added up in."""
+    """The parts with a winner each, and the bands of whole rows of a view that add them up."""
 
     shape: Shape
     layout: BlockLayout
@@ -207,7 +207,7 @@ class _ScoredParts:
         return cls(shape, layout, frame.row_edges, frame.col_edges)
 
     def bands(self) -> Iterator[tuple[int, int]]:
-        """Yield rows of the view, from … to before: whole blocks, or parts of one row of blocks."""
+        """Yield rows of the view, from … to before: whole blocks, or parts of one row of them."""
         rows = self.layout.view_shape[0]
         size = self.layout.block_shape[0]
         most = max(_CELLS_PER_CHUNK // self.row_length, 1)
@@ -222,7 +222,7 @@ class _ScoredParts:
         return math.prod(self.layout.view_shape[1:])
 
     def sums(self, values: Array, first: int, last: int) -> tuple[slice, Array]:
-        """Return the rows of the grid that a band lies in, and the sums of its values there."""
+        """Return the rows of the grid that a band lies in, and its sums there."""
         view = viewed(torch.from_numpy(values), (last - first, *self.layout.view_shape[1:]))
         if self.row_edges is not None and self.col_edges is not None:
             across = np.add.reduceat(view.numpy(), self.col_edges[:-1], axis=1)
@@ -237,7 +237,7 @@ class _ScoredParts:
         return slice(start, start + grid), block_sums(view, band).numpy()
 
     def shaped(self, of_parts: Array) -> Array:
-        """Return an array over parts in the shape of `SchemeComparison.winner`: the tensor's for cells."""
+        # As `SchemeComparison.winner`: cells in the tensor's shape.
         single = self.row_edges is None and self.layout.block_size == 1
         return np.asarray(
             viewed(torch.from_numpy(of_parts.copy()), self.shape).numpy() if single else of_parts
@@ -248,7 +248,7 @@ class _ScoredParts:
 
 
 class _BandSums:
-    """Sums over bands: noise and counted cells of each part, and wins of each scheme."""
+    """Noise and counted cells of each part, and wins of each scheme."""
 
     def __init__(self, schemes: int, parts: _ScoredParts) -> None:
         grid = parts.layout.grid_shape
@@ -265,13 +265,13 @@ class _BandSums:
         self.cells += cells
 
     def errors(self) -> Array:
-        """Return root mean square errors, (schemes, *grid); nan where no cell counts."""
+        # Root mean squares, (schemes, *grid); nan where no cell counts.
         held = np.where(self._held > 0, self._held, np.nan)
         return np.asarray(np.sqrt(self._noise / held))
 
 
 def _compared(studies: Sequence[Study], parts: _ScoredParts) -> _BandSums:
-    """Return the errors of all parts, and how many cells each scheme wins, from one pass."""
+    """Return the errors of all parts, and each scheme's wins, from one pass."""
     whole = _BandSums(len(studies), parts)
     in_order = InOrder(whole.add)
     length = parts.row_length
@@ -302,7 +302,6 @@ def _compared(studies: Sequence[Study], parts: _ScoredParts) -> _BandSums:
 
 
 def _errors_of(study: Study) -> Callable[[int, int, Buffers], Array]:
-    """Return the function that computes errors from a place to before another, in a buffer if given."""
     if study.result is not None:
         flat = study.result.error.flatten().numpy()
         return lambda start, stop, made: flat[start:stop]
@@ -316,8 +315,9 @@ def _errors_of(study: Study) -> Callable[[int, int, Buffers], Array]:
 
 
 def judged(errors: Array) -> tuple[Array, Array, Array]:
-    """Return the scheme of least error in each place, by how much it is ahead of the next, and the first
-    scheme's error less the least of the others'; `errors` are (schemes, …), nan where there is nothing.
+    """Return the scheme of least error in each place, its lead, and the first's error less the others' least.
+
+    `errors` are (schemes, …), nan where there is nothing.
 
     >>> winner, lead, against = judged(np.array([[1.0, 2.0, np.nan], [1.0, 0.5, np.nan]]))
     >>> winner.tolist(), lead[:2].tolist(), against[:2].tolist()

@@ -1,7 +1,7 @@
-"""Bounds of any scalar quantizer, and of any code at all, on a tensor's values: bits against SQNR.
+"""Bounds of any scalar quantizer, and of any code, on a tensor's values: bits against SQNR.
 
-Values stand for a source whose draws are independent. A format with blocks may lie above the best quantizer
-for all values, since it adapts to where values are loud.
+Values stand for a source with independent draws. A format with blocks may lie above the best quantizer for
+all values, since it adapts to where values are loud.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from quantviz.evaluation.moments import Moments
 
 Array = npt.NDArray[Any]
 
-#: Number of values that are kept distinct.
 MOST_ATOMS = 4096
-#: Of those at each end, which the others' cells must not swallow.
+#: Of those at each end: the others' cells must not swallow them.
 _AT_ENDS = 64
-#: Numbers of levels that curves are found for.
 LEVELS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-#: A curve ends where there are fewer values than so many for each level: it would describe these few alone.
+#: A curve ends where there are fewer values a level: it would describe these few alone.
 _VALUES_A_LEVEL = 4
 _STEPS = 300
+#: Where the curve of entropy-coded steps ends.
+_MOST_BITS = 8.0
 #: A step that gains less, as a share, is the last.
 _STILL = 1e-10
 
 #: By how much D(R) of a Laplacian source with squared error exceeds Shannon's lower bound (e/π)·σ²·2^-2R, by
 #: bits: no code does better, and long ones come as near as one likes. Found on 2026-11-23 by
 #: `blahut_arimoto` of `tests/analysis/test_rate_distortion.py` in 8,000 rounds, on values 0.08 σ apart up to
-#: 10 σ, each with the chance of its cell (from 1.5 bits on in 400 rounds, 0.05 σ apart up to 12 σ); rounded
-#: to three digits.
+#: 10 σ, each with the chance of its cell (from 1.5 bits on in 400 rounds, 0.05 σ apart up to 12 σ); three
+#: digits.
 LAPLACE_EXCESS = MappingProxyType(
     {
         0.0: math.pi / math.e,
@@ -68,9 +68,8 @@ class Atoms:
     #: Ascending, float64; and weights, which add up to 1.
     values: Array
     weights: Array
-    #: The variance within atoms that stand for several values, which no quantizer here takes into account.
+    #: Of atoms that stand for several values: the variance that no quantizer here sees.
     within: float
-    #: How many values there were.
     count: int
     #: The mean of |x - median|.
     spread: float
@@ -108,7 +107,6 @@ class Atoms:
 
     @property
     def power(self) -> float:
-        """Return the mean of their squares."""
         return float(self.weights @ np.square(self.values)) + self.within
 
     @property
@@ -117,7 +115,7 @@ class Atoms:
 
     @property
     def most_levels(self) -> int:
-        """Return the largest number of levels that a curve has a point for."""
+        """Return the largest number of levels with a point on a curve."""
         return max(min(self.count // _VALUES_A_LEVEL, len(self.values) - 1), 1)
 
     @property
@@ -130,7 +128,7 @@ class Atoms:
 
 
 def sqnr_db(power: float, noises: Iterable[float]) -> Array:
-    """Return the SQNR of each mean squared error, in dB."""
+    """Return the SQNR of mean squared errors, in dB."""
     e2 = torch.tensor(list(noises), dtype=torch.float64)
     return np.asarray(METRICS["sqnr_db"].of(Moments(x2=torch.full_like(e2, power), e2=e2)).numpy())
 
@@ -139,14 +137,10 @@ def sqnr_db(power: float, noises: Iterable[float]) -> Array:
 
 
 def lloyd_max(atoms: Atoms, levels: int) -> float:
-    """Return the least mean squared error of a quantizer with `levels` levels of its own, anywhere.
+    """Return the least mean squared error with `levels` levels anywhere (Lloyd 1957, Max 1960).
 
-    Each value goes to the nearest level, and each level is the mean of its values (Lloyd 1957, Max 1960). The
-    result is the best of three starts: as many values in each cell, cells of equal width, and the cells that
-    are best if levels are many (Panter and Dite 1951).
-
-    >>> round(lloyd_max(Atoms.of(np.array([0.0, 0.2, 1.0, 1.2, 1.3])), 2), 6)
-    0.013333
+    The best of three starts: as many values in each cell, cells of equal width, and the best cells if levels
+    are many (Panter and Dite 1951).
     """
     return best_levels(atoms, levels)[0] + atoms.within
 
@@ -154,8 +148,9 @@ def lloyd_max(atoms: Atoms, levels: int) -> float:
 def best_levels(
     atoms: Atoms, levels: int, *starts: Array, largest: float | None = None
 ) -> tuple[float, Array]:
-    """Return the mean squared error and the levels, ascending, of the quantizer of `lloyd_max`, without the
-    variance within atoms; `starts` are further starts, and `largest` is a largest level that does not move.
+    """Return mean squared error, without the variance in atoms, and levels of `lloyd_max`, ascending.
+
+    `starts` are further starts; a `largest` level does not move.
 
     >>> best_levels(Atoms.of(np.array([0.0, 0.25, 1.0, 1.25, 1.5])), 2)[1].tolist()
     [0.125, 1.25]
@@ -171,13 +166,12 @@ def best_levels(
 
 
 def _at_shares(values: Array, weights: Array, levels: int) -> Array:
-    """Return the values in the middle of as many equal shares of the weights."""
+    # In the middle of equal shares of the weights.
     total = np.cumsum(weights)
     return np.asarray(values[np.searchsorted(total, (np.arange(levels) + 0.5) / levels * total[-1])])
 
 
 def _lloyd(values: Array, sums: Array, points: Array, largest: float | None) -> tuple[float, Array]:
-    """Return the error and the points that Lloyd's steps come to from some points."""
     least = math.inf
     if largest is not None:
         points = np.append(points[:-1], largest)
@@ -199,13 +193,9 @@ def _lloyd(values: Array, sums: Array, points: Array, largest: float | None) -> 
 
 
 def best_uniform(atoms: Atoms, levels: int) -> float:
-    """Return the least mean squared error of `levels` values at equal steps: the best that one scale and one
-    zero point of any size could do.
+    """Return the least mean squared error of `levels` values at equal steps: any one scale and zero point.
 
     Step and place are fitted by least squares to the codes that they give, from several beginnings.
-
-    >>> round(best_uniform(Atoms.of(np.array([0.0, 1.1, 2.0, 2.9])), 4), 6)
-    0.003
     """
     values = atoms.values
     weights = atoms.weights
@@ -233,7 +223,7 @@ def best_uniform(atoms: Atoms, levels: int) -> float:
 
 
 def fixed_rate(atoms: Atoms, quantizer: Callable[[Atoms, int], float]) -> tuple[Array, Array]:
-    """Return bits, log2 of each number of levels, and mean squared errors of a quantizer."""
+    """Return bits, log2 of the levels, and mean squared errors of a quantizer."""
     levels = [count for count in LEVELS if count <= atoms.most_levels]
     return np.log2(levels), np.array([quantizer(atoms, count) for count in levels])
 
@@ -241,25 +231,25 @@ def fixed_rate(atoms: Atoms, quantizer: Callable[[Atoms, int], float]) -> tuple[
 # ---- entropy-coded --------------------------------------------------------------------------------
 
 
-def entropy_coded(atoms: Atoms, most_bits: float = 8.0) -> tuple[Array, Array]:
-    """Return bits and mean squared errors of uniform steps whose codes are entropy-coded, each cell's value
-    its mean: by the entropy of the codes, ascending, only points that no other and no mixture of two beats.
+def entropy_coded(atoms: Atoms) -> tuple[Array, Array]:
+    """Return bits and mean squared errors of uniform steps with entropy-coded codes and cells' means.
 
-    The cell around the mean may be wider, which helps at low rates. At high rates this lies 0.25 bit, 1.53
-    dB, from the bound, whatever the distribution (Gish and Pierce 1968).
+    Bits are the codes' entropy, ascending; points that another or a mixture of two beats are left out. The
+    cell around the mean may be wider, which helps at low rates. At high rates this lies 0.25 bit, 1.53 dB,
+    from the bound, whatever the distribution (Gish and Pierce 1968).
     """
     deviation = math.sqrt(atoms.variance)
     if not deviation:
         return np.zeros(0), np.zeros(0)
     points = []
     offsets = (atoms.values - atoms.mean) / deviation
-    for step in np.geomspace(6.0, 2.0**-most_bits, 64):
+    for step in np.geomspace(6.0, 2.0**-_MOST_BITS, 64):
         sizes = np.abs(offsets) / step
         for dead in (0.5, 0.4, 0.3, 0.2):
             points.append(_entropy_and_noise(atoms, np.sign(offsets) * np.floor(sizes + dead)))
         points.append(_entropy_and_noise(atoms, np.floor(offsets / step)))
     curve: list[tuple[float, float]] = []
-    limit = min(most_bits, math.log2(atoms.most_levels))
+    limit = min(_MOST_BITS, math.log2(atoms.most_levels))
     for bits, noise in sorted(point for point in points if point[0] <= limit):
         if curve and noise >= curve[-1][1]:
             continue
@@ -270,7 +260,7 @@ def entropy_coded(atoms: Atoms, most_bits: float = 8.0) -> tuple[Array, Array]:
 
 
 def _above(middle: tuple[float, float], left: tuple[float, float], right: tuple[float, float]) -> bool:
-    """Return whether a point lies on or above the line from one to another."""
+    # On or above the line from left to right.
     rise = right[1] - left[1]
     run = right[0] - left[0]
     return (middle[1] - left[1]) * run >= rise * (middle[0] - left[0])
@@ -290,20 +280,16 @@ def _entropy_and_noise(atoms: Atoms, codes: Array) -> tuple[float, float]:
 
 
 def gauss_bound(variance: float, bits: Array) -> Array:
-    """Return the least mean squared error of any code for a Gaussian of this variance: σ²·2^-2R, 6.02 dB a
-    bit. Of all sources of one variance it is the hardest (Shannon 1959).
-    """
+    """Return σ²·2^-2R, 6.02 dB a bit: the hardest source of a variance (Shannon 1959)."""
     return np.asarray(variance * np.exp2(-2 * bits))
 
 
 def laplace_lower_bound(variance: float, bits: Array) -> Array:
-    """Return Shannon's lower bound for a Laplacian of this variance, (e/π)·σ²·2^-2R: at low rates no code
-    reaches it.
-    """
+    """Return Shannon's lower bound for a Laplacian, (e/π)·σ²·2^-2R; at low rates no code reaches it."""
     return gauss_bound(variance * math.e / math.pi, bits)
 
 
 def laplace_bound(variance: float, bits: Array) -> Array:
-    """Return the least mean squared error of any code for a Laplacian of this variance."""
+    # The least mean squared error of any code.
     excess = np.interp(bits, list(LAPLACE_EXCESS), list(LAPLACE_EXCESS.values()))
     return np.asarray(laplace_lower_bound(variance, bits) * excess)

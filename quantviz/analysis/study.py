@@ -1,8 +1,7 @@
 """A tensor of any size under a scheme, with the numbers that a page shows of it.
 
-The whole result of a small tensor is made once, and everything is read off it. For a large one nothing as
-large as the tensor is allocated: ranges and metrics come from streaming passes, and only the part in view is
-quantized.
+The whole result of a small tensor is made once. For a large one nothing as large as the tensor is allocated:
+ranges and metrics come from streaming passes, and only the part in view is quantized.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import torch
 from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.tables import block_columns, scales_table
-from quantviz.quantization.cells import part, quantize_part
+from quantviz.quantization.cells import part, quantize_cells, quantize_part
 from quantviz.quantization.explanation import CellInput, Explanation, explain, explain_cell
 from quantviz.quantization.grids import local_step
 from quantviz.quantization.input_dtype import on_stored, rounded_to
@@ -53,36 +52,29 @@ if TYPE_CHECKING:
     from quantviz.tensors.conversion import NonFinite
 
 T = TypeVar("T")
-#: Returns the kept result of a name, or calls the function for it.
+#: Returns the kept result of a name, or makes it.
 Keep = Callable[[str, Callable[[], Any]], Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A tensor under a scheme.
+    """A tensor under a scheme."""
 
-    >>> from quantviz.tensors.lazy import InMemory
-    >>> study = Study.of(InMemory(torch.tensor([[1.0, 0.1], [-2.0, 0.7]])), Scheme("int4"))
-    >>> study.explain((0, 1)).cause, round(study.metrics["mse"], 4)
-    ('zeroed', 0.0117)
-    """
-
-    #: The tensor as it is quantized.
+    #: As it is quantized; so are its facts.
     x: Stored
     scheme: Scheme
-    #: Its facts (range, largest magnitude, non-finite values) as it is quantized.
     facts: Facts
     #: Its non-finite values before that; None if there are none.
     nonfinite: NonFinite | None
     #: Each block's clipping range; none where scale and zero point were given.
     range: Range | None
     qparams: QParams
-    #: Of a small tensor, the result for all of it.
+    #: Of a small tensor only.
     result: QuantResult | None
     notes: tuple[Note, ...]
-    #: Keeps results that take a pass over the tensor, for this scheme and for others.
+    #: Keeps results of passes over the tensor, for this scheme and for others.
     keep: Keep
-    #: The largest magnitude that a scale over all blocks is chosen with, where it is not the tensor's own.
+    #: The largest magnitude for scales over all blocks, where it is not the tensor's own.
     tensor_absmax: torch.Tensor | None = None
 
     @classmethod
@@ -98,13 +90,8 @@ class Study:
     ) -> Study:
         """Return the study of a tensor under a scheme.
 
-        Args:
-            x: The tensor.
-            scheme: The scheme.
-            facts: The tensor's facts, if computed already.
-            found: The blocks' ranges, or scale and zero point, if computed already.
-            tensor_absmax: The largest magnitude that they were computed with, if it is not the tensor's own.
-            keep: A store for results that take a pass over the tensor, by names that differ between schemes.
+        `facts`, the blocks' ranges or scales `found`, and their `tensor_absmax` are given where they are
+        computed already. `keep` stores results of passes, by names that differ between schemes.
 
         Raises:
             QuantVizError: As `quantize` does.
@@ -143,7 +130,7 @@ class Study:
 
     @classmethod
     def _of_own(cls, x: Stored, scheme: Scheme, facts: Facts, own: OwnScales, keep: Keep) -> Study:
-        """Return the study of a tensor under its file's scales; its codes are the file's too."""
+        # The codes are the file's too.
         given = QParams(own.scale, own.zero_point, zero_domain=scheme.zero_domain, stored=True)
         notes = (Note.of("own_scales"),)
         if x.count > MOST_WHOLE:
@@ -154,7 +141,6 @@ class Study:
 
     @classmethod
     def of_result(cls, r: QuantResult) -> Study:
-        """Return the study of an existing result."""
         x = InMemory(r.x, dtype=rounded_to(r.scheme) or "float32")
         facts = tensor_facts.facts(x)
         return cls(x, r.scheme, facts, facts.found, r.range, r.qparams, r, r.notes, KeptHere())
@@ -165,7 +151,7 @@ class Study:
 
     @property
     def of_file(self) -> bool:
-        """Whether scales and codes are those of the tensor's file, and follow from no range."""
+        """Whether scales and codes are those of the tensor's file."""
         return self.x.own_scales(self.scheme) is not None
 
     @property
@@ -174,7 +160,6 @@ class Study:
 
     @property
     def absmax(self) -> float:
-        """Return the largest finite magnitude of the tensor."""
         return self.facts.absmax
 
     @property
@@ -198,7 +183,7 @@ class Study:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of memory held besides the tensor."""
+        # Besides the tensor.
         r = self.result
         held = [] if r is None else [r.q, r.x_hat, r.error, r.clipped]
         held += [] if self.range is None else [self.range.lo, self.range.hi, self.range.extreme]
@@ -209,7 +194,7 @@ class Study:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Return all metrics of the whole tensor by id; of a large one some take a pass of their own."""
+        """Return all metrics by id; of a large tensor some take a pass of their own."""
         return dict(
             cast(
                 "Measured", self.keep(f"measured all {self.scheme}", lambda: self._measured(METRICS))
@@ -217,9 +202,7 @@ class Study:
         )
 
     def measured_part(self, index: Window) -> Measured:
-        """Return the measurement of the part at `index`, by axis; it is made as a whole, so it should not be
-        larger than `MOST_PART`.
-        """
+        """Return the measurement of a part, by axis; it is made whole, so `MOST_PART` is the limit."""
         return measuring.measured(self.part(index), by_axis=True)
 
     @property
@@ -233,7 +216,7 @@ class Study:
 
     @property
     def value_histogram(self) -> ValueHistogram | None:
-        """Return the histogram of the tensor's values, the same for every scheme; None if all are equal."""
+        """Return the histogram of the values, the same for every scheme; None if all are equal."""
         fine = self.fine_histogram
         if fine is None:
             return None
@@ -241,7 +224,7 @@ class Study:
 
     @property
     def fine_histogram(self) -> ValueHistogram | None:
-        """Return the histogram of the tensor's values in many more bars, to compute with."""
+        """Return the same in many more bars, to compute with."""
         histogram = self.keep(
             f"value histogram {self.scheme.nonfinite}",
             lambda: value_distribution.histogram_of(
@@ -251,9 +234,7 @@ class Study:
         return cast("ValueHistogram | None", histogram)
 
     def part(self, index: Window) -> QuantResult:
-        """Return the part at `index`, one number or slice for each axis, every cell with the scale it has in
-        the whole tensor.
-        """
+        """Return the part at `index`, one number or slice an axis, under the whole tensor's scales."""
         if self.result is not None:
             return part(self.result, index)
         return quantize_part(self.x.read(index), self.scheme, self.qparams, self.shape, index)
@@ -266,9 +247,7 @@ class Study:
         view: View,
         loudness: tuple[npt.NDArray[np.float32], int] | None = None,
     ) -> Overview:
-        """Return the pixels of a picture of a patch; see `streaming.overview.overview`. The `loudness` of a
-        tensor's lines is always the same.
-        """
+        """Return a patch's pixels as `streaming.overview` does. `loudness` never differs for a tensor."""
         seen = f"{patch} {pixels} {how} {dataclasses.replace(view, top=0, left=0, height=None, width=None)}"
         x = self.x
         scheme = self.scheme
@@ -324,13 +303,13 @@ class Study:
         )
 
     def worst_of_line(self, axis: int, i: int) -> Shape:
-        """Return where the largest error is among the cells at `i` of an axis."""
+        """Return the place of the largest error among the cells at `i` of an axis."""
         return self._worst(
             tuple(slice(i, i + 1) if at_axis == axis else slice(0, n) for at_axis, n in enumerate(self.shape))
         )
 
     def worst_of_block(self, block: Shape) -> Shape:
-        """Return where the largest error is among the cells of a block."""
+        """Return the place of the largest error among a block's cells."""
         layout = self.layout
         if layout.block_count == 1:
             return self.measured.largest_error
@@ -338,8 +317,12 @@ class Study:
         if layout.view_shape == self.shape:
             return self._worst(window)
         places = blocks.flat_indices_of(layout.view_shape, window).flatten()
-        errors = [self.part(regions.place_of(int(place), self.shape)).error.abs() for place in places]
-        return regions.place_of(int(places[int(torch.stack(errors).nan_to_num(-1).argmax())]), self.shape)
+        if self.result is None:
+            values = self.block_values(block).flatten()
+            errors = quantize_cells(values, self.scheme, self.qparams, self.shape, places).error
+        else:
+            errors = self.result.error.flatten()[places]
+        return regions.place_of(int(places[int(errors.abs().nan_to_num(-1).argmax())]), self.shape)
 
     def _worst(self, window: tuple[slice, ...]) -> Shape:
         errors = self.part(window).error.abs().nan_to_num(-1)
@@ -347,10 +330,7 @@ class Study:
         return tuple(part.start + i for part, i in zip(window, inside, strict=True))
 
     def scales(self, most: int) -> dict[str, list[Any]]:
-        """Return scale and zero point of the first `most` blocks, as columns.
-
-        See `export.scales_table`; its last two columns are there for small tensors only.
-        """
+        """Return scale and zero point of the first `most` blocks, as columns; of small tensors two more."""
         return (
             block_columns(self.qparams, self.layout, self.range, most)
             if self.result is None
@@ -359,19 +339,18 @@ class Study:
 
     @property
     def _min_max(self) -> Range:
-        """Return the blocks' smallest and largest values, where scale and zero point were given."""
+        # Scale and zero point were given.
         scheme = self.scheme.with_every_value()
         return cast("Range", self.keep(_range_key(scheme), lambda: ranges.ranges(self.x, scheme)))
 
     def _left_out(self, block: Shape) -> int:
-        """Return how many cells of a block are NaN or Inf."""
         layout = self.layout
         if layout.block_count == 1:
             return self.facts.nonfinite
         return int((~torch.isfinite(self.block_values(block))).sum())
 
     def block_values(self, block: Shape) -> torch.Tensor:
-        """Return the values of the block at `block` of the layout's grid, as they lie in it."""
+        """Return the values of the block at `block` of the grid, as they lie in it."""
         layout = self.layout
         window = layout.window(block)
         if layout.view_shape == self.shape:
@@ -396,7 +375,7 @@ class Study:
 
     @property
     def largest_step(self) -> float | None:
-        """Return the largest step of any cell; none where no block has one, as with scales of 0."""
+        """Return the largest step of any cell; None where no block has one, as with scales of 0."""
         if self.result is not None:
             steps = self.result.step_of_cells()
         else:
@@ -410,7 +389,7 @@ class Study:
 
 
 def _as_one_block(scheme: Scheme, count: int) -> Scheme:
-    """Return the scheme with one scale for `count` values, as one group where engines have groups only."""
+    # One group where engines have groups only.
     try:
         return scheme.replace(granularity=PerTensor())
     except QuantVizError:
@@ -446,7 +425,7 @@ def ask_study(
     found: Range | QParams | None = None,
     block: Shape | None = None,
 ) -> T:
-    """Return the result of `ask` on the study of a tensor, or of one of its blocks by itself."""
+    """Return the result of `ask` on the study of a tensor, or of one of its blocks alone."""
     study = Study.of(x, scheme, facts=facts, found=found)
     return ask(study if block is None else study.alone(block))
 
@@ -454,7 +433,6 @@ def ask_study(
 def _as_quantized(
     x: Stored, scheme: Scheme, facts: Facts | None, keep: Keep
 ) -> tuple[Stored, Scheme, tuple[Note, ...], Facts]:
-    """Return tensor and scheme as they are quantized together, the notes on it, and the tensor's facts."""
     original = x
     x, scheme, said = on_stored(original, scheme)
     for problem in scheme.problems(original.shape):
@@ -465,8 +443,6 @@ def _as_quantized(
 
 
 class KeptHere:
-    """Keeps results by name, as long as this object lives."""
-
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}
 
@@ -477,7 +453,7 @@ class KeptHere:
 
 
 def _range_key(scheme: Scheme) -> str:
-    """Return all that the blocks' ranges depend on besides the tensor."""
+    # All that ranges depend on besides the tensor.
     if not scheme.calibration.of_values:
         return f"range {scheme}"
     parts = (

@@ -17,20 +17,12 @@ from quantviz.tensors.blocks import block_numbers, block_sums, layout_of_runs, r
 
 Array = npt.NDArray[Any]
 
-#: The share of the blocks up to which it is worth while.
+#: Above this share of the blocks it does not pay.
 _MOST = 0.5
 
 
 class TouchedBlocks:
-    """A tensor of which each block is a row, with its error now. Groups that share a scale of scales are one
-    block.
-
-    >>> from quantviz.tensors.lazy import InMemory
-    >>> x = torch.tensor([[0.1, 0.7], [0.3, 8.0], [0.2, 0.4]])
-    >>> touched = TouchedBlocks.of(Study.of(InMemory(x), Scheme("int4", granularity=PerChannel(0))))
-    >>> touched.noise_without(np.array([3])) < touched.noise_without(np.array([], np.int64))
-    True
-    """
+    """A small tensor with each block a row, and its error now. Groups under one scale of scales are one."""
 
     def __init__(self, study: Study, as_rows: Scheme) -> None:
         r = study.result
@@ -46,7 +38,7 @@ class TouchedBlocks:
 
     @classmethod
     def of(cls, study: Study) -> TouchedBlocks | None:
-        """Return the blocks of a small tensor; None if blocks depend on each other, or are not all full."""
+        """Return the blocks; None for a large tensor, or if blocks depend on each other or are not full."""
         scheme = study.scheme
         layout = study.layout
         if (
@@ -69,8 +61,9 @@ class TouchedBlocks:
             return None
 
     def noise_without(self, places: Array) -> float | None:
-        """Return Σe² of the other cells when scales are found without those at flat `places`, ascending; None
-        where they lie in most of the blocks.
+        """Return Σe² of the other cells with scales found without those at flat `places`, ascending.
+
+        None where they lie in most of the blocks.
         """
         at = torch.from_numpy(places)
         numbers = block_numbers(at, self._layout).numpy()
@@ -87,7 +80,7 @@ class TouchedBlocks:
         return noise
 
     def _inside(self, places: Array) -> torch.Tensor:
-        """Return the places that cells have in their blocks, counted row by row."""
+        # Counted row by row.
         layout = self._layout
         inside = np.zeros_like(places)
         for at, size in zip(np.unravel_index(places, layout.view_shape), layout.block_shape, strict=True):

@@ -175,6 +175,9 @@ class Dial {
       this.sent = this.now;
       this.send("stop", this.now);
     });
+    // What came back to where it was is no change.
+    for (const ended of ["pointerup", "pointercancel"])
+      this.input.addEventListener(ended, () => (this.held = false));
     for (const button of this.root.querySelectorAll("button"))
       button.addEventListener("click", () => {
         this.go(Number(button.value));

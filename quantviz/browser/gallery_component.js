@@ -79,34 +79,50 @@ const REST = 160;
 const PATIENCE = 4000;
 const MADE = ["q", "x_hat", "error"];
 
+// What a hand chooses, of which the server is told after a rest. Until that has answered the hand knows better.
+class Choice extends KeysMove {
+  // `tell(value)` sends it.
+  constructor(tell) {
+    super(() => {
+      this.trusted = performance.now() + PATIENCE;
+      tell(this.value);
+    });
+  }
+
+  // Take what the server says of the `same` board as before, or of another one.
+  take(value, same, held = false) {
+    if (!same) this.forget();
+    else if (value !== this.value && (held || this.runs || performance.now() < this.trusted)) return;
+    Object.assign(this, { value, trusted: 0 });
+  }
+}
+
 class Board {
   constructor(host) {
     this.root = host.appendChild(document.createElement("div"));
     this.root.className = "qv-board";
-    this.rest = new KeysMove(() => this.tell());
+    this.at = new Choice((at) => this.send("at", at));
+    this.marked = new Choice((place) => {
+      const [, cols] = this.data.shape;
+      this.send("cell", { row: Math.floor(place / cols), col: place % cols });
+    });
     this.observer = new ResizeObserver(() => this.grids && this.show());
     this.observer.observe(this.root);
   }
 
   update(data, send) {
-    this.send = send;
-    // Where the hand has gone on meanwhile, it knows better.
     const same = JSON.stringify(data.board) === JSON.stringify(this.data?.board);
-    const busy =
-      same && data.at !== this.at && (this.held || this.rest.runs || performance.now() < this.trusted);
-    if (same && data.at === this.at) this.trusted = 0;
-    this.dress(data, busy ? this.at : data.at, same);
-  }
-
-  dress(data, at = data.at, same = false) {
     const { activeElement } = this.root.getRootNode();
     const focused = this.root.contains(activeElement) ? activeElement?.tagName : null;
-    Object.assign(this, { data, at });
-    if (!same) this.found = Boolean(data.handle?.shows[at]);
-    const [, cols] = data.shape;
-    this.marked = data.cell[0] * cols + data.cell[1];
+    Object.assign(this, { data, send });
+    const [row, col] = data.cell;
+    this.at.take(data.at, same, this.held);
+    this.marked.take(row * data.shape[1] + col, same);
     // While something is held it must stay.
-    if (!same || !this.grids) this.build();
+    if (!same) {
+      Object.assign(this, { held: false, found: Boolean(data.handle?.shows[data.at]) });
+      this.build();
+    }
     this.fill();
     this.show();
     if (!same && focused) this.root.querySelector(focused === "INPUT" ? "input" : "table")?.focus();
@@ -227,19 +243,14 @@ class Board {
   }
 
   choose(at) {
-    this.at = at;
+    this.at.value = at;
     this.found ||= Boolean(this.data.handle.shows[at]);
     this.show();
   }
 
   tellSoon() {
     this.heard.textContent = this.parts.said.textContent;
-    this.rest.goOn(REST);
-  }
-
-  tell() {
-    this.trusted = performance.now() + PATIENCE;
-    this.send("at", this.at);
+    this.at.goOn(REST);
   }
 
   click(event) {
@@ -252,37 +263,37 @@ class Board {
     const step = arrowStep(event);
     if (!step) return;
     event.preventDefault();
-    this.mark(cellBeside(this.marked, step, ...this.data.shape));
+    this.mark(cellBeside(this.marked.value, step, ...this.data.shape));
   }
 
   mark(place) {
-    if (place === this.marked) return;
-    this.marked = place;
+    if (place === this.marked.value) return;
+    this.marked.value = place;
     this.show();
-    const [, cols] = this.data.shape;
-    clearTimeout(this.marking);
-    const cell = { row: Math.floor(place / cols), col: place % cols };
-    this.marking = setTimeout(() => this.send("cell", cell), REST);
+    this.marked.goOn(REST);
   }
 
   // ---- what is shown
 
   show() {
-    const { data, at, marked } = this;
+    const {
+      data,
+      at: { value: at },
+    } = this;
     const [rows, cols] = data.shape;
     const lit = data.lit?.subarray(at * rows * cols, (at + 1) * rows * cols);
-    for (const grid of this.grids) grid.show(at, lit, marked);
+    for (const grid of this.grids) grid.show(at, lit, this.marked.value);
     data.rows.forEach(({ told }, i) => {
       if (!told.length) return;
       // Number, code, the code's value, and its ends.
       const [, ...parts] = this.heads[i].children;
       parts.forEach((part, k) => (part.textContent = told[at][k]));
     });
-    if (data.handle) this.showHand();
+    if (data.handle) this.showHand(at);
   }
 
-  showHand() {
-    const { data, at, parts, found } = this;
+  showHand(at) {
+    const { data, parts, found } = this;
     const { values, shows, said, ask } = data.handle;
     const last = values.length - 1;
     parts.input.value = String(at);
@@ -302,8 +313,8 @@ class Board {
   }
 
   close() {
-    this.rest.forget();
-    clearTimeout(this.marking);
+    this.at.forget();
+    this.marked.forget();
     this.observer.disconnect();
     this.root.remove();
   }

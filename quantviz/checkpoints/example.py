@@ -15,7 +15,6 @@ _HIDDEN = 128
 _WIDE = 256
 _WORDS = 512
 _EXPERTS = 4
-#: Layers whose feed-forward part has experts.
 _SPARSE = (5, 6)
 
 
@@ -50,10 +49,8 @@ def _drawn(kind: str, layer: int, rows: int, cols: int, seed: int) -> Source:
 
 
 def example_file() -> Path:
-    """Return the example's file, written where it is missing.
-
-    Raises:
-        QuantVizError: There is no folder that is this user's alone.
+    """Return the example's file, written where it is missing; `QuantVizError` without a folder of this
+    user's.
     """
     folder = own_folder("example")
     if folder is None:

@@ -18,7 +18,6 @@ _CLIPPED = 0.001
 _COLUMNS_DB = 3.0
 #: A column of a few values is exact whatever the others are.
 _FEWEST_ROWS = 16
-#: Gain in dB below which a recipe does not help.
 _LEAST_GAIN = 0.5
 
 
@@ -78,7 +77,6 @@ def reasons(model: ScannedModel, tensor: ModelTensor, recipe: str) -> tuple[Erro
 
 
 def _column_gain(model: ScannedModel, tensor: ModelTensor) -> float:
-    """Return the dB that one scale for each column gains over one for each row, where both were measured."""
     best = -math.inf
     if len(tensor.shape) < 2 or tensor.shape[0] < _FEWEST_ROWS:
         return best

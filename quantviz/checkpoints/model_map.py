@@ -41,11 +41,9 @@ class ModelTensor:
     dtype: str
     file: str
     place: TensorPlace
-    #: Measurements by recipe; empty as long as it waits.
     rows: Mapping[str, ResultRow] = field(default_factory=dict)
 
     def row(self, recipe: str) -> ResultRow:
-        """Return its row under a recipe, one without numbers as long as it waits."""
         waiting = ResultRow(self.name, recipe, "waiting", shape=self.shape, dtype=self.dtype, file=self.file)
         return self.rows.get(recipe, waiting)
 
@@ -56,7 +54,6 @@ class ModelTensor:
 
     @property
     def is_weight(self) -> bool:
-        """Return whether it is measured, or would be by its shape."""
         if self.rows:
             return any(row.status != "left_aside" for row in self.rows.values())
         return len(self.shape) != 1
@@ -135,7 +132,6 @@ class Square:
     winner: str = ""
     #: The layer whose experts it stands for, or "".
     opens: str = ""
-    #: The row of its tensor under the recipe.
     found: ResultRow = _WAITING
 
 
@@ -162,9 +158,8 @@ class ModelMap:
 def read_model(
     listed: Iterable[tuple[str, Shape, str, str]], rows: Iterable[ResultRow], recipes: Sequence[str]
 ) -> ScannedModel:
-    """Return a model from its tensors (name, shape, dtype, file) and the rows of a scan so far.
-
-    Of a name that is there twice, rows go to the tensor of the same file.
+    """Return a model from its tensors (name, shape, dtype, file) and the rows of a scan so far; of a name
+    that is there twice, rows go to the tensor of the same file.
     """
     rows_by_tensor: dict[tuple[str, str], dict[str, ResultRow]] = {}
     for row in rows:
@@ -325,7 +320,6 @@ def _mapped(model: ScannedModel, layer: str) -> tuple[ModelTensor, ...]:
 class _LayerGrid:
     rows: tuple[str, ...]
     kinds: tuple[str, ...]
-    #: The tensors of each square by row and column.
     members: dict[tuple[int, int], list[ModelTensor]]
     #: Tensors of kinds without a column.
     crowded: int

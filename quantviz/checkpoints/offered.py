@@ -33,16 +33,11 @@ class OfferedFiles:
     checkpoints: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     imatrices: tuple[str, ...] = ()
-    #: Whether there are more files than were looked at.
     cut_short: bool = False
 
 
 def offered() -> OfferedFiles:
-    """Return the files to choose from in the server's folder; none where no folder is set.
-
-    Raises:
-        QuantVizError: The path that is set is no folder.
-    """
+    """Return the files in the server's folder, if one is set; `QuantVizError` if it is none."""
     return offered_of(list_files(also=(RESULTS, *IMATRICES)))
 
 
@@ -128,11 +123,9 @@ def from_link(form: str) -> str:
 
 
 def checkpoint_path(name: str) -> Path:
-    """Return the path of an offered checkpoint. A link keeps its name, since its target may lack the suffix
-    that shows the format, and the other files beside it.
-
-    Raises:
-        QuantVizError: It is not there, or it or one of its files lies outside of the folder.
+    """Return the path of an offered checkpoint; `QuantVizError` if one of its files is missing or lies
+    outside of the folder. A link keeps its name: its target may lack the suffix that shows the format, and
+    the files beside it.
     """
     is_folder = real_path(name).is_dir()
     within = PurePosixPath(name) if is_folder else PurePosixPath(name).parent
@@ -145,7 +138,6 @@ def checkpoint_path(name: str) -> Path:
 
 
 def below_folder(path: str) -> str | None:
-    """Return a file's path below the folder, with "/"; None where it lies elsewhere."""
     folder = data_folder()
     if folder is None or not Path(path).is_relative_to(folder):
         return None

@@ -89,6 +89,8 @@ def allocate(**arguments: Any) -> None:
     from quantviz.checkpoints.allocation.allocating import allocate as choose
 
     request = _AllocateArguments(**arguments)
+    if request.tool and request.frontier:
+        raise click.UsageError("--frontier writes a table: leave out --for.")
     table, suited = _suited(request)
     fused: str | tuple[()] | None = "engine" if request.fuse else None
     if request.fuse is False and not suited.joins:

@@ -111,7 +111,7 @@ def figure(
     chosen = open_tensor(file, tensor, outputs_axis)
     looks = Looks(language(), theme or "light")
     if len(named) > 1:
-        put(output, _compared(chosen, named, looks))
+        put(output, _compared(chosen, named, looks, follows=theme is None))
         return
     ((scheme, only),) = named.items()
     study = Study.of(chosen.stored, only)
@@ -141,7 +141,7 @@ def _live(study: Study, title: str, looks: Looks, *, follows: bool) -> str | Non
     return None if page.problem else page.html()
 
 
-def _compared(chosen: Chosen, named: Mapping[str, Scheme], looks: Looks) -> str:
+def _compared(chosen: Chosen, named: Mapping[str, Scheme], looks: Looks, *, follows: bool) -> str:
     from quantviz.analysis.study import Study
     from quantviz.live.standalone import LivePage, LivePages
 
@@ -150,7 +150,7 @@ def _compared(chosen: Chosen, named: Mapping[str, Scheme], looks: Looks) -> str:
     shape = " × ".join(map(str, chosen.stored.shape))
     # A cell is selected in all of them: that of the first one's largest error.
     pages = [replace(page, cell=pages[0].cell) for page in pages]
-    return LivePages(tuple(pages), f"{chosen.title} · {shape}").html()
+    return LivePages(tuple(pages), f"{chosen.title} · {shape}", follows).html()
 
 
 def page_of(drawn: Any, title: str, facts: str, style: PanelsStyle, cdn: bool) -> str:

@@ -26,7 +26,7 @@ from quantviz.compiled.machine_code import (
 
 @intrinsic
 def call_cells(typing, address, *given):
-    """Call the compiled arithmetic at an address, for which plain numba has no form."""
+    # Plain numba has no form for this.
 
     def generate(context, builder, signature, args):
         whole = ir.IntType(64)
@@ -40,12 +40,12 @@ def call_cells(typing, address, *given):
     return types.void(address, star(given)), generate
 
 
-#: Arrays that a cell's arithmetic writes to: no two overlap, nor do they any that is read.
+#: No two of these overlap, nor do they any that is read.
 _WRITTEN = ("q", "x_hat", "error", "clipped", "steps")
 
 
 def _scopes(module: Any, names: tuple[str, ...]) -> Any:
-    """Return LLVM's metadata that names arrays, so that it need not check whether they overlap."""
+    # With this metadata LLVM need not check whether arrays overlap.
     domain = module.add_metadata(["quantviz"])
     return module.add_metadata([module.add_metadata([name, domain]) for name in names])
 
@@ -96,12 +96,10 @@ def select(condition, a, b):
 
 
 def bits(x: Any) -> Any:
-    """Return the bits of a float as a whole number."""
     raise NotImplementedError
 
 
 def of_bits(x: Any) -> Any:
-    """Return the float of some bits."""
     raise NotImplementedError
 
 
@@ -169,7 +167,7 @@ def _store_truth(address, index, value):
 
 
 def _plain_storer(of: Any, name: Any) -> Any:
-    """Return the function that stores a value of a type with numba's own indexing."""
+    # By numba's own indexing.
     return _store_truth if of == b1 else _store_plain
 
 

@@ -12,9 +12,9 @@ from quantviz.compiled.decoding import BRAIN, SINGLE, decode_brain, decode_half
 from quantviz.compiled.machine_code import f4, i4, i8, jit, place_at
 from quantviz.compiled.result_sums import TABLES
 
-#: Cells that are decoded and compared at a time: all that is made of them stays in a core's first cache.
+#: At a time: all that is made of them stays in a core's first cache.
 TILE = 1024
-#: Rows whose words are put side by side at a time: a few lines of the cache have the words of as many.
+#: Words of as many rows lie in a few lines of the cache.
 _ROWS = 64
 #: How values follow from codes: they are given; (code − zero point) · scale; code · scale + zero point.
 GIVEN, SHIFTED, ADDED = range(3)
@@ -22,17 +22,14 @@ GIVEN, SHIFTED, ADDED = range(3)
 
 @jit
 def compare(cells, originals, rule, codes_of_file, blocks, tile, tolerance, totals):
-    """Compare a run of cells, decoding them a tile at a time. Sums that are not finite mean that a number is
-    not.
+    """Compare a run of cells, decoded a tile at a time; sums that are not finite mean a number that is not.
 
     `cells` is the address of compiled arithmetic, see `vector_comparing`. `originals` are the stored words,
-    how they are stored, or the values where those are float32; `rule` says how values follow from codes, by
-    block, or gives them; `codes_of_file` are bytes, or words of four bits each (`Band.words`), and the least
-    code. `blocks` are their place and parameters. A code counts as nearest up to `slack[0]` steps and
-    `slack[1]` of x; `apart` marks the blocks of which all do, or is empty. Of the `totals`, `near` counts
-    nearest codes by columns, `hit` counts codes that saturation
-    changed by blocks, `counts` counts codes,
-    those of words in pairs, and `out` has all else.
+    how they are stored, or float32 values; `rule` gives values, or how they follow from codes, by block;
+    `codes_of_file` are bytes, or words of four bits each (`WeightBand.words`), and the least code. `blocks`
+    are their place and parameters. A code counts as nearest up to `slack[0]` steps and `slack[1]` of x;
+    `apart` marks the blocks of which all do, or is empty. Of the `totals`, `near` counts nearest codes by
+    columns, `hit` saturated codes by blocks, `counts` codes, those of words in pairs; `out` has all else.
     """
     q, packed, code_min = codes_of_file
     place, (params, count, floats, integers, tables) = blocks
@@ -78,7 +75,7 @@ def compare(cells, originals, rule, codes_of_file, blocks, tile, tolerance, tota
 
 @jit
 def _originals(originals, start, decoded, decoded_bits):
-    """Return the original values of a tile, decoded into an array if they are not float32."""
+    # Decoded if they are not float32.
     words, stored, singles = originals
     if stored == SINGLE:
         return singles[start : start + decoded.size]
@@ -92,7 +89,6 @@ def _originals(originals, start, decoded, decoded_bits):
 
 @jit
 def _count_pairs(packed, counts):
-    """Count the pairs of codes in the bytes of words."""
     for word in packed.ravel():
         counts[0, word & np.uint32(255)] += 1
         counts[1, (word >> np.uint32(8)) & np.uint32(255)] += 1
@@ -102,9 +98,7 @@ def _count_pairs(packed, counts):
 
 @jit
 def _put_codes(packed, start, columns, of_rows, codes):
-    """Put the codes of a tile. The words of some rows are put side by side where the first of these is
-    reached.
-    """
+    # The words of some rows are put side by side where the first of these is reached.
     row, column = divmod(start, columns)
     done = 0
     while done < codes.size:
@@ -119,7 +113,6 @@ def _put_codes(packed, start, columns, of_rows, codes):
 
 @jit
 def _turn(packed, first, of_rows):
-    """Put the words of `_ROWS` rows side by side."""
     words, rows = packed.shape
     here = min(_ROWS, rows - first)
     for k in range(words):
@@ -130,7 +123,6 @@ def _turn(packed, first, of_rows):
 
 @jit
 def _unpack(words, codes):
-    """Put the codes of words, eight of each."""
     for k in range(codes.size // 8):
         word = words[k]
         for i in range(8):
@@ -139,8 +131,9 @@ def _unpack(words, codes):
 
 @jit
 def _put_runs(start, n, place, row, runs):
-    """Put the runs of cells of one block in one row of `row` cells: their first cells in the tile, and the
-    end, their blocks' numbers, their first columns. Return how many there are.
+    """Put the runs of cells of one block in one row of `row` cells, and return how many there are.
+
+    They are first cells in the tile, and the end, their blocks' numbers, and their first columns.
     """
     _, length, width, _, bases = place
     firsts, numbers, columns = runs
@@ -177,7 +170,6 @@ def _put_runs(start, n, place, row, runs):
 
 @jit
 def _put_values(codes, code_min, rule, block, values):
-    """Put the values of codes of one block."""
     how, _, scales, zero_points = rule
     scale = scales[block]
     zero_point = zero_points[block]

@@ -8,9 +8,9 @@ from quantviz.compiled.cell_functions import bits, select
 from quantviz.compiled.machine_code import f4, i4, jit
 from quantviz.compiled.run_kernels import TOGETHER, add_powers, look
 
-#: Values that are made and then looked at while a core's first cache has them.
+#: Made and then looked at while a core's first cache has them.
 _AT_HAND = 4 * TOGETHER
-#: How the values of a run are stored: as they are, as bfloat16, as float16.
+#: float32, bfloat16, float16.
 SINGLE, BRAIN, HALF = range(3)
 
 

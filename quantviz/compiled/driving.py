@@ -36,11 +36,11 @@ from quantviz.compiled.partial_sums import (
 from quantviz.compiled.run_kernels import ROWS, find_ends
 from quantviz.compiled.vector_sums import AT, LEAST
 
-#: Elements that are worked on at a time: their results stay in a core's first cache.
+#: Their results stay in a core's first cache.
 CELLS_TOGETHER = 2048
-#: How many numbers the sums of some cells are.
+#: Of some cells.
 SUMMED = len(AT)
-#: Number of cells that are summed at a time.
+#: Summed at a time.
 UNIT = 4096
 LEAST_SIGNAL, LEAST_VALUES, LEAST_NOISE, LEAST_STEPS = (
     LEAST[name] for name in ("signal", "values", "noise", "steps")
@@ -78,7 +78,7 @@ def trusted(made, n):
 
 @kernel_part
 def place_of_size(error, n, size):
-    """Return where the first error of a size, given as bits, is among the first `n`, or -1."""
+    """Return the place of the first error of a size, given as bits, among `n`, or -1."""
     for j in range(n):
         if (bits(error[j]) & 0x7FFFFFFF) == size:
             return j
@@ -116,10 +116,9 @@ def put(cells, x, start, n, flat, place, of_blocks, arrays, out):
 
 @inline_part
 def lines_together(done, total, flat, place):
-    """Return the number of the next lines that are summed at once, and the number of cells of each.
+    """Return how many lines are summed at once, and the cells of each.
 
-    With blocks of one element a line, those are the lines below each other whose cells are in the same
-    blocks; else there is one.
+    With blocks of one element these are the lines below each other whose cells are in the same blocks.
     """
     offset, length, width, row, bases = place
     if width != 1:
@@ -157,7 +156,7 @@ def ask_sums(address, x, done, rows, n, flat, place, of_blocks, ahead, made, cod
 
 @inline_part
 def add_sums(made, n, totals):
-    """Add the sums of `n` cells to a tally. Whether all their codes were known to occur."""
+    """Add the sums of `n` cells to a tally; return whether all their codes were known to occur."""
     code_min, sums, counts, _ = totals
     sums[SIGNAL] += made[OF_SIGNAL]
     sums[VALUES] += made[OF_VALUES]
@@ -178,9 +177,7 @@ def add_sums(made, n, totals):
 def add_chunks(
     code, x, begin, end, flat, place, of_blocks, arrays, keep, leaves_out, by_axis, totals, codes_alone
 ):
-    """Make the cells from `begin` to before `end` a chunk at a time: kept, added to a tally, or with
-    `codes_alone` only their codes noted.
-    """
+    """Make some cells by chunks: kept, added to a tally, or with `codes_alone` only their codes noted."""
     shape, signal, noise = by_axis
     code_min, _, counts, (seen, _, _) = totals
     q, _, error, _, _ = arrays
@@ -200,9 +197,7 @@ def add_chunks(
 
 @kernel_part
 def find_largest(code, x, begin, end, flat, place, of_blocks, arrays, size, counts):
-    """Note where the first error of a size, given as bits, is among the cells from `begin` to before
-    `end`.
-    """
+    """Note the place of the first error of a size, given as bits, among some cells."""
     for start in range(begin, end, CELLS_TOGETHER):
         n = min(end - start, CELLS_TOGETHER)
         put(code[0], x, start, n, flat, place, of_blocks, arrays, i8(0))
@@ -214,10 +209,10 @@ def find_largest(code, x, begin, end, flat, place, of_blocks, arrays, size, coun
 
 @jit
 def drive(code, ahead, x, flat, place, of_blocks, arrays, keep, leaves_out, by_axis, made, totals):
-    """Run compiled arithmetic on one chunk of cells after the other and keep the results or add them up, by
-    the sums-only kernel where its sums can be trusted.
+    """Run compiled arithmetic by chunks, and keep the results or add them up.
 
-    The cells `ahead` by so many are fetched meanwhile; `made` has room for the sums of some cells.
+    The sums-only kernel does it where its sums can be trusted. The cells `ahead` are fetched meanwhile;
+    `made` has room for sums.
     """
     _, quick, (usual, lowest, highest), errors = code
     if usual == 0:
@@ -298,10 +293,9 @@ def drive_pieces(
     marks,
     of_pieces,
 ):
-    """Add up one piece of `piece` cells after the other, each into a row of `of_pieces`: sums, and Σx² and
-    Σe² of each index of each axis.
+    """Add up pieces of `piece` cells, each into a row of `of_pieces`: sums, and Σx² and Σe² by axis.
 
-    The sums of a piece follow from the plan alone, whichever thread comes to it and whatever it did before.
+    A piece's sums follow from the plan alone, whichever thread comes to it.
     """
     sums, signal, noise = of_pieces
     for k in range(sums.shape[0]):
@@ -330,12 +324,11 @@ def drive_bands(
     code, x, flat, done, piece, place, of_blocks, arrays, leaves_out, shape, made,
     code_min, counts, marks, of_pieces,
 ):  # fmt: skip
-    """Find ranges, parameters and sums of whole bands of `band` cells, one band at a time while it is in
-    cache.
+    """Find ranges, parameters and sums of bands of `band` cells, one at a time while it is in cache.
 
     `ranges` is the address of the blocks' arithmetic with its numbers and tables; of the first piece `done`
-    cells are added up already. Return how many cells of x are done: all, or those before the first band
-    that must be looked at more closely.
+    cells are added up already. Return the cells of x that are done: all, or those before the first band that
+    must be looked at more closely.
     """
     address, floats, integers, tables = ranges
     _, length, width, _, bases = place

@@ -1,4 +1,4 @@
-"""The gaps between neighbouring values of a format, as kernels find the one around a number."""
+"""The gap between a format's values around a number, as kernels find it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from quantviz.schemes.formats import NumberFormat
 
-#: Numbers that others are compared with at a time.
+#: Starts that a number is compared with at a time.
 STARTS_TOGETHER = 4
-#: Biases of the exponents of float32 and float64.
 _BIAS = 127
 _WIDE_BIAS = 1023
 
@@ -23,12 +22,10 @@ Array = npt.NDArray[np.float32]
 def gaps_of(fmt: NumberFormat) -> tuple[Array, Array, np.float32, np.float32, np.int32, np.int64]:
     """Return the gap between the two values of a format around any number.
 
-    Returns:
-        The numbers from which on the gap is another one, smallest first, filled up with NaN to a multiple of
-        `STARTS_TOGETHER`. The gaps: the first one below all of those numbers, then one from each of them on.
-        A float format has none of both, since its gap follows from the number's power of two. The smallest
-        and the largest value, as which numbers beyond them count. Of float formats, the least exponent field
-        of float32 with a gap of its own, and what to take from such a field for the gap's in float64.
+    The result has the numbers from which on the gap is another one, ascending, filled up with NaN to a
+    multiple of `STARTS_TOGETHER`; the gaps, the first one below all of those; the smallest and the largest
+    value, as which numbers beyond count. A float format has neither starts nor gaps: its gap follows from the
+    least exponent field of float32 with a gap of its own, and what to take from it for float64's, both last.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> starts, gaps, *_ = gaps_of(FORMATS["int2"])

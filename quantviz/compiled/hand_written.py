@@ -1,6 +1,4 @@
-"""The pieces of LLVM that are written by hand, and the one switch to plain numba in place of them: see
-README.md.
-"""
+"""Hand-written pieces of LLVM, and the switch to plain numba in their place: see README.md."""
 
 from __future__ import annotations
 
@@ -9,16 +7,15 @@ from functools import cache
 
 from quantviz.errors import QuantVizError
 
-#: The setting that turns pieces off: their names with commas between them, or 1 for all.
+#: Names of pieces to turn off, with commas between, or 1 for all.
 PLAIN_VARIABLE = "QUANTVIZ_PLAIN_NUMBA"
-#: Pieces that are written by hand because plain numba takes more than 1.5 times as long, but for "prefetch":
-#: see README.md. `tests.bench.numbers llvm` prints the ratios.
+#: Plain numba takes more than 1.5 times as long, but for "prefetch": see README.md. `tests.bench.numbers
+#: llvm` prints the ratios.
 PIECES = ("sums", "prefetch", "addresses")
 
 
 @cache
 def plain_pieces() -> frozenset[str]:
-    """Return the names of the pieces that are turned off in this process."""
     setting = os.environ.get(PLAIN_VARIABLE, "")
     if setting == "1":
         return frozenset(PIECES)

@@ -1,6 +1,4 @@
-"""Programs for the browser that are kept from one process to the next: a page can be drawn with them before
-torch comes in.
-"""
+"""Programs for the browser, kept between processes: a page is drawn with them before torch comes in."""
 
 from __future__ import annotations
 
@@ -18,8 +16,8 @@ from quantviz.schemes.scheme import Scheme
 def kept_programs(schemes: Sequence[Scheme], before: Callable[[], None]) -> MappingProxyType[str, Any]:
     """Return the programs of `schemes` as `packed_together` packs them, read-only.
 
-    They are written once for this version of the code; later processes read them. `before` is called if they
-    have to be written, which imports torch.
+    They are written once for this version of the code. `before` is called if they have to be, which imports
+    torch.
     """
     return _kept(tuple(schemes), before)
 

@@ -1,6 +1,4 @@
-"""The folder in which compiled kernels are kept from one process to the next. It is chosen before numba is
-imported.
-"""
+"""The folder of compiled kernels, kept between processes and chosen before numba is imported."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ from quantviz.whole_files import own_folder, put_whole
 
 @cache
 def has_numba() -> bool:
-    """Return whether kernels can be compiled here: numba is installed, and compiles. Importing it would take
-    half a second.
-    """
+    """Return whether numba is installed and compiles. Importing it would take half a second."""
     if find_spec("numba") is None or find_spec("llvmlite") is None:
         return False
     # While another thread imports it, it has no settings yet.
@@ -31,18 +27,16 @@ def has_numba() -> bool:
     return os.environ.get("NUMBA_DISABLE_JIT", "").strip() in ("", "0")
 
 
-#: Folders that no kernel's module imports: they draw and show. A test holds this against the imports. A wheel
-#: has the app in `_app`, a clone beside the package: kernels of one are those of the other.
+#: No kernel's module imports these; a test holds that. A wheel has the app in `_app`, a clone beside the
+#: package: kernels of one are those of the other.
 _ABOVE = ("_app", "browser", "checkpoints", "cli", "export", "figures", "lab", "teaching", "ui")
 
 
 @cache
 def cache_folder() -> Path | None:
-    """Return where compiled code is kept from one process to the next; none where no folder can be written
-    that is this user's alone.
+    """Return the folder of compiled code; None without a writable one that is this user's alone.
 
-    `QUANTVIZ_CACHE_DIR`, else `XDG_CACHE_HOME/quantviz`, else `~/.cache/quantviz`, and in it one folder for
-    each version.
+    `QUANTVIZ_CACHE_DIR`, else `XDG_CACHE_HOME/quantviz`, else `~/.cache/quantviz`; in it one a version.
     """
     from importlib.metadata import version
 
@@ -51,10 +45,7 @@ def cache_folder() -> Path | None:
 
 
 def kept_text(name: str, make: Callable[[], str]) -> str:
-    """Return the text of `make`, kept in the same folder from one process to the next.
-
-    `make` depends on this package's code alone; its texts have different names.
-    """
+    """Return the text of `make`, kept in the same folder; `make` depends on this package's code alone."""
     from importlib.metadata import version
 
     folder = own_folder("-".join(("texts", version("torch"), _digest())))
@@ -75,14 +66,10 @@ def _digest() -> str:
 
 
 def digest_of_code(package: Path) -> str:
-    """Return a digest of every module whose code or constants can reach a kernel.
+    """Return a digest of every module of `package` whose code or constants can reach a kernel.
 
-    A compiled kernel holds the functions it calls and the constants it names, from whichever module they
-    come. Numba looks only at the kernel's own file, so a change of any other would leave old machine code in
-    use.
-
-    Args:
-        package: The folder of the package's source. All of it counts but `_ABOVE`.
+    A kernel holds the functions it calls and the constants it names, from whichever module. Numba looks only
+    at the kernel's own file, so a change of any other would leave old machine code in use.
     """
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):

@@ -22,14 +22,13 @@ Array = npt.NDArray[Any]
 #: Places in `sums`, float64: of x², x_hat², x · x_hat, error, and of error² and the same in steps, of cells
 #: that were not clipped and of those that were.
 SIGNAL, VALUES, PRODUCT, BIAS, NOISE, CLIPPED_NOISE, STEPS, CLIPPED_STEPS = range(8)
-#: How many they are.
 SUMS = 8
 #: Places in `counts`, int64: cells, those clipped, x that are 0, other x of which the value is 0; bits of the
 #: largest error and where it is; the first and last of the codes that are known to have occurred one next to
 #: the other; and cells that were left out.
 CELLS, CLIPPED, ZEROS, ZEROED, LARGEST, LARGEST_AT, FIRST_SEEN, LAST_SEEN, LEFT_OUT = range(9)
-#: Lists in which the codes that are next to each other are counted apart: one would wait for the other. How
-#: many lowest bytes of codes there are.
+#: Codes that are next to each other are counted in several lists: one would wait for the other. The lowest
+#: bytes of codes.
 LISTS = 4
 BYTES = 256
 #: Bits of the smallest float32 that is no finite number.
@@ -108,9 +107,7 @@ class Tally:
             self.seen[q.astype(np.int64) - self.code_min] = True
 
     def with_sums(self, sums: Array, signal: Array, noise: Array) -> Tally:
-        """Return this one with other sums, in whose place they are added up; counts and codes seen are its
-        own.
-        """
+        # Counts and codes seen are its own.
         other = copy(self)
         other.sums = sums
         other.signal = signal

@@ -1,6 +1,4 @@
-"""Kernels that look at a run of a tensor whatever the scheme: ends, first extremes, counts, exact
-sums, powers.
-"""
+"""Kernels for a run under any scheme: ends, first extremes, counts, exact sums, powers."""
 
 from __future__ import annotations
 
@@ -11,8 +9,7 @@ from quantviz.compiled.machine_code import Array, f8, i4, i8, in_any_order, jit,
 from quantviz.compiled.partial_sums import INFINITE
 from quantviz.compiled.vector_sums import TERMS
 
-#: Lines that are gone through side by side where blocks have one element of each: as many as sums may begin
-#: with.
+#: Lines that are gone through side by side where blocks have one element of each.
 ROWS = TERMS
 
 
@@ -118,9 +115,7 @@ def find_ends(x, place, finite_only, lo, hi):
 
 @jit
 def find_firsts(x, place, sizes, wanted, extreme):
-    """Find the first value of size `sizes` of each block that is `wanted`, and clear its `wanted`; `place` is
-    as in `find_ends`.
-    """
+    """Find the first value of size `sizes` of each `wanted` block, and clear that."""
     flat, length, width, row, bases = place
     total = x.size
     column = flat % length
@@ -213,7 +208,7 @@ def look(x, flat, state):
 
 
 def numbers_of(keys: Array) -> Array:
-    """Return the float32 values of `keys`."""
+    # `keys` order as the numbers do.
     raw: Array = keys.astype(np.int32)
     return np.where(raw < 0, raw ^ 0x7FFFFFFF, raw).astype(np.int32).view(np.float32)
 
@@ -248,9 +243,7 @@ def pick_tops(x, absolute, finite_only, wanted, found):
 
 @jit
 def add_exactly(x, finite_only, partials):
-    """Add |x| to a sum that is kept exactly, as a few float64 that do not overlap (Shewchuk 1997);
-    `partials[0]` counts them.
-    """
+    """Add |x| to an exact sum of a few float64 that do not overlap (Shewchuk 1997); `partials[0]` counts."""
     for j in range(x.size):
         v = f8(fabs(x[j]))
         if finite_only and not v < np.inf:
@@ -270,7 +263,7 @@ def add_exactly(x, finite_only, partials):
         partials[0] = kept
 
 
-#: Number of values whose powers are summed by themselves, so that the sum of these sums rounds less.
+#: Powers of so many values are summed first, so that the sum of these sums rounds less.
 TOGETHER = 1024
 
 

@@ -14,12 +14,9 @@ _EXACT = 2**24
 
 
 def of_numbers(code: CellCode) -> CellCode:
-    """Return the same lines for cells whose results are numbers: without the handling of NaN, and with codes
-    that stay whole floats, also on their way to a value.
+    """Return the lines for cells whose results are numbers: without NaN, and with codes as whole floats.
 
-    The error of any other cell is NaN, so that it can be recognized afterwards. If that does not follow, the
-    lines stay as they are.
-
+    The error of any other cell is NaN, which marks it. If that does not follow, the lines stay as they are.
     >>> import torch
     >>> from quantviz import Scheme
     >>> from quantviz.compiled.tracing import trace_cell
@@ -69,7 +66,7 @@ def of_numbers(code: CellCode) -> CellCode:
 
 
 def _is_whole(expression: str, whole: set[str], floats: Sequence[float]) -> bool:
-    """Return whether a line's value is a whole number, given the names and expressions that are."""
+    """Return whether a line's value is whole, given the names and expressions that are."""
     call, _, inside = expression.rstrip(")").partition("(")
     if call in ("rint", "floor", "ceil", "trunc") or expression in whole:
         return True
@@ -85,10 +82,9 @@ def _is_whole(expression: str, whole: set[str], floats: Sequence[float]) -> bool
 
 
 def unsaturated(code: CellCode) -> CellCode | None:
-    """Return the lines of `of_numbers` without saturation, for cells that it leaves as they are.
+    """Return the lines of `of_numbers` without saturation; None if codes are no numbers.
 
-    The codes of such cells lie between the scheme's ends, which the caller checks. None if codes are no
-    numbers.
+    The caller checks that the codes lie between the scheme's ends.
 
     >>> import torch
     >>> from quantviz import Scheme
@@ -113,5 +109,4 @@ def unsaturated(code: CellCode) -> CellCode | None:
 
 
 def replaced(line: str, names: Mapping[str, str]) -> str:
-    """Return the line with other names in place of some."""
     return re.sub(r"\b\w+\b", lambda found: names.get(found[0], found[0]), line)

@@ -1,5 +1,4 @@
-"""Shorter lines for cells of float formats and codebooks, for sums: by the bits of float32, and by comparing
-with each place where the code changes.
+"""Shorter lines for cells of float formats and codebooks, for sums: by float32's bits, or by comparing.
 
 The reference finds a value's place in float64, whatever the format. Here float32 is exact, or the result is
 NaN, the sign to take the full lines. `tests/compiled/test_short_grids.py` holds both to the same numbers, for
@@ -30,9 +29,9 @@ _FRACTION = 23
 _BIAS = 127
 _EXPONENT = 0xFF << _FRACTION
 _FRACTION_BITS = (1 << _FRACTION) - 1
-#: Rules for ties by which a codebook's code changes just where two values meet.
+#: A codebook's code changes just where two values meet.
 _AT_THE_MIDDLE = ("even", "away", "up", "down", "toward_zero")
-#: Ties that are rounded by operations of their own, not by `nearest`.
+#: Rounded by operations of their own, not by `nearest`.
 _NOT_BY_NEAREST = ("stochastic", "adding_half")
 #: Most values of a codebook that are compared with one by one.
 _MOST_COMPARED = 16
@@ -41,8 +40,8 @@ _MOST_COMPARED = 16
 def short_cell(scheme: Scheme, params: Mapping[str, torch.dtype], code: CellCode) -> CellCode | None:
     """Return the cells' lines in their short form; None where there is none.
 
-    Its numbers and tables are those of `code`, the full form, and more. `inverse_gap` among its results is 1
-    over the distance of the two values around the cell, before any scale; `step` is the scale's magnitude.
+    Its numbers and tables are those of `code`, and more. `inverse_gap` is 1 over the distance of the two
+    values around the cell, before any scale; `step` is the scale's magnitude.
     """
     fmt = scheme.number_format
     short = _short_of(fmt)
@@ -121,7 +120,6 @@ class _PowerOfTwo(TracedValue):
 
 
 def _short_of(fmt: NumberFormat) -> Any:
-    """Return the short form of a format's grid; None where it has none."""
     if fmt.kind == "codebook":
         return _ThresholdList if len(fmt.finite) <= _MOST_COMPARED else None
     layout = fmt.float_bits
@@ -157,7 +155,7 @@ class _OfBits:
         return made
 
     def code(self, q: Any) -> Any:
-        """Return the code of the value that the last one became: powers and steps are counted together."""
+        # Powers and steps are counted together.
         powers: Any = (self._power - self._first) >> (_FRACTION - self._mantissa)
         code = powers + self._steps.abs().to(torch.int32)
         largest = _code_of(self._fmt, self._fmt.value_max)
@@ -165,7 +163,7 @@ class _OfBits:
         return limited | ((_bits(q) >> 31) & (1 << self._fmt.bits - 1))
 
     def inverse_gap(self) -> Any:
-        """Return 1 over the step in the value's power of two, at most that of the largest value."""
+        # At most that of the largest value.
         power: Any = torch.where(self._power > self._last, self._last, self._power)
         return _of_bits((2 * _BIAS + self._mantissa << _FRACTION) - power)
 
@@ -202,7 +200,7 @@ class _ThresholdList:
         return made
 
     def _beyond(self, y: Any, low: float, high: float, ties: str) -> Any:
-        """Return whether a value between two becomes the upper one: where they meet, by the rule for ties."""
+        # Where two values meet, the rule for ties decides.
         cut = torch.tensor(low + (high - low) / 2, dtype=torch.float64).to(torch.float32)
         up = float(nearest(cut, self._fmt, ties)) > low
         return y >= float(cut) if up else y > float(cut)

@@ -30,15 +30,13 @@ from quantviz.tensors.conversion import torch_dtype
 
 @dataclass(frozen=True, eq=False)
 class BlockCode:
-    """The arithmetic of one block, written down: from its ends, `lo` and `hi`, to its parameters."""
+    """The arithmetic of one block, from its ends, `lo` and `hi`, to its parameters."""
 
-    #: Lines that depend on numbers alone, and those that depend on the block.
+    #: Of numbers alone, and of the block.
     fixed: tuple[str, ...]
     lines: tuple[str, ...]
-    #: The names of the wanted parameters, each with its value in the lines or a name that is read; and the
-    #: zero point's.
+    #: Wanted parameters and the zero point, each a value of the lines or a name that is read.
     results: Mapping[str, str]
-    #: The type of the numbers that are read.
     of: str
     floats: tuple[float, ...]
     integers: tuple[int, ...]
@@ -46,14 +44,11 @@ class BlockCode:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Return all names in the lines and results."""
         return frozenset().union(*map(words_of, (*self.lines, *self.results.values())))
 
 
 class TracedEnds:
-    """The numbers of a block that a calibration reads, as names: its ends, which every pass finds. A
-    calibration that reads others cannot be written down.
-    """
+    """A block's ends, which every pass finds, as names; a calibration that reads more is untraceable."""
 
     def __init__(self, trace: Trace, dtype: torch.dtype) -> None:
         self._trace = trace
@@ -80,8 +75,9 @@ def _untried(found: Range, of: torch.Tensor | None = None, /, *, power: float = 
 
 
 def _floor_of_log2(x: Any) -> Any:
-    """Write floor(log2(x)) as the exponent, and one more where float32 rounds the logarithm up: a call of
-    the logarithm would keep the compiler from working on several blocks side by side.
+    """Write floor(log2(x)) as the exponent, plus 1 where float32 rounds the logarithm up.
+
+    A call of the logarithm would keep the compiler from working on several blocks side by side.
     """
     if x.dtype != torch.float32:
         return log2_floored(x)
@@ -98,7 +94,7 @@ _LOWEST_POWER = 149
 
 @functools.cache
 def _where_log2_reaches() -> torch.Tensor:
-    """Return the smallest float32 whose log2, as float32 gives it, is at least k, for k from -149 to 128.
+    """Return the smallest float32 whose log2 in float32 is at least k, for k from -149 to 128.
 
     >>> _where_log2_reaches()[149 + 3].item() < 8.0
     True
@@ -145,31 +141,25 @@ def trace_block(scheme: Scheme, names: tuple[str, ...]) -> BlockCode:
 
 @dataclass(frozen=True, eq=False)
 class CellCode:
-    """The arithmetic of one cell, written down."""
-
     of_block: tuple[str, ...]
     of_cell: tuple[str, ...]
-    #: Names of `q`, `x_hat`, `error`, `clipped` and the cell's step, each a value of the lines.
+    #: `q`, `x_hat`, `error`, `clipped` and the step, each a value of the lines.
     results: Mapping[str, str]
-    #: Whether the step is the block's, the same in all of its cells.
+    #: The same in all cells of a block.
     step_of_block: bool
-    #: The names of the block's parameters that are read.
+    #: The block's parameters that are read.
     params: tuple[str, ...]
     floats: tuple[float, ...]
     integers: tuple[int, ...]
-    #: Lists of values that are looked up, one after the other.
     tables: torch.Tensor
-    #: The types of the block's parameters, by name.
+    #: Of the block's parameters.
     types: Mapping[str, str]
 
 
 def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype], trace: Trace | None = None) -> CellCode:
-    """Return the lines from `x`, the flat `index` and the block's parameters to code, value, error and step.
+    """Return the lines from `x`, the flat `index` and the block's `params` to code, value, error and step.
 
-    Args:
-        scheme: The scheme.
-        params: The dtypes of the block's parameters, by name.
-        trace: The trace to write into, if its writer supports more functions of torch.
+    `trace` is the one to write into, if its writer supports more functions of torch.
 
     Raises:
         Untraceable: If an operation cannot be written down.
@@ -219,5 +209,4 @@ _WORD = re.compile(r"\w+")
 
 
 def words_of(line: str) -> set[str]:
-    """Return the names and numbers in a line."""
     return set(_WORD.findall(line))

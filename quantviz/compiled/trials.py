@@ -1,5 +1,4 @@
-"""The kernels that try many ranges on the cells of a block while they are at hand, and that hand blocks to a
-compiled search of scales, 16 side by side.
+"""Kernels that try many ranges on a block's cells, and that hand blocks to a compiled search, 16 at a time.
 
 Imported only where numba is there, when a range or scales are searched for.
 """
@@ -79,7 +78,7 @@ def add_noises(cells, x, place, of_trials, finite_only, chance, noises):
 
 @jit
 def _try(cells, values, places, n, begins, block, of_trials, noises):
-    """Run compiled arithmetic, which adds the error² of `n` cells of one block to the sums of its trials."""
+    # `cells` adds the error² of `n` cells of one block to the sums of its trials.
     begin = begins[block]
     end = begins[block + 1]
     params, trials, floats, integers, tables = of_trials

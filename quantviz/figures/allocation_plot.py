@@ -21,32 +21,28 @@ from quantviz.figures.theme import THEMES, Theme
 from quantviz.schemes.recipes import RECIPES, recipe_name
 from quantviz.text import DEFAULT_LANGUAGE, text
 
-#: The usual height in pixels.
 HEIGHT = 320
 
-#: Pixels of the frame around the plot: left, right, top, bottom; and between two names one above the other.
+#: Around the plot: left, right, top, bottom; and between two names one above the other.
 _MARGIN = (48, 12, 8, 44)
 _LINE = 15
 
 
 @dataclass(frozen=True)
 class AllocationPlotData:
-    """The plot's line and points, each as (bits a weight, or bits in all, and dB)."""
+    """The line and points, each as (bits a weight, or in all, and dB)."""
 
     line: tuple[tuple[float, float], ...]
     uniform: tuple[tuple[str, float, float], ...]
     chosen: tuple[float, float] | None
-    #: Whether x is bits a weight; else it is bits in all.
+    #: Else x is bits in all.
     per_weight: bool
     x_range: tuple[float, float]
     db_range: tuple[float, float]
 
 
 def allocation_plot_data(frontier: Frontier, chosen: FrontierPoint | None = None) -> AllocationPlotData:
-    """Return the places of all points that have a finite SQNR; without any the plot is empty.
-
-    `chosen` is the allocation to mark.
-    """
+    """Return the places of points with a finite SQNR, and of the `chosen` allocation."""
     points = (*frontier.points, *frontier.uniform, *([chosen] if chosen else []))
     per_weight = all(point.bits_per_weight is not None for point in points)
 
@@ -81,9 +77,7 @@ def allocation_plot_figure(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
 ) -> UncheckedFigure:
-    """Return size (x) against SQNR (y): a line of the smallest weight error, a point for each recipe given to
-    all tensors, and a dot for the `chosen` point.
-    """
+    """Return size against SQNR: the smallest error as a line, each recipe alone, and the `chosen` point."""
     data = allocation_plot_data(frontier, chosen)
     colours = THEMES[theme]
     layout = bare_layout(colours, HEIGHT, _MARGIN)
@@ -132,7 +126,7 @@ def _name(recipe: str, language: str) -> str:
 
 
 def _names(data: AllocationPlotData, theme: Theme, language: str) -> list[dict[str, Any]]:
-    """Return the recipes' names beside their points, none on another."""
+    # None touches another.
     if not data.uniform:
         return []
     low, high = data.db_range

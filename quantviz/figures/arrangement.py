@@ -1,7 +1,6 @@
-"""The style of a figure of panels, and where they stand: in a row, two by two, or one at a time on a phone.
+"""The style of panels, and their places in pixels: in a row, two by two, or one at a time on a phone.
 
-Pixels only, no drawing. The browser measures the width and Python lays out for it, so this
-arithmetic exists once.
+The browser measures the width and Python lays out for it, so this arithmetic exists once.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from types import MappingProxyType
 
 from quantviz.text import DEFAULT_LANGUAGE
 
-#: The panels in the order they stand.
+#: In the order they stand.
 PANELS = ("x", "q", "x_hat", "error")
-#: The least width in pixels of each arrangement by how many panels there are, the widest first.
+#: Least widths in pixels by the number of panels, the widest first.
 BREAKPOINTS: Mapping[int, Mapping[str, int]] = MappingProxyType(
     {
         1: MappingProxyType({"row": 0}),
@@ -24,7 +23,7 @@ BREAKPOINTS: Mapping[int, Mapping[str, int]] = MappingProxyType(
         4: MappingProxyType({"row": 830, "grid": 520, "single": 0}),
     }
 )
-#: The same for panels that are looked at side by side: never one at a time.
+#: Of panels side by side: never one at a time.
 SIDE_BY_SIDE: Mapping[int, Mapping[str, int]] = MappingProxyType(
     {
         3: MappingProxyType({"row": 520, "grid": 0}),
@@ -32,20 +31,19 @@ SIDE_BY_SIDE: Mapping[int, Mapping[str, int]] = MappingProxyType(
         5: MappingProxyType({"row": 900, "threes": 520, "grid": 0}),
     }
 )
-#: The width that is assumed until the browser has sent its own.
+#: Until the browser has sent its own.
 USUAL_WIDTH = 1060
-#: Cells a side up to which a panel shows true cells; above it a pixel may stand for many.
+#: Above so many cells a side a pixel may stand for many.
 MOST_CELLS = 128
-#: Most pixels of a panel: four panels with the values of each pixel stay below 1.5 MB.
+#: Of a panel: four with the values of each pixel stay below 1.5 MB.
 MOST_PIXELS = 50_000
-#: A cell is at most so much wider than high, or higher than wide; of a matrix of more than `MOST_CELLS` rows
-#: any width is as good. Numbers are wider than high, so wide cells print them larger.
+#: Width to height of a cell, or height to width; beyond `MOST_CELLS` rows any width is as good. Numbers are
+#: wider than high, so wide cells print them larger.
 MOST_STRETCH = 1.6
-#: Height in pixels of a row of panels on a laptop, and of the one panel that a phone shows, with titles and
-#: colour bars.
+#: Of a row on a laptop, and of a phone's one panel, with titles and colour bars.
 ROW_HEIGHT = 248
 SINGLE_HEIGHT = 280
-#: Pixels between panels side by side.
+#: Between panels side by side.
 GAP = 28
 
 _TITLE = 23
@@ -60,41 +58,34 @@ _DIGIT = 6.2
 _THREAD = 44
 # Scales of blocks stand right of the last panel too.
 _RIGHT = 6
-# A row of panels is as high as a laptop has room for up to this width, which 1366 pixels leave without the
-# sidebar; on a wider screen, which is also higher, it grows by this share of the extra width, up to this
-# height.
+# A row is as high as a laptop has room for up to this width, which 1366 pixels leave without the sidebar; on
+# a wider screen it grows by this share of the extra width, up to this height.
 _LAPTOP = 1330
 _HIGHER = 0.6
 _HIGHEST_ROW = 430
-# How wide a panel of two by two is for its height, and its greatest height.
+# Width of a panel of two by two for its height, and its greatest height.
 _GRID_STRETCH = 1.5
 _HIGHEST_OF_GRID = 300
 
 
 @dataclass(frozen=True)
 class PanelsStyle:
-    """The language, the colours and the size of a figure of panels, and the extras in it."""
-
-    #: One of `text.languages()`.
+    #: Of `text.languages()`; a theme of `figures.theme.THEMES`.
     language: str = DEFAULT_LANGUAGE
-    #: One of `figures.theme.THEMES`.
     theme: str = "light"
-    #: The figure's width in pixels.
     width: float = USUAL_WIDTH
-    #: Its height in pixels; by the arrangement if None.
+    #: By the arrangement if None.
     height: float | None = None
-    #: How many times larger text and gaps are, for the back of a room.
+    #: Text and gaps are larger, for the back of a room.
     enlarge: float = 1.0
-    #: The width of a digit in pixels below which digits are not printed.
+    #: In pixels; narrower digits are not printed.
     least_digit: float = 0
-    #: Whether the panels have colour bars.
     bars: bool = True
-    #: Whether the figure shows values on hover by itself, for a notebook, if the tensor is small enough; in
-    #: the app the bridge does that at a fraction of the time.
+    #: The figure itself shows values on hover, for a notebook; in the app the bridge does, much faster.
     hover: bool = False
-    #: Whether it prints values into the cells, as for `hover`.
+    #: Values in the cells, likewise.
     printed: bool = False
-    #: Whether all panels are in sight at any width: a picture has no switch between them.
+    #: All panels are in sight at any width: a picture has no switch.
     together: bool = False
 
 
@@ -103,32 +94,29 @@ USUAL_STYLE = PanelsStyle()
 
 @dataclass(frozen=True)
 class Box:
-    """One panel's heatmap in pixels from the figure's top left corner."""
+    """A heatmap in pixels from the figure's top left corner."""
 
     left: float
     top: float
     width: float
     height: float
-    #: Where its colour bar begins.
     bar_top: float
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The figure's size and the boxes, in the order of the panels."""
+    """The figure's size and boxes, in the panels' order."""
 
     #: "row", "grid" of two across, "threes" or "single"; in "single" the boxes are the same.
     name: str
     width: float
     height: float
     boxes: tuple[Box, ...]
-    #: Thickness of a colour bar in pixels.
     bar: float = _BAR
-    #: How many times larger than usual everything is, text too.
+    #: Text too.
     enlarged: float = 1.0
 
     def times(self, factor: float) -> Arrangement:
-        """Return the arrangement `factor` times as large."""
         boxes = tuple(Box(*(factor * length for length in astuple(box))) for box in self.boxes)
         sizes = {name: factor * getattr(self, name) for name in ("width", "height", "bar", "enlarged")}
         return replace(self, boxes=boxes, **sizes)
@@ -137,7 +125,7 @@ class Arrangement:
 def arrangement_name(
     width: float, panels: int = len(PANELS), breakpoints: Mapping[str, int] | None = None
 ) -> str:
-    """Return which arrangement of so many panels fits a width.
+    """Return the arrangement of panels that fits a width.
 
     >>> arrangement_name(1060), arrangement_name(700), arrangement_name(358), arrangement_name(358, 2)
     ('row', 'grid', 'single', 'row')
@@ -154,12 +142,10 @@ def arrange(
     breakpoints: Mapping[str, int] | None = None,
     bars: bool = True,
 ) -> Arrangement:
-    """Return the boxes of so many panels for a tensor of `shape` (rows, columns) in a figure `width` pixels
-    wide.
+    """Return the boxes of panels for a tensor of `shape` (rows, columns) in a figure of `width` pixels.
 
-    `height` is the figure's, chosen by the width where it is not given. A cell is at most `stretch` times as
-    wide as high, or as high as wide. `breakpoints` are those of `BREAKPOINTS` where none are given. Without
-    `bars` no room is kept for colour bars.
+    The `height` is by default chosen by the width. A cell is at most `stretch` times as wide as high, or as
+    high as wide. Without `bars` no room is kept for them.
 
     >>> layout = arrange(1130, (8, 8))
     >>> layout.name, layout.height, round(layout.boxes[0].width / layout.boxes[0].height, 2)
@@ -185,12 +171,10 @@ def arrange(
 
 
 def pixels_for(width: float, matrix: tuple[int, int], seen: tuple[int, int] | None = None) -> tuple[int, int]:
-    """Return (height, width) of the picture of a window of `seen` rows and columns of `matrix`, in a figure
-    `width` pixels wide.
+    """Return (height, width) in pixels of a window of `seen` rows and columns of `matrix` in a `width`.
 
-    As many pixels as a panel has on the screen, and at most `MOST_PIXELS`; each stands for the same number of
-    cells as far as that goes. It is `seen` itself where each cell has a pixel, and where the window is small
-    enough to be shown cell by cell.
+    As many as a panel has on the screen, and at most `MOST_PIXELS`; each stands for as many cells as far as
+    that goes. It is `seen` itself if the window is small enough to be shown cell by cell.
 
     >>> pixels_for(1060, (4096, 11008)), pixels_for(1060, (4096, 11008), (128, 128))
     ((137, 230), (128, 128))
@@ -225,7 +209,7 @@ def _usual_height(
 
 
 def _fitted(width: float, height: float, shape: tuple[int, int], most: float) -> tuple[float, float]:
-    """Return the largest box in a slot whose cells are not stretched too far; never a thread."""
+    """Return the largest box in a slot with cells not stretched too far; never a thread."""
     rows, cols = shape
     stretch = (width / cols) / (height / rows)
     if stretch > most and rows <= MOST_CELLS:

@@ -1,4 +1,4 @@
-"""Between which values the panels' colours go, and the error as each view shows it."""
+"""The ends of the panels' colours, and the error as each view shows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 Array = npt.NDArray[Any]
-#: Lowest and highest value of a colour scale.
 Span = tuple[float, float]
 
 
@@ -25,13 +24,14 @@ def as_float32(cells: Array) -> Array:
 
 
 def values_range(x: Array) -> Span:
-    """Return the values between which the colours of x go; NaN and Inf have none."""
+    """Return the ends of the colours of x; NaN and Inf have none."""
     return around_zero(smallest_finite(x), greatest_finite(x))
 
 
 def around_zero(lo: float, hi: float) -> Span:
-    """Return the range of x, made symmetric around 0 if it lies on both sides. x̂ has it too, so that x looks
-    the same under any scheme.
+    """Return the range of x, made symmetric around 0 if it lies on both sides.
+
+    x̂ has it too, so that x looks the same under any scheme.
     """
     if lo < 0 < hi:
         far = max(-lo, hi)
@@ -53,10 +53,8 @@ def range_of_codes(q: Array, scheme: Scheme | None) -> Span:
 def shown_error(error: Array, x: Array, step: Array | None, view: str, quiet: Array | None = None) -> Array:
     """Return the error as a view shows it; `quiet` is 1 over the root mean square of each cell's inputs.
 
-    `quantviz/browser/panels/cells.js` follows the same entry of `ERROR_VIEWS`, cell by cell, and a test
-    holds them together.
-
-    An error over 0 is 0 if the value is exact, else NaN.
+    `quantviz/browser/panels/cells.js` does the same, cell by cell; a test holds them together. An error over
+    0 is 0 if the value is exact, else NaN.
     """
     way = ERROR_VIEWS[view]
     shown = error if way.signed else np.abs(error)
@@ -88,8 +86,7 @@ def greatest_finite(cells: Array) -> float:
 
 
 def symlog(values: Any, linear: float) -> Any:
-    """Return where values stand on a scale that is linear up to the magnitude `linear` and logarithmic beyond
-    it.
+    """Return the places of values on a scale that is linear up to `linear` and logarithmic beyond.
 
     >>> [round(float(symlog(value, 1.0)), 3) for value in (-100, 0, 1, 100)]
     [-4.615, 0.0, 0.693, 4.615]

@@ -16,18 +16,17 @@ from quantviz.figures.panels_data import BlockMap, PanelsData, content_stamp
 from quantviz.figures.printing import Style
 from quantviz.figures.theme import Ramp, Theme, mixed
 
-#: Arrays of each scheme that its panel can show.
 COMPARED_VIEWS = ("error", "x_hat", "q")
 #: Schemes side by side at most.
 MOST_BESIDE = 4
 _WINNER = "winner"
-#: Colours that each scheme has, the faintest for a lead of nothing. The first and the last stand twice, so
-#: that a colour between two schemes' is never taken; odd, as a ramp's length is.
+#: Of each scheme, the faintest first. The first and the last stand twice, so that no colour between two
+#: schemes' is taken; odd, as a ramp's length is.
 _SHADES = 15
-#: How much of its colour a winner by nothing has, and how much grey a tie.
+#: Its colour's share in a winner by nothing, and grey's in a tie.
 _FAINTEST = 0.3
 _GREY = 0.35
-#: The share of the leads that differ in colour: a few large ones would leave the others none.
+#: Leads that differ in colour: a few large ones would leave the others none.
 _SPREAD = 0.95
 
 
@@ -38,19 +37,18 @@ class ComparedPanels(PanelsData):
     Their common fields are the first scheme's: x, the place in the matrix, and the spread of colours.
     """
 
-    #: The array that is shown of each, one of `COMPARED_VIEWS`.
+    #: One of `COMPARED_VIEWS`.
     what: str
-    #: Each scheme's own panels, by its panel's name.
+    #: By the panel's name.
     of_schemes: Mapping[str, PanelsData]
-    #: The number of the scheme of least error among all that are compared, −1 at a tie, −2 where nothing is;
-    #: and by how much it is ahead of the next.
+    #: The scheme of least error, −1 at a tie, −2 where nothing is; and its lead over the next.
     winner: Array
     lead: Array
     schemes: int
 
     @property
     def told(self) -> dict[str, Array]:
-        """Return the browser's arrays for the hover card, by name: each scheme's values, winner and lead."""
+        """Return the hover card's arrays: each scheme's values, winner and lead."""
         # Of the cells of a pixel each scheme has its largest error in another: there is no x to them.
         arrays = {} if self.pixels is not None and self.what == "error" else {"x": self.x}
         arrays |= {name: panels.panel(self.what)[0] for name, panels in self.of_schemes.items()}
@@ -59,7 +57,7 @@ class ComparedPanels(PanelsData):
 
     @property
     def printed_together(self) -> tuple[tuple[str, ...], ...]:
-        """Return the panels whose values are printed all or not at all: those of the schemes."""
+        # Values are printed all or not at all.
         return (tuple(self.of_schemes),)
 
     @property
@@ -67,11 +65,11 @@ class ComparedPanels(PanelsData):
         return SIDE_BY_SIDE[len(self.panels)]
 
     def kind(self, name: str) -> str:
-        """Return the name of the array in a panel, one of `COMPARED_VIEWS` or "winner"."""
+        """Return one of `COMPARED_VIEWS`, or "winner"."""
         return _WINNER if name == _WINNER else self.what
 
     def blocks_of(self, name: str) -> BlockMap | None:
-        """Return the blocks whose borders a panel has: each scheme's own."""
+        # Each scheme's own.
         return None if name == _WINNER else self.of_schemes[name].blocks
 
     def panel(self, name: str) -> tuple[Array, Span]:
@@ -93,7 +91,7 @@ class ComparedPanels(PanelsData):
         return self.of_schemes[name].printed(self.what)
 
     def styles(self, name: str) -> tuple[Style, ...]:
-        """Return the styles that a panel's values can be printed in: all schemes' alike, as their colours."""
+        # All schemes' alike, as their colours.
         if name == _WINNER:
             return ()
         if self.what == "q":
@@ -104,14 +102,9 @@ class ComparedPanels(PanelsData):
 def compared_panels(
     of_schemes: Mapping[int, PanelsData], what: str, winner: Array, lead: Array, schemes: int
 ) -> ComparedPanels:
-    """Return the panels of some of the schemes that are compared, and the winner map.
+    """Return the panels of some of `schemes` compared ones, by their numbers (0 is A), and the winner map.
 
-    Args:
-        of_schemes: Their own panels of the same cells, by their numbers: 0 is A.
-        what: One of `COMPARED_VIEWS`.
-        winner: The number of the scheme of least error in each cell or pixel, from `judged`.
-        lead: By how much it is ahead of the next.
-        schemes: How many are compared.
+    `winner` and `lead` are those of `judged`, of each cell or pixel.
     """
     named = {string.ascii_lowercase[k]: panels for k, panels in of_schemes.items()}
     first = next(iter(named.values()))
@@ -149,14 +142,10 @@ def compared_panels(
 def strongest_in_pixels(
     winner: Array, lead: Array, schemes: int, edges: Sequence[Array]
 ) -> tuple[Array, Array]:
-    """Return the winner with the largest lead among the cells of each pixel, and that lead; a tie where none
-    has any, nothing where no cell counts.
+    """Return the winner with the largest lead in each pixel, and that lead.
 
-    Args:
-        winner: Of each cell, (rows, columns); one of either stands for all.
-        lead: Of the same shape.
-        schemes: How many there are.
-        edges: The rows, and the columns, that pixels begin with, and the end, counted from the first cell.
+    A tie where none has any, nothing where no cell counts. `winner` and `lead` are of cells, (rows, columns);
+    one of either stands for all. `edges` are the pixels' first rows and columns, and the end.
 
     >>> winner, lead = np.array([[0, 1, -1, -2]]), np.array([[0.5, 2.0, 0.0, np.nan]])
     >>> found = strongest_in_pixels(winner, lead, 2, (np.array([0, 1]), np.array([0, 2, 3, 4])))
@@ -183,14 +172,9 @@ def strongest_in_pixels(
 
 
 def winner_values(winner: Array, lead: Array, schemes: int) -> tuple[Array, Span]:
-    """Return where each winner stands along the ramp of `winner_ramp`, float32, and the ramp's ends; nan
-    where nothing is.
+    """Return each winner's place along `winner_ramp`, float32, and the ramp's ends; nan where nothing is.
 
-    Args:
-        winner: The number of the scheme of least error, −1 where several are equally good, −2 where nothing
-            is.
-        lead: By how much it is ahead of the next, of the same shape.
-        schemes: How many there are.
+    `winner` has numbers of `schemes` schemes, −1 for a tie, −2 for nothing; `lead` has its shape.
 
     >>> values, span = winner_values(np.array([0, 1, -1, -2]), np.array([1.0, 0.0, 0.0, np.nan]), 2)
     >>> values.tolist(), span
@@ -208,7 +192,7 @@ def winner_values(winner: Array, lead: Array, schemes: int) -> tuple[Array, Span
 
 
 def winner_ramp(span: Span, theme: Theme) -> Ramp:
-    """Return the colours of a map that ends at `span`: A's from faint to strong, B's, …, and a tie's grey."""
+    """Return the colours up to `span`: A's from faint to strong, B's, …, and a tie's grey."""
     schemes = int(span[1] + 1) // _SHADES - 1
     ramp: list[str] = []
     for colour in theme.schemes[:schemes]:
@@ -220,7 +204,7 @@ def winner_ramp(span: Span, theme: Theme) -> Ramp:
 
 
 def winner_ticks(span: Span) -> dict[float, str]:
-    """Return where along the ramp each scheme's letter stands, and the sign of a tie.
+    """Return the places of each scheme's letter along the ramp, and of a tie's sign.
 
     >>> winner_ticks((0.0, 44.0))
     {7.0: 'A', 22.0: 'B', 37.0: '='}

@@ -12,42 +12,40 @@ from quantviz.figures.small_plots import note, scatter, shape
 from quantviz.figures.theme import Theme, translucent
 from quantviz.text import text
 
-#: Bits below and above the budget that are seen at least.
+#: Least bits in view below and above the budget.
 ROOM = (-0.6, 0.2)
-#: So many dB below par the plot ends.
+#: Below par the plot ends.
 HOPELESS_DB = 40.0
 
 
 @dataclass(frozen=True)
 class Contest:
-    """A game on the plot: the least error within a budget wins."""
+    """A game: the least error within a budget wins."""
 
-    #: Bits a weight that are allowed.
+    #: Bits a weight.
     budget: float
-    #: SQNR that is to be beaten.
+    #: To be beaten.
     par_db: float
-    #: The tries in order; those beyond the budget do not count.
+    #: In order; those beyond the budget do not count.
     tries: tuple[RecipeRow, ...] = ()
-    #: Recipes that are seen without their names.
+    #: Recipes without names.
     ghosts: tuple[RecipeRow, ...] = ()
 
 
 @dataclass(frozen=True)
 class TryPoint:
-    """One try in the plot."""
-
     row: RecipeRow
     y: float
     #: From 1.
     number: int
-    #: Whether it is within the budget.
+    #: Within the budget.
     counts: bool
-    #: Whether no other that counts has less error.
+    #: No other that counts has less error.
     best: bool
 
 
 def try_points(contest: Contest, bottom: float, top: float) -> Iterator[TryPoint]:
-    """Yield the tries, each drawn from `bottom` to `top` dB."""
+    # Drawn from `bottom` to `top` dB.
     counting = [row for row in contest.tries if row.bits <= contest.budget]
     best = max(counting, key=lambda row: row.sqnr_db, default=None)
     for at, row in enumerate(contest.tries, 1):
@@ -56,7 +54,7 @@ def try_points(contest: Contest, bottom: float, top: float) -> Iterator[TryPoint
 
 
 def ghosts_trace(places: Sequence[tuple[float, float]], theme: Theme) -> dict[str, Any]:
-    """Return the trace of recipes at (bits, dB), without names or hover words."""
+    # Neither names nor hover words.
     return scatter(
         "markers",
         [bits for bits, _ in places],
@@ -68,7 +66,7 @@ def ghosts_trace(places: Sequence[tuple[float, float]], theme: Theme) -> dict[st
 
 
 def tries_trace(tries: Sequence[TryPoint], theme: Theme, language: str) -> dict[str, Any]:
-    """Return the tries, each with its number: filled where it counts, crossed out where it does not."""
+    # Filled where it counts, crossed out where it does not.
     return scatter(
         "markers+text",
         [point.row.bits for point in tries],
@@ -99,7 +97,7 @@ def tries_trace(tries: Sequence[TryPoint], theme: Theme, language: str) -> dict[
 
 
 def contest_lines(contest: Contest, bits_range: tuple[float, float], theme: Theme) -> list[dict[str, Any]]:
-    """Return plotly's shapes of the budget's line, the shaded area beyond it, and par's line."""
+    """Return shapes: the budget's line, the area beyond it, and par's line."""
     least, most = bits_range
     below = {"layer": "below"}
     tall = {"yref": "paper", **below}
@@ -116,7 +114,6 @@ def contest_lines(contest: Contest, bits_range: tuple[float, float], theme: Them
 def contest_names(
     contest: Contest, bits_range: tuple[float, float], theme: Theme, language: str
 ) -> list[dict[str, Any]]:
-    """Return plotly's annotations of the two lines, with their names."""
     par = text("recipe_plot.par", language, db=f"{contest.par_db:.2f}")
     budget = text("recipe_plot.budget", language, bits=f"{contest.budget:g}")
     both = {"xref": None, "borderpad": 2}

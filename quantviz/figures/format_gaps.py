@@ -1,4 +1,4 @@
-"""How far apart a format's neighbouring values are, over their magnitude."""
+"""The gap between a format's neighbouring values over their magnitude."""
 
 from __future__ import annotations
 
@@ -19,25 +19,24 @@ from quantviz.quantization.format_facts import gap_at, gap_steps
 from quantviz.schemes.formats import NumberFormat
 from quantviz.text import DEFAULT_LANGUAGE, text
 
-#: The usual width in pixels; heights of the line with one format and with two, and of the gaps.
 GAPS_HEIGHT = 190
 
 
 @dataclass(frozen=True, eq=False)
 class GapLine:
-    """The gap of one format over the magnitude: a staircase."""
+    """One format's gap over the magnitude: a staircase."""
 
     format: NumberFormat
-    #: Corners of the staircase, magnitudes ascending.
+    #: Of its corners, magnitudes ascending.
     sizes: Array
     gaps: Array
-    #: The gap at x; none beyond the ends.
+    #: None beyond the ends.
     at_x: float | None
 
 
 @dataclass(frozen=True, eq=False)
 class GapData:
-    """The gaps of one or two formats, on the side of 0 that x lies on."""
+    """The gaps on the side of 0 that x lies on."""
 
     lines: tuple[GapLine, ...]
     x: float | None
@@ -76,7 +75,7 @@ def gap_figure(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
 ) -> UncheckedFigure:
-    """Return the staircases on two logarithmic axes, x marked on each."""
+    # Both axes are logarithmic; x is marked on each.
     colours = THEMES[theme]
     layout = bare_layout(colours, GAPS_HEIGHT, (52, 10, 8, 40))
     for name, key in (("xaxis", "size_negative" if data.negative else "size"), ("yaxis", "gap")):

@@ -65,7 +65,6 @@ def formats_figure(
 
 
 def row_colour(theme: str, row: int) -> str:
-    """Return the colour of the first or the second format."""
     return row_paint(THEMES[theme], row)
 
 
@@ -90,7 +89,7 @@ class _LinePainter:
                 yield self._landed(row, marks.landing)
 
     def _marks(self, row: int, marks: Marks) -> Iterator[dict[str, Any]]:
-        """Yield a line for each mark, all in one trace, and points to hover over and click."""
+        # All lines are one trace; points are hovered over and clicked.
         side = self._side(row)
         colour = row_paint(self.theme, row)
         tall = side * _heights(marks)
@@ -133,7 +132,6 @@ class _LinePainter:
                 yield text("formats.figure.several", self.language, name=name, count=f"{count:,}", **ends)
 
     def _landed(self, row: int, landing: RoundedNumber) -> dict[str, Any]:
-        """Return the value that x lands on, marked on the line."""
         place = self._at(landing.value)
         rim = {"color": self.theme.surface, "width": 1.5}
         return scatter(
@@ -165,7 +163,7 @@ class _LinePainter:
                             )
 
     def _free_of_labels(self, x: float) -> Iterator[tuple[float, float]]:
-        """Return from where to where the line of x goes: not across a number written on the line."""
+        """Yield the ends of the line of x: not across a number on the axis."""
         ends: list[float] = [_TOP - 0.3]
         for row, marks in enumerate(self.data.rows):
             scale = self.data.width / (self.data.axis.hi - self.data.axis.lo)
@@ -198,7 +196,7 @@ class _LinePainter:
                     yield from self._way(self._side(row) * _ARROW, marks.landing)
 
     def _beyond(self, marks: Marks) -> Iterator[tuple[float, str, str]]:
-        """Yield the remarks on values beyond the line's ends: the end, the words, and the words' side."""
+        """Yield the remarks on values beyond the line's ends: the end, the words, and their side."""
         values = finite_values(marks.format)
         for place, count, end, anchor, sign in (
             (self.data.axis.lo, marks.out_of_view[0], values[0], "left", "← "),
@@ -212,13 +210,12 @@ class _LinePainter:
                 yield place, sign + goes_on if anchor == "left" else goes_on + sign, anchor
 
     def _touches(self, label: Label, words: str, anchor: str) -> bool:
-        """Return whether a number would be written into the words at an end of the line."""
+        # Words stand at an end of the line.
         share = float(self.data.axis.share(label[0]))
         reach = CHARACTER_WIDTH * columns(words) + half_width(label[1]) + BETWEEN_LABELS
         return (share if anchor == "left" else 1 - share) * self.data.width < reach
 
     def _number(self, x: float) -> Iterator[dict[str, Any]]:
-        """Draw x itself, above everything else."""
         share = self._share(x)
         words = f"<b>x = {number(x, 6)}</b>"
         if share > 1:
@@ -233,7 +230,7 @@ class _LinePainter:
         yield self._note(self._held(x), _TOP - 0.13, words, self.theme.text, 14, anchor)
 
     def _way(self, y: float, landing: RoundedNumber) -> Iterator[dict[str, Any]]:
-        """Draw the arrow to where x lands, and the distance to each neighbour where there is room."""
+        """Draw the arrow to where x lands, and each neighbour's distance if there is room."""
         x = self._held(landing.x)
         end = self._held(landing.value)
         width = self.data.axis.hi - self.data.axis.lo
@@ -260,7 +257,7 @@ class _LinePainter:
 
     @property
     def _band(self) -> float:
-        """Return half of the gap between the two formats, which has room for the axis' numbers."""
+        # Half of the gap between the formats, with room for the axis' numbers.
         return _BAND if self._two and self.data.ticks else 0.0
 
     @property
@@ -277,7 +274,7 @@ class _LinePainter:
         return float(self.data.axis.share(value))
 
     def _held(self, value: float) -> float:
-        """Return the place of a value, or the edge it lies beyond."""
+        # At the edge that it lies beyond.
         return min(max(self._at(value), self.data.axis.lo), self.data.axis.hi)
 
     def _segment(
@@ -312,14 +309,14 @@ class _LinePainter:
 
 
 def _heights(marks: Marks) -> Array:
-    """Return the heights of the marks, which grow with the logarithm of the number of their values."""
+    # They grow with the logarithm of the number of values.
     # Where at most two share a mark, the others are hardly shorter.
     rise = min(_TALLEST - _SHORTEST, 0.06 * math.log2(marks.most))
     return _TALLEST - rise * (1 - np.log2(marks.counts) / max(1.0, math.log2(marks.most)))
 
 
 def formats_words(data: FormatsData, language: str = DEFAULT_LANGUAGE) -> tuple[str, ...]:
-    """Return the legend of the marks, one sentence for each format."""
+    """Return a sentence on each format's marks."""
     found = []
     for marks in data.rows:
         name = text(f"formats.{marks.format.id}.name", language)

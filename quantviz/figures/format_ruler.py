@@ -1,4 +1,4 @@
-"""The ruler of a number format: its values as teeth around a number, which a hand moves."""
+"""A number format's values as teeth around a number, which a hand moves."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from quantviz.figures.ruler_data import MOST_BITS, RulerPicture, Single
 from quantviz.quantization.format_facts import RoundedNumber, finite_values, float_end, word
 from quantviz.schemes.formats import NumberFormat
 
-#: A format with no more values is shown whole if its teeth lie far enough apart; of others as many are shown
-#: on each side of x.
+#: A format is shown whole up to so many values if its teeth lie far enough apart; else so many on each side.
 _MOST_WHOLE = 32
 _EACH_SIDE = 10
-#: Least gap of two teeth that can be seen apart, as a part of the axis.
+#: Teeth are seen apart from this part of the axis on.
 _LEAST_GAP = 1 / 64
-#: The axis goes on beyond its teeth by this part of it, and to a number outside up to the other part.
+#: The axis beyond its teeth, and up to a number outside.
 _ROOM = 0.04
 _OUTSIDE = 1 / 3
-#: It goes no farther than this part of the way to the next tooth that is not shown.
+#: Of the way to the next tooth that is not shown.
 _NO_OTHER = 0.9
 
 
 def has_ruler(fmt: NumberFormat) -> bool:
-    """Return whether a format has few enough values for a comb of teeth."""
+    # Few enough for a comb of teeth.
     return fmt.bits <= MOST_BITS
 
 
 def ruler_of_format(fmt: NumberFormat, landing: RoundedNumber, unit: float = 1.0) -> RulerPicture:
-    """Return the teeth of a format of at most 8 bits around `landing.x`, with all values divided by `unit`.
+    """Return a format's teeth around `landing.x`, at most 8 bits, with all values divided by `unit`.
 
     >>> from quantviz.quantization.format_facts import land
     >>> from quantviz.schemes.formats import FORMATS
@@ -73,7 +72,7 @@ def ruler_of_format(fmt: NumberFormat, landing: RoundedNumber, unit: float = 1.0
 
 
 def _stretch(values: Sequence[float], x: float) -> tuple[int, int]:
-    """Return the first place in sight and the one after the last; around x, if not all are seen apart."""
+    """Return the first place in sight and the end; around x if not all are seen apart."""
     if len(values) <= _MOST_WHOLE and _told_apart(values):
         return 0, len(values)
     at = min(max(bisect.bisect_left(values, x), 1), len(values) - 1)
@@ -92,7 +91,7 @@ def _told_apart(values: Sequence[float]) -> bool:
 
 
 def _domain(values: Sequence[float], first: int, last: int, x: float) -> tuple[float, float]:
-    """Return the ends of the axis for the values from `first` to before `last`, and no others."""
+    """Return the axis for the values from `first` to before `last`, and no others."""
     lo = values[first]
     hi = values[last - 1]
     span = hi - lo
@@ -106,7 +105,7 @@ def _domain(values: Sequence[float], first: int, last: int, x: float) -> tuple[f
 
 
 def _end(end: float, inner: float, span: float, x: float) -> float:
-    """Return the axis' end beyond the format's: with room to bring x there, and a near x in sight."""
+    """Return the axis' end beyond the format's, with room to bring x there and a near x in sight."""
     out = 1 if end > inner else -1
     room = max(abs(end - inner), _ROOM * span)
     beyond = (x - end) * out

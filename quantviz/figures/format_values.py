@@ -1,7 +1,6 @@
 """All values of a number format on a line, another format's laid against them: the marks and their places.
 
-`formats_data` computes the places; `format_line` draws them, and `format_gaps` shows how far apart neighbours
-are.
+`format_line` draws them; `format_gaps` shows the distances of neighbours.
 """
 
 from __future__ import annotations
@@ -27,18 +26,16 @@ from quantviz.quantization.format_facts import (
 )
 from quantviz.schemes.formats import MOST_KEPT, NumberFormat
 
-#: A value on the line and how it is written there.
+#: And how it is written.
 Label = tuple[float, str]
-#: How the line is laid out: by value; by power of two, with equal steps around 0; the neighbourhood of the
-#: number.
+#: By value; by power of two, with equal steps around 0; around the number.
 VIEWS = ("linear", "symlog", "near")
-#: The usual width in pixels; heights of the line with one format and with two, and of the gaps.
+#: In pixels.
 WIDTH = 1040
-#: Pixels of a column of the line.
 COLUMN = 2
-#: The other format's ends are in view unless they lie so many times farther out.
+#: Another format's ends are in view unless they lie so many times farther out.
 _FARTHEST = 4.0
-#: Values that are all labelled where there is room, and pixels between two labels.
+#: All are labelled where there is room; and pixels between two labels.
 _MOST_LABELS = 48
 BETWEEN_LABELS = 7
 CHARACTER_WIDTH = 6.6
@@ -47,8 +44,7 @@ SIDE_MARGIN = 14
 
 @dataclass(frozen=True)
 class Axis:
-    """Values to places along the line."""
-
+    #: Of symlog: above it each doubling is a step.
     view: str
     #: Of symlog: the magnitude up to which steps are equal; above it each doubling is one step.
     threshold: float
@@ -71,49 +67,45 @@ class Axis:
         return np.sign(numbers) * np.where(size < self.threshold, size / self.threshold, outside)
 
     def share(self, values: npt.ArrayLike) -> Array:
-        """Return the places of values as a share of the line: 0 at its left end, 1 at its right."""
+        """Return places as shares of the line: 0 at its left end, 1 at its right."""
         shares: Array = (self.at(values) - self.lo) / (self.hi - self.lo)
         return shares
 
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """One format on the line: a mark for each column that holds values."""
+    """One format: a mark for each column with values."""
 
     format: NumberFormat
-    #: Of each mark: its place, how many values it stands for, the smallest and the largest of them.
+    #: Of each mark: its place, count, smallest and largest value.
     places: Array
     counts: Array
     firsts: Array
     lasts: Array
-    #: Values with their number written beside them, the most important ones first.
+    #: The most important first.
     labels: tuple[Label, ...]
-    #: Whether every value of the format has its number.
     all_labelled: bool
-    #: How many values lie out of view below and above.
+    #: Values below and above.
     out_of_view: tuple[int, int]
-    #: Where the number lands.
     landing: RoundedNumber | None
 
     @property
     def shown(self) -> int:
-        """Return how many values are in view."""
+        # Values in view.
         return int(self.counts.sum())
 
     @property
     def most(self) -> int:
-        """Return how many values the fullest column holds."""
+        # In the fullest column.
         return int(self.counts.max(initial=1))
 
 
 @dataclass(frozen=True, eq=False)
 class FormatsData:
-    """One or two formats on a line, and a number that lands in each."""
-
     axis: Axis
-    #: The first above the line, the second below.
+    #: Above and below the line.
     rows: tuple[Marks, ...]
-    #: Values written at the axis.
+    #: At the axis.
     ticks: tuple[Label, ...]
     x: float | None
     width: int
@@ -129,11 +121,9 @@ def formats_data(
     width: int = WIDTH,
     to_one: bool = False,
 ) -> FormatsData:
-    """Lay out the values of one or two formats for a line of `width` pixels, with the number `x` landing by
-    `ties`.
+    """Return one or two formats on a line of `width` pixels, with the number `x` landing by `ties`.
 
-    With `to_one` each format is divided by its largest value, as absmax scaling does, and `x` is a share of
-    that.
+    With `to_one` a format is divided by its largest value, as absmax scaling does, and `x` is a share of it.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> data = formats_data(FORMATS["float4_e2m1fn"], FORMATS["int4"], x=2.5)
@@ -193,7 +183,7 @@ def _threshold(fmt: NumberFormat) -> float:
 
 
 def _neighbourhood(fmt: NumberFormat, x: float) -> tuple[float, float]:
-    """Return the two neighbours of x and some room around them."""
+    # With some room around them.
     values = finite_values(fmt)
     held = min(max(x, values[0]), values[-1])
     landing = land(held, fmt)
@@ -228,7 +218,7 @@ def _marks(fmt: NumberFormat, axis: Axis, landing: RoundedNumber | None, width: 
 def _labels(
     fmt: NumberFormat, seen: Array, axis: Axis, landing: RoundedNumber | None, width: int
 ) -> Iterator[Label]:
-    """Return the values with numbers: x's, its neighbours, the ends, 0, and others while there is room."""
+    """Return labels of x's value, its neighbours, the ends, 0, and others while there is room."""
     if not len(seen):
         return
     wanted: list[float] = []
@@ -246,7 +236,7 @@ def _labels(
 
 
 def _free(labels: Iterable[Label], axis: Axis, width: int) -> Iterator[Label]:
-    """Yield those labels, the most important first, whose numbers do not touch one before them."""
+    # The most important come first; none touches one before.
     taken: list[tuple[float, float]] = []
     for value, words in labels:
         half = half_width(words)
@@ -260,7 +250,7 @@ def _free(labels: Iterable[Label], axis: Axis, width: int) -> Iterator[Label]:
 
 
 def value_label(value: float, step: float) -> str:
-    """Return a value as it is written on the line, with the digits that differ from neighbours `step` away.
+    """Return a value with the digits that differ from neighbours `step` away.
 
     >>> value_label(1000.5, 0.5), value_label(-57344.0, 8192.0), value_label(0.0078125, 0.001)
     ('1000.5', '−57344', '0.007812')
@@ -272,7 +262,6 @@ def value_label(value: float, step: float) -> str:
 
 
 def half_width(words: str) -> float:
-    """Return half of the pixels that a number takes."""
     return CHARACTER_WIDTH * len(words) / 2
 
 

@@ -1,8 +1,4 @@
-"""Where the values lie on the grid, and how the errors spread inside a step.
-
-Two figures, because a page puts them side by side or, on a phone, one above the other. Both stack the
-cells by their outcome: kept, rounded to zero, clipped.
-"""
+"""The distribution of values on the grid, and of errors inside a step: two figures, by the cells' outcome."""
 
 from __future__ import annotations
 
@@ -36,14 +32,12 @@ if TYPE_CHECKING:
 
 #: For `st.plotly_chart(config=…)`.
 HISTOGRAM_CONFIG = SMALL_PLOT_CONFIG
-#: The usual height in pixels.
 HEIGHT = 230
 _MARGIN = (48, 8, 24, 46)
 
 
 def histogram_data(result: QuantResult, mask: torch.Tensor | None = None) -> HistogramData:
-    """Return the histograms of a result, of the cells in `mask` (bool, of the result's shape) where one is
-    given.
+    """Return the histograms of a result, of the cells in `mask` if given.
 
     >>> from quantviz import Given, Scheme, quantize
     >>> data = histogram_data(quantize([[-2.0, -0.4, 0.4, 0.0, 1.6]], Scheme("int4", calibration=Given(1.0))))
@@ -75,8 +69,7 @@ def histogram_figure(
     theme: str = "light",
     log_counts: bool = False,
 ) -> UncheckedFigure:
-    """Return one of the two histograms: "values" of x, with a strip below the bars where codes reach, or
-    "errors" in steps.
+    """Return "values" of x, with a strip below the bars where codes reach, or "errors" in steps.
 
     With `log_counts` a single cell still shows beside thousands.
     """
@@ -136,7 +129,7 @@ def _layout(
 
 
 def _traces(bars: SplitHistogram, words: list[str], theme: Theme, language: str) -> list[dict[str, Any]]:
-    """Return one set of bars a part that has any cells."""
+    # Parts without a cell have none.
     colours = {"kept": theme.values[1], "zeroed": theme.values[3], "clipped": theme.errors[3]}
     shown = [part for part in PARTS if bars.counts[part].any()]
     middles = (bars.edges[1:] + bars.edges[:-1]) / 2
@@ -160,7 +153,7 @@ def _traces(bars: SplitHistogram, words: list[str], theme: Theme, language: str)
 
 
 def _value_span(data: HistogramData) -> list[float]:
-    """Return the axis: the bars, and the values that codes reach unless the bars would become thin."""
+    """Return the axis: the bars, and the values of codes unless the bars would become thin."""
     if not data.reached_by_some:
         return [-1.0, 1.0]
     low = float(data.values.edges[0])
@@ -173,7 +166,7 @@ def _value_span(data: HistogramData) -> list[float]:
 
 
 def _value_words(bars: SplitHistogram, language: str) -> list[str]:
-    """Return the codes and the range of x of each bar in words, shown on hover."""
+    # Shown on hover.
     spans = [
         text("histogram.span", language, low=number(low), high=number(high))
         for low, high in zip(bars.edges[:-1], bars.edges[1:], strict=True)

@@ -1,6 +1,4 @@
-"""Layers by kinds as a map: a square for each, coloured and printed. The page finds a clicked one by its
-place in the list.
-"""
+"""Layers by kinds as a map of squares, coloured and printed; the page finds one by its place in the list."""
 
 from __future__ import annotations
 
@@ -19,17 +17,17 @@ from quantviz.figures.small_plots import bare_layout, heatmap, ink_on, named_axi
 from quantviz.figures.theme import THEMES, one_sided, translucent
 from quantviz.text import DEFAULT_LANGUAGE, text
 
-#: CSS pixels of a row at most and at least, of all rows if that goes, and of the axis of kinds.
+#: Pixels of a row, of all rows if that goes, and of the axis of kinds.
 _HIGHEST = 36
 _LOWEST = 20
 _USUAL = 360
 _AXIS = 34
-#: Columns up to which numbers are printed into squares, and columns of layers that have no number at least.
+#: Most columns with printed numbers, and least columns of layers without one.
 _MOST_PRINTED = 9
 _OTHERS = 6
-#: Signs of a name for which a square of a phone's width has room.
+#: Signs of a name in a square of a phone's width.
 _LONGEST = 9
-#: The numbers of a record that the two maps show, and the least span of their colours, in dB.
+#: Numbers of the two maps, and the least span of their colours, in dB.
 MAPPED = ("weight_sqnr_db", "output_db")
 _LEAST_DB = 3.0
 NO_NUMBER = "×"
@@ -37,12 +35,10 @@ NO_NUMBER = "×"
 
 @dataclass(frozen=True)
 class LayerSquare:
-    """A layer of the map."""
-
     name: str
-    #: How strong its colour is, 0 to 1; None where it has no number.
+    #: 0 to 1; None where it has no number.
     strength: float | None
-    #: Its number as it is printed, and its words on hover.
+    #: Its number, and its words on hover.
     printed: str
     card: str
 
@@ -50,9 +46,9 @@ class LayerSquare:
 def layer_map(
     squares: Sequence[LayerSquare], *, language: str = DEFAULT_LANGUAGE, theme: str = "light"
 ) -> UncheckedFigure:
-    """Return the map of layers, layers by kinds; a square's data is its place in `squares`.
+    """Return the map of layers by kinds; a square's data is its place in `squares`.
 
-    Layers whose names have no number stand in rows of their own below the others.
+    Layers without a number stand in rows of their own below.
     """
     colours = THEMES[theme]
     kinds = kind_map([square.name for square in squares])
@@ -97,12 +93,9 @@ def layer_map(
 def error_maps(
     rows: Sequence[Mapping[str, Any]], *, language: str = DEFAULT_LANGUAGE, theme: str = "light"
 ) -> tuple[UncheckedFigure, UncheckedFigure]:
-    """Return two maps of some layers in the same colours: SQNR of their weights, and of their outputs.
+    """Return two maps in the same colours: SQNR of weights, and of outputs.
 
-    Args:
-        rows: Records as `numbers_of_all` yields them, with `output_db`, and reasons as text.
-        language: The language of the words.
-        theme: One of `THEMES`.
+    `rows` are records of `numbers_of_all`, with `output_db`, and reasons as text.
     """
     sides = [[decibels_in(row, name) for row in rows] for name in MAPPED]
     finite = [value for values in sides for value in values if value is not None and math.isfinite(value)]
@@ -126,7 +119,7 @@ def error_maps(
 
 
 def decibels_in(row: Mapping[str, Any], name: str) -> float | None:
-    """Return one of the numbers `MAPPED`, inf for a weight that is not rounded; None of a layer refused."""
+    """Return one of `MAPPED`, inf for a weight that is not rounded; None of a layer refused."""
     if row["status"] != "ok":
         return None
     value: float | None = row[name]
@@ -138,7 +131,7 @@ def _written(value: float | None) -> str:
 
 
 def _card(row: Mapping[str, Any], language: str) -> str:
-    """Return the words of a layer on hover: its name and its numbers, or the reason why it has none."""
+    # Its numbers, or the reason why it has none.
     name = f"<b>{html.escape(row['layer'])}</b>"
     if row["status"] != "ok":
         return f"{name}<br>{html.escape(row['reason'])}"
@@ -154,7 +147,6 @@ def _card(row: Mapping[str, Any], language: str) -> str:
 
 
 def _places(kinds: KindMap, columns: int) -> dict[str, tuple[int, int]]:
-    """Return the row and the column of each layer by its name."""
     places = {
         name: (kinds.rows.index(numbers), kinds.kinds.index(kind))
         for (numbers, kind), name in kinds.tensors.items()

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
     from quantviz.layers.causes import Channels
 
-#: The parts of a product's error, by the names of `Products`.
+#: Of a product's error, by the names of `Products`.
 PARTS = ("weights", "inputs", "cross")
-#: The values of a channel that bars can show, upwards and downwards, by the names of `Channels`.
+#: Values upwards and downwards, by the names of `Channels`.
 MIRRORED = {"size": ("x_max", "w_max"), "cost": ("weight_error", "cost")}
-#: Decibels around the points of the pairs.
+#: Around the points of the pairs.
 _AROUND_DB = 4.0
-#: The sides of a dot on which its letter can stand, by Plotly's names, and its place there in pixels.
+#: Sides of a dot for its letter, by Plotly's names, and the place there in pixels.
 _LETTERS = {
     "middle right": (14.0, 0.0),
     "middle left": (-14.0, 0.0),
     "top center": (0.0, 14.0),
     "bottom center": (0.0, -14.0),
 }
-#: Pixels around a letter that are free where it has room enough.
+#: Pixels around a letter with room enough.
 _ROOM = 14.0
-#: Pixels of the pairs' plot: its margins beside and below the dots, and its width on a phone.
+#: Margins of the pairs' plot, and its width on a phone.
 _PAIRS_MARGIN = (48, 12, 8, 40)
 _PAIRS_WIDTH = 350
 
@@ -52,15 +52,9 @@ def channels_figure(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
 ) -> UncheckedFigure:
-    """Return mirrored bars of the input channels.
+    """Return mirrored bars of the input channels, each a share of the largest on its side.
 
-    Args:
-        channels: The layer's channels.
-        mirrored: One of `MIRRORED`: the values upwards and downwards, each as a share of its largest.
-        ranked: Whether the bars are in the order of the upper values, the largest first; else in place.
-        height: CSS pixels.
-        language: The language of the words.
-        theme: One of `THEMES`.
+    `mirrored` is one of `MIRRORED`. If `ranked`, the largest upper values come first.
     """
     colours = THEMES[theme]
     names = MIRRORED[mirrored]
@@ -96,7 +90,7 @@ def channels_figure(
 
 
 def _channels_layout(order: Sequence[int], height: int, theme: Theme, title: str) -> dict[str, Any]:
-    """Return the layout of mirrored bars, with the numbers of the first and the last channel."""
+    # It has the numbers of the first and the last channel.
     count = len(order)
     layout = bare_layout(theme, height, (10, 10, 20, 36))
     layout["barmode"] = "overlay"
@@ -123,7 +117,7 @@ def _channels_layout(order: Sequence[int], height: int, theme: Theme, title: str
 def _channel_bars(
     name: str, values: torch.Tensor, order: Sequence[int], colour: str, *, downwards: bool, language: str
 ) -> dict[str, Any]:
-    """Return the bars of one side, each as a share of the largest."""
+    # Shares of the largest, on one side.
     largest = float(values.max()) or 1.0
     sign = -1 if downwards else 1
     what = text(f"layer_plots.channel.{name}", language)
@@ -151,7 +145,7 @@ def _channel_bars(
 
 
 def _apart(places: Sequence[int], count: int) -> list[int]:
-    """Return those places whose names have room beside the ones before."""
+    # Names need room beside the ones before.
     kept: list[int] = []
     for place in places:
         if all(abs(place - other) > count * 0.05 for other in kept):
@@ -161,9 +155,7 @@ def _apart(places: Sequence[int], count: int) -> list[int]:
 
 @dataclass(frozen=True)
 class PairPoint:
-    """A pair of schemes in the plot."""
-
-    #: A letter beside the dot, and the pair's name.
+    #: Beside the dot, and of the pair.
     letter: str
     name: str
     #: dB; inf where nothing is lost.
@@ -174,8 +166,9 @@ class PairPoint:
 def _sides_of_letters(
     points: Sequence[PairPoint], place: Callable[[float], float], width: float, height: int
 ) -> list[str]:
-    """Return the side of each dot on which its letter is farthest from other dots and the letters before it;
-    the right one where all have room. The plot is `width` dB wide and `height` pixels high.
+    """Return the side of each dot with most room for its letter, the right one where all have room.
+
+    The plot is `width` dB wide and `height` pixels high.
     """
     left, right, top, bottom = _PAIRS_MARGIN
     across = (_PAIRS_WIDTH - left - right) / width
@@ -204,10 +197,7 @@ def pairs_figure(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
 ) -> UncheckedFigure:
-    """Return a dot for each pair: the SQNR of its weight against that of its outputs, and the diagonal.
-
-    A dot's data is its place among the points.
-    """
+    """Return each pair's SQNR of weight and outputs as a dot, whose data is its place, and the diagonal."""
     colours = THEMES[theme]
     dbs = [db for point in points for db in (point.weight_db, point.output_db) if math.isfinite(db)] or [0.0]
     low = min(dbs) - _AROUND_DB

@@ -1,6 +1,4 @@
-"""Lines of a number over a count: SQNR over bits, the scale over batches, the error over steps of learning;
-and every rounding of a few weights as dots.
-"""
+"""Lines of a number over a count, and every rounding of a few weights as dots."""
 
 from __future__ import annotations
 
@@ -20,11 +18,11 @@ if TYPE_CHECKING:
     from quantviz.quantization.batch_ranges import BatchRanges
 
 _HEIGHT = 190
-#: Enlarged it is so high before that, with so many numbers beside it.
+#: The height before enlarging, with so many numbers beside it.
 _LOWEST = 82
 _FEW_TICKS = 4
 _BESIDE = 8.6
-#: Up to so many places each has a number on the axis.
+#: Each place has a number on the axis.
 _MOST_TICKS = 10
 
 
@@ -37,10 +35,9 @@ def marked_line_figure(
     language: str = DEFAULT_LANGUAGE,
     enlarge: float = 1.0,
 ) -> UncheckedFigure:
-    """Return the plot of counts and SQNR in dB; the point with `marked` of them is larger.
+    """Return counts and SQNR in dB; the `marked` one is larger.
 
-    `counted` is the key of the words for the count, and `theme` one of `THEMES`. `enlarge` makes text so many
-    times larger, for the back of a room.
+    `counted` is the key of the count's words. `enlarge` makes text larger, for the back of a room.
     """
     own = THEMES[theme]
     layout = bare_layout(own, round(max(_HEIGHT, _LOWEST * enlarge)), (8, 12, 8, 8))
@@ -78,15 +75,9 @@ def range_curve(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
 ) -> UncheckedFigure:
-    """Return the curve of the scale in the order given within its smallest and largest over all orders, and
-    the batches after which it is settled.
+    """Return the curve of the scale within its ends over all orders, and the batches that settle it.
 
-    Args:
-        found: The ranges.
-        height: CSS pixels.
-        width: CSS pixels of a figure by itself, on a page of the theme's own colour; None takes its place's.
-        language: The language of the words.
-        theme: One of `THEMES`.
+    A `width` is that of a figure by itself, on a page of the theme's own colour.
     """
     colours = THEMES[theme]
     traces = _traces(found, colours.accent, language)
@@ -106,7 +97,7 @@ def range_curve(
 
 
 def _traces(found: BatchRanges, colour: str, language: str) -> list[dict[str, Any]]:
-    """Return the spread as an area between two lines, and the curve of the order given."""
+    # The spread is an area between two lines.
     counts = list(range(1, len(found.scale) + 1))
     least, scale, most = (values.tolist() for values in (found.least_scale, found.scale, found.most_scale))
     words = [
@@ -143,7 +134,7 @@ def learning_figure(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
 ) -> UncheckedFigure:
-    """Return the output error that each looked-at rounding leaves, in per cent; a dot marks the one kept.
+    """Return the output error of each looked-at rounding, in per cent; a dot marks the one kept.
 
     `axis` names the words of the looks under `[rounding_plots]`.
     """
@@ -174,7 +165,7 @@ def learning_figure(
 def every_figure(
     every: EveryRounding, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
 ) -> UncheckedFigure:
-    """Return each rounding as a dot, its error upwards and its flips across; methods are marked."""
+    """Return each rounding's error over its flips as a dot; methods are marked."""
     colours = THEMES[theme]
     flips = every.flips.tolist()
     errors = [100 * each for each in every.errors.tolist()]
@@ -213,7 +204,7 @@ def every_figure(
 
 
 def _layout_of_errors(theme: Theme, height: int, axis: str, language: str, **across: Any) -> dict[str, Any]:
-    """Return the layout of output errors over an axis by its words; `across` are its other properties."""
+    # `across` are other properties of the axis.
     layout = bare_layout(theme, height, (10, 10, 8, 36))
     layout["yaxis"] |= {"rangemode": "tozero", "title": axis_title(text("rounding_plots.error", language))}
     title = axis_title(text(f"rounding_plots.{axis}", language))

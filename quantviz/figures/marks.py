@@ -1,4 +1,4 @@
-"""Layers of marks in one frame, which the browser paints: `quantviz/browser/dial_component.js`."""
+"""Layers of marks that `quantviz/browser/dial_component.js` paints."""
 
 from __future__ import annotations
 
@@ -12,26 +12,23 @@ Numbers: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """One layer of a picture: marks at places, the same at all stops or others at each."""
+    """One layer: marks at places, the same at all stops or others at each."""
 
-    #: The kind of mark: a "line" through the places, a disc at each ("dots"), bars up from `base` ("bars") or
-    #: to the right of it ("rows"), or "words".
+    #: A "line" through the places, discs ("dots"), bars up from `base` ("bars") or right of it ("rows"), or
+    #: "words".
     draw: str
-    #: Places in the picture's frame, (places,) or (stops, places); a line is broken at nan.
+    #: (places,) or (stops, places); a line is broken at nan.
     x: Numbers
     y: Numbers
-    #: One of the names that `show_dial` has colours for.
+    #: A colour's name for `show_dial`.
     color: str = "first"
-    #: The width of a line and the radius of a disc in pixels, the thickness of a bar in the frame's unit.
+    #: A line's width and a disc's radius in pixels, a bar's thickness in the frame's unit.
     size: float = 2.0
     dashed: bool = False
-    #: Whether discs are rings.
     hollow: bool = False
-    #: The words at the places; as many for each stop where they change.
+    #: At the places; for each stop where they change.
     labels: tuple[str, ...] = ()
-    #: On which side of its place a word ends: "left", "center" or "right"; and how many pixels it is moved to
-    #: the right and down.
+    #: The side on which words end: "left", "center" or "right"; and pixels to the right and down.
     align: str = "center"
     nudge: tuple[float, float] = (0.0, 0.0)
-    #: Where bars begin.
     base: float = 0.0

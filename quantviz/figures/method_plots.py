@@ -12,11 +12,10 @@ from quantviz.figures.small_plots import NO_TICKS, axis_title, bare_layout, heat
 from quantviz.figures.theme import THEMES, Theme, translucent
 from quantviz.text import DEFAULT_LANGUAGE, text
 
-#: Points of a drawn Gaussian.
 _POINTS = 121
-#: Bars that have room for a name and a number each.
+#: Bars with room for a name and a number each.
 _MOST_NAMED = 6
-#: How far above its codes a block's values are drawn, in rows.
+#: A block's values above its codes, in rows.
 _ABOVE = 0.34
 
 
@@ -24,48 +23,46 @@ _ABOVE = 0.34
 class ErrorBars:
     """A few errors side by side, with those before as an outline."""
 
-    #: The name of each bar, below it; none of many bars has room for its own.
+    #: Below each bar; none of many has room for its own.
     names: tuple[str, ...]
     values: tuple[float, ...]
     before: tuple[float, ...] = ()
-    #: The places of bars that are lit.
+    #: The lit bars.
     lit: frozenset[int] = frozenset()
-    #: The key of the axis' words under `[method_plots]`.
+    #: Its words' key under `[method_plots]`.
     axis: str = ""
-    #: Whether the values are shares, each written above its bar in percent.
+    #: Written above the bars.
     percent: bool = False
-    #: Whether the names are numbers, of which every second is written where there are many.
+    #: Whether names are numbers, of which every second is written where there are many.
     numbers: bool = False
-    #: A level to compare the bars with, and the key of its words under `[method_plots]`.
+    #: To compare the bars with, and its words' key.
     level: tuple[float, str] | None = None
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """The shares of values in equal bins, before and after, in root mean squares."""
+    """Shares of values in equal bins, before and after, in root mean squares."""
 
     before: tuple[float, ...]
     after: tuple[float, ...]
-    #: The bins end at ± this.
     reach: float
-    #: The values that codes have, drawn as lines.
+    #: Values of codes, drawn as lines.
     grid: tuple[float, ...] = ()
-    #: The key of the axis' words under `[method_plots]`.
     axis: str = "in_rms"
 
 
 @dataclass(frozen=True)
 class GridEnds:
-    """The values of a block over its scale, once for each end of the grid that its largest may become."""
+    """A block's values over its scale, for each end of the grid that its largest may become."""
 
-    #: The magnitude that the largest value becomes, 6 and 4.
+    #: 6 and 4.
     ends: tuple[float, ...]
-    #: The values over the scale, and the values of their codes, for each end.
+    #: Over the scale, and of their codes, for each end.
     values: tuple[tuple[float, ...], ...]
     rounded: tuple[tuple[float, ...], ...]
-    #: The squared error of the block under each end.
+    #: The block's squared error under each end.
     errors: tuple[float, ...]
-    #: The values that codes have, 0 and above.
+    #: Values of codes, 0 and above.
     grid: tuple[float, ...]
 
 
@@ -73,9 +70,8 @@ class GridEnds:
 class Likeness:
     """The cosine of each pair of input channels, −1 to 1."""
 
-    #: Row by row, loudest channels first.
+    #: The loudest channels first.
     cosines: tuple[tuple[float, ...], ...]
-    #: The channel of each row.
     channels: tuple[int, ...]
 
 
@@ -85,7 +81,6 @@ Shown: TypeAlias = ErrorBars | Histogram | GridEnds | Likeness
 def method_figure(
     shown: Shown, *, height: int, language: str = DEFAULT_LANGUAGE, theme: str = "light"
 ) -> UncheckedFigure:
-    """Return the picture of a kind of series, `height` CSS pixels high."""
     page = _MethodFigure(THEMES[theme], language)
     page.layout |= bare_layout(page.colours, height, (10, 12 if isinstance(shown, Histogram) else 10, 8, 36))
     match shown:
@@ -102,8 +97,6 @@ def method_figure(
 
 @dataclass
 class _MethodFigure:
-    """A picture while it is drawn."""
-
     colours: Theme
     language: str
     traces: list[dict[str, Any]] = field(default_factory=list)
@@ -116,26 +109,23 @@ class _MethodFigure:
         self.layout[axis]["title"] = axis_title(self.say(f"method_plots.{key}"))
 
     def line(self, x: list[Any], y: list[Any], colour: str, width: float, **line: Any) -> None:
-        """Add a line without words of its own."""
         style = {"color": colour, "width": width, **line}
         self.traces.append(scatter("lines", x, y, hoverinfo="skip", line=style))
 
     def names(self, *named: tuple[str, str]) -> None:
-        """Add the names of lines, each by its key and colour, one below the other in the upper right."""
+        # One below the other in the upper right.
         self.layout["annotations"] = [
             note(f"<b>{self.say(f'method_plots.{key}')}</b>", 1, 1, colour, "top right", yshift=-16 * row)
             for row, (key, colour) in enumerate(named)
         ]
 
     def lit(self, lit: frozenset[int], places: list[int], colour: str) -> dict[str, Any]:
-        """Return the marker of bars of a colour, of which some are lit."""
         return {
             "color": [self.colours.lit if at in lit else colour for at in places],
             "line": {"width": 0},
         }
 
     def bars(self, shown: ErrorBars) -> None:
-        """Draw the bars from 0 up, with the outline of those before."""
         colours = self.colours
         places = list(range(len(shown.values)))
         named = len(places) <= _MOST_NAMED
@@ -178,7 +168,7 @@ class _MethodFigure:
             self.layout["annotations"] = [note(name, 1, reached, colours.muted, "bottom right", yref="y")]
 
     def histogram(self, shown: Histogram) -> None:
-        """Draw both histograms on a logarithmic axis, and the Gaussian of the same root mean square."""
+        # The Gaussian has the same root mean square.
         colours = self.colours
         width = 2 * shown.reach / len(shown.after)
         middles = [-shown.reach + width * (at + 0.5) for at in range(len(shown.after))]
@@ -222,7 +212,7 @@ class _MethodFigure:
         ]
 
     def ends(self, shown: GridEnds) -> None:
-        """Draw a line for each end: its grid, and above it the block's values, each tied to its code."""
+        """Draw a line for each end: its grid, and above it the block's values, tied to their codes."""
         colours = self.colours
         grid = sorted({sign * value for value in shown.grid for sign in (-1, 1)})
         best = min(range(len(shown.ends)), key=shown.errors.__getitem__)
@@ -258,7 +248,6 @@ class _MethodFigure:
         self.title("xaxis", "over_scale")
 
     def likeness(self, shown: Likeness) -> None:
-        """Draw the square of cosines: 1 on the diagonal, 0 in the neutral colour."""
         count = len(shown.channels)
         tickfont = {"size": 12, "color": self.colours.muted}
         bar = {"thickness": 8, "outlinewidth": 0, "tickvals": [-1, 0, 1], "tickfont": tickfont}

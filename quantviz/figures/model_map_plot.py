@@ -1,5 +1,6 @@
-"""A model as a map: layers by kinds, and below them a strip of the tensors of no layer; and the SQNR of each
-kind as a row of dots. The page finds a clicked square by its number.
+"""A model as a map of layers by kinds, with a strip of other tensors; and each kind's SQNR as dots.
+
+The page finds a clicked square by its number.
 """
 
 from __future__ import annotations
@@ -32,54 +33,50 @@ from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, translucent
 from quantviz.schemes.recipes import ALL_RECIPES, recipe_name
 from quantviz.text import DEFAULT_LANGUAGE, text
 
-#: Pixels: of a row at most and at least, of all rows if that goes, of the strip, between it and the rows, and
-#: around all of it: left, right, top, bottom.
+#: Pixels: of a row, of all rows if that goes, of the strip, of the gap above it, and around all.
 _HIGHEST = 30
 _LOWEST = 14
 _USUAL = 330
 _STRIP = 24
 _GAP = 12
 _MARGIN = (8, 8, 8, 8)
-#: Pixels at the right for a colour bar and its longest labels: the map keeps its width as numbers come in.
+#: For a colour bar and its longest labels: the map keeps its width as numbers come in.
 _BAR_ROOM = 56
-#: Pixels of the fewest squares: plotly leaves their labels no room in a lower plot.
+#: Plotly leaves the labels of a lower plot no room.
 _LEAST = 96
-#: Pixels from one label of the colour bar to the next, at least.
+#: Least pixels between labels of the colour bar.
 _TICK = 18
-#: Columns and rows up to which numbers are printed into squares, and up to which the ranks of the worst are.
+#: Most columns and rows with printed numbers, and with the ranks of the worst.
 _MOST_PRINTED = (9, 40)
 _MOST_RANKED = (16, 16)
-#: Colourings that have a colour for each recipe.
+#: These have a colour a recipe.
 _RECIPES_TOLD = frozenset(("winner", CHOICE))
-#: Opacity of the grey of squares without a number, by status.
+#: Opacity of squares without a number, by status.
 _GREY = MappingProxyType(
     {"waiting": 0.12, "left_aside": 0.16, "kept": 0.3, "refused": 0.3, "problem": 0.3, "not_read": 0.3}
 )
-#: Signs in squares without a number, by status, and the sign in the corner of one that has another type.
+#: In squares without a number, by status, and in the corner of one that has another type.
 SIGNS = MappingProxyType({"left_aside": "=", "refused": "–", "problem": "!", "not_read": "?"})
 INSTEAD = "◥"
-#: Pixels of a kind in the distribution, at most and at least, and of all kinds if that goes: as high as the
-#: table beside it.
+#: Pixels of a kind in the distribution, and of all kinds if that goes: as high as the table beside it.
 _HIGHEST_KIND = 38
 _LOWEST_KIND = 22
 _USUAL_KINDS = 340
-#: Rows that are labelled one by one; of more, each fifth.
+#: Of more rows each fifth is labelled.
 _MOST_LABELLED = 48
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The range of numbers of a colour scale."""
-
     lowest: float
     highest: float
-    #: Whether colours go by the number's logarithm.
+    #: Whether colours go by the logarithm.
     logarithmic: bool = False
-    #: The labels of the colour bar.
+    #: Labels of the colour bar.
     ticks: tuple[float, ...] = ()
 
     def at(self, value: float) -> float:
-        """Return where a value stands, as colours and bar count: beyond an end it is that end."""
+        # Beyond an end it is that end.
         if not self.logarithmic:
             return min(max(value, self.lowest), self.highest)
         return math.log10(min(max(value, self.lowest), self.highest))
@@ -88,19 +85,17 @@ class Scale:
 #: Colourings by dB around 0, and by the logarithm.
 _AROUND_ZERO = frozenset(("against_median", "difference"))
 _LOGARITHMIC = frozenset(("peak_rms", "kurtosis"))
-#: Least span of a scale in dB: smaller differences are no reason for strong colours. And the largest number
-#: that it heeds: a results file may have any.
+#: Smaller spans in dB are no reason for strong colours; and the largest number heeded: a results file may
+#: have any.
 _LEAST_SPAN = 6.0
 _MOST_DB = 300.0
-#: The ends of a logarithmic scale: 3, as a Gaussian's kurtosis, and at least the next.
+#: Of a logarithmic scale: 3, as a Gaussian's kurtosis, and at least the next.
 _ENDS = tuple(float(f"{digit}e{power}") for power in range(10) for digit in (1, 3))[1:]
-#: Most steps of a colour bar.
 _MOST_STEPS = 6
 
 
 def scale_of(*maps: ModelMap) -> Scale:
-    """Return the colour scale that maps beside each other share: their numbers from the lowest to the
-    highest, rounded outward to whole steps; around 0 as far to either side.
+    """Return the colour scale of maps side by side: whole steps around their numbers, or around 0.
 
     >>> maps = [ModelMap("sqnr_db", (), (), (), (), (Square(0, 0, "a", 1, "ok", db),)) for db in (10.4, 19.0)]
     >>> scale_of(*maps)
@@ -135,7 +130,7 @@ def scale_of(*maps: ModelMap) -> Scale:
 
 
 def ramp_of(colour: str, theme: Theme) -> Ramp:
-    """Return the colours of a number, lowest first: bad numbers have the strong warm end."""
+    """Return a number's colours, lowest first: bad numbers have the strong warm end."""
     if colour in ("sqnr_db", AUDIT):
         return theme.values[::-1]
     if colour in _AROUND_ZERO:
@@ -144,14 +139,14 @@ def ramp_of(colour: str, theme: Theme) -> Ramp:
 
 
 def winners(data: ModelMap, theme: str = "light") -> tuple[tuple[str, str], ...]:
-    """Return the recipes that win somewhere and their colours; a recipe keeps its colour."""
+    # A recipe keeps its colour.
     colours = THEMES[theme].schemes
     there = {square.winner for square in data.squares}
     return tuple((name, colours[k % len(colours)]) for k, name in enumerate(data.recipes) if name in there)
 
 
 def kept_colour(theme: str = "light") -> str:
-    """Return the colour of the tensors that a choice leaves as they are stored."""
+    # A choice leaves these as they are stored.
     return translucent(THEMES[theme].muted, _GREY["kept"])
 
 
@@ -165,12 +160,8 @@ def model_map_figure(
 ) -> UncheckedFigure:
     """Return the map. Each square's point has the square's number in `data.squares` as `customdata`.
 
-    Args:
-        data: The squares.
-        language: One of `quantviz.text.languages()`.
-        theme: One of `THEMES`.
-        scale: The colour scale; by default that of `data` alone.
-        worst: Names of tensors whose squares are outlined and numbered from 1.
+    `scale` is by default that of `data` alone. The squares of the `worst` tensors are outlined and numbered
+    from 1.
     """
     colours = THEMES[theme]
     layout = _map_layout(data, colours)
@@ -185,8 +176,6 @@ def model_map_figure(
 
 @dataclass(frozen=True, eq=False)
 class _Look:
-    """A map and how it is drawn."""
-
     data: ModelMap
     colours: Theme
     theme: str
@@ -195,7 +184,7 @@ class _Look:
 
 
 def _outlined(data: ModelMap, names: Sequence[str]) -> Iterator[tuple[Square, str]]:
-    """Yield the squares of tensors, each once, with the ranks of its tensors as words."""
+    """Yield squares, each once, with the ranks of its tensors."""
     found: dict[tuple[int, int], tuple[Square, list[str]]] = {}
     for rank, name in enumerate(names, 1):
         square = next((each for each in data.squares if _stands_for(each, name)), None)
@@ -206,7 +195,7 @@ def _outlined(data: ModelMap, names: Sequence[str]) -> Iterator[tuple[Square, st
 
 
 def _stands_for(square: Square, name: str) -> bool:
-    """Return whether a square is a tensor's, or that of all experts of which it is one."""
+    """Return whether a square is a tensor's, or that of all experts it is one of."""
     if square.tensor == name or square.count == 1:
         return square.tensor == name
     one, other = (replace(place_of_name(each), expert=-1) for each in (square.tensor, name))
@@ -218,7 +207,7 @@ def _axes_of(square: Square) -> tuple[str, str]:
 
 
 def _frames(square: Square, colours: Theme) -> Iterator[dict[str, Any]]:
-    """Yield the two rectangles that outline a square: the wider one below shows on any colour."""
+    # The wider one below shows on any colour.
     across, down = _axes_of(square)
     row, column = _place(square)
     ends = (column - 0.5, column + 0.5), (row - 0.5, row + 0.5)
@@ -227,7 +216,7 @@ def _frames(square: Square, colours: Theme) -> Iterator[dict[str, Any]]:
 
 
 def _rank(square: Square, rank: str, colours: Theme) -> dict[str, Any]:
-    """Return the annotation with a square's place in the list of the worst, in its corner."""
+    # In its corner.
     across, down = _axes_of(square)
     row, column = _place(square)
     corner = {
@@ -247,17 +236,13 @@ def _rows_height(data: ModelMap) -> float:
 
 
 def _height(data: ModelMap) -> float:
-    """Return the height of rows and strip, in pixels, where they are not few."""
     strip = _STRIP if data.strip else 0
     gap = _GAP if data.strip and data.rows else 0
     return _rows_height(data) + strip + gap
 
 
 def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
-    """Return the layout of the map: the axes of the rows, and of the strip below them.
-
-    The names of the kinds are above the rows, where they are in view however many layers there are.
-    """
+    # The names of the kinds are above the rows, in view however many layers there are.
     from quantviz.checkpoints.model.tensor_names import short_names
 
     rows = max(len(data.rows), 1)
@@ -307,15 +292,12 @@ def _map_layout(data: ModelMap, colours: Theme) -> dict[str, Any]:
 
 
 def _named(name: str) -> str:
-    """Return the name of a tensor or kind as plotly shows it.
-
-    A module of a list is named by its number, which alone would be read as a place on the axis.
-    """
+    # A module of a list is named by its number, which alone would be read as a place on the axis.
     return _shown(f"{name}.weight" if name.isdecimal() else name)
 
 
 def _shown(name: str) -> str:
-    """Return a name escaped so that plotly shows it literally."""
+    # Plotly shows it literally.
     return html.escape(name if len(name) <= 24 else f"…{name[-23:]}")
 
 
@@ -385,7 +367,7 @@ def _place(square: Square) -> tuple[int, int]:
 
 
 def _bar(scale: Scale, colours: Theme, height: float) -> dict[str, Any]:
-    """Return the colour bar of a map of so many pixels: with as many of the ticks as it has room for."""
+    """Return the colour bar of a map, with as many ticks as so many pixels have room for."""
     steps = len(scale.ticks) - 1
     every = next(
         k for k in range(1, steps + 1) if steps % k == 0 and (k == steps or steps / k * _TICK <= height)
@@ -407,12 +389,11 @@ def _bar(scale: Scale, colours: Theme, height: float) -> dict[str, Any]:
 
 
 def _has_room(data: ModelMap, most: tuple[int, int]) -> bool:
-    """Return whether a map has at most so many columns and rows."""
     return len(data.kinds) <= most[0] and len(data.rows) <= most[1]
 
 
 def _points(look: _Look, squares: Sequence[tuple[int, Square]], axes: Mapping[str, str]) -> dict[str, Any]:
-    """Return the invisible points that respond to the pointer, with the printed numbers."""
+    """Return invisible points that respond to the pointer, with the printed numbers."""
     data = look.data
     # Signs have room where numbers have none.
     numbers = _has_room(data, _MOST_PRINTED)
@@ -440,7 +421,6 @@ def _printed(square: Square, colour: str) -> str:
 
 
 def _ink(square: Square, look: _Look) -> str:
-    """Return black or white, whichever is read on the square's colour."""
     colour = look.data.colour
     if colour == AUDIT and square.status == "not_read":
         return look.colours.surface
@@ -451,7 +431,6 @@ def _ink(square: Square, look: _Look) -> str:
 
 
 def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return the hover card of a square, as plotly's HTML."""
 
     def words(key: str, **params: object) -> str:
         return text(f"model_map.card.{key}", language, **params)
@@ -489,7 +468,6 @@ def card(square: Square, data: ModelMap, language: str = DEFAULT_LANGUAGE) -> st
 
 
 def _audit_lines(square: Square, language: str) -> list[str]:
-    """Return the lines of the hover card of an audit's square."""
     found = square.found
     lines = [text(f"checkpoints.audit.became.{found.became}", language)]
     if square.status == "ok" and "sqnr_db" in found.numbers:
@@ -503,7 +481,7 @@ def _reason_lines(square: Square) -> list[str]:
 
 
 def recipe_words(name: str, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return the name of a recipe of a scan; for a scheme that is no recipe, its text form."""
+    # A scheme that is no recipe has its text form.
     return recipe_name(name, language, short=True) if name in ALL_RECIPES else name
 
 
@@ -514,9 +492,7 @@ def distribution_figure(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
 ) -> UncheckedFigure:
-    """Return the SQNR of every weight as a dot in the row of its kind, and the median of each kind as a
-    line: the same range for all recipes.
-    """
+    """Return every weight's SQNR as a dot in its kind's row, and each kind's median as a line."""
     from quantviz.checkpoints.model.tensor_names import short_names
 
     colours = THEMES[theme]
@@ -556,7 +532,6 @@ def distribution_figure(
 def _distribution_layout(
     model: ScannedModel, labels: Sequence[str], colours: Theme, language: str
 ) -> dict[str, Any]:
-    """Return the layout of the rows of dots, with the labels of the rows."""
     every = [
         value
         for name in model.recipes

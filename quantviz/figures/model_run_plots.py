@@ -1,6 +1,4 @@
-"""The plots of a model that runs: its layers as a map, cheap numbers against the KL divergence, and errors
-through depth.
-"""
+"""The plots of a model that runs: its layers as a map, numbers against the KL divergence, errors in depth."""
 
 from __future__ import annotations
 
@@ -24,28 +22,24 @@ if TYPE_CHECKING:
     from quantviz.models.layer_effects import LayerEffect
     from quantviz.models.predicting import SchemeNumbers
 
-#: The least span of a logarithmic scale, in powers of ten.
+#: Of a logarithmic scale, in powers of ten.
 _LEAST_POWERS = 1.0
-#: The least KL divergence and error that a logarithmic axis shows.
+#: Least KL divergence and error on a logarithmic axis.
 _LEAST = 1e-9
-#: The same of schemes, whose errors are larger, and their largest SQNR in dB.
+#: Of schemes, whose errors are larger, and their largest SQNR in dB.
 _LEAST_SHOWN, _MOST_DB = 1e-6, 60.0
-#: Bits without colour, and those of the strongest.
+#: Without colour, and of the strongest.
 _FEWEST, _MOST = 1, 8
-#: The least number of ticks of such an axis, where there are so many of one digit.
+#: Least ticks of an axis, where so many have one digit.
 _TICKS = 3
 
 
 def effects_figure(
     effects: Sequence[LayerEffect], colour: str, *, language: str = DEFAULT_LANGUAGE, theme: str = "light"
 ) -> UncheckedFigure:
-    """Return the map of a model's linear layers, layers by kinds; a square's data is its place in `effects`.
+    """Return the map of linear layers by kinds; a square's data is its place in `effects`.
 
-    Args:
-        effects: The effects of layers within the network.
-        colour: The field of an effect that is written and coloured: worse ones are stronger.
-        language: The language of the words.
-        theme: One of `THEMES`.
+    `colour` is the field that is written and coloured: worse ones are stronger.
     """
     strengths = _strengths([float(getattr(effect, colour)) for effect in effects], colour)
     squares = [
@@ -58,7 +52,7 @@ def effects_figure(
 def bits_figure(
     bits: Mapping[str, int], *, language: str = DEFAULT_LANGUAGE, theme: str = "light"
 ) -> UncheckedFigure:
-    """Return the map of the bits that each linear layer gets: more bits are stronger."""
+    # More bits are stronger.
     squares = [
         LayerSquare(name, (each - _FEWEST) / (_MOST - _FEWEST), str(each), f"<b>{name}</b><br>{each}")
         for name, each in bits.items()
@@ -74,8 +68,9 @@ def predictions_figure(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
 ) -> UncheckedFigure:
-    """Return a dot for each layer: a cheap number of it, a field of its effect, against the KL divergence
-    where it alone is rounded. A dot's data is its place in `effects`.
+    """Return a dot a layer: its field `cheap` against the KL divergence with it alone rounded.
+
+    A dot's data is its place in `effects`.
     """
     dots = [
         _Dot(
@@ -100,17 +95,9 @@ def schemes_figure(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
 ) -> UncheckedFigure:
-    """Return a dot for each scheme: a number of it, against the sums that an adder has right under it. A
-    dot's data is its place in `rows`.
+    """Return a dot a scheme: its field `number` against the sums that an adder has right under it.
 
-    Args:
-        rows: The numbers of the schemes.
-        number: The field on the axis.
-        words: The name of each scheme.
-        kinds: The name of each kind of scheme, by the kind: each has a colour.
-        height: CSS pixels.
-        language: The language of the words.
-        theme: One of `THEMES`.
+    A dot's data is its place in `rows`; `words` are the schemes' names, `kinds` those of their kinds.
     """
     dots = []
     for row, name in zip(rows, words, strict=True):
@@ -123,8 +110,6 @@ def schemes_figure(
 
 
 class _Dot(NamedTuple):
-    """A dot of the colour of its kind."""
-
     kind: str
     x: float
     y: float
@@ -140,7 +125,7 @@ def _dots_figure(
     language: str,
     theme: str,
 ) -> UncheckedFigure:
-    """Return dots over two numbers, by their `names` under `[model_plots]`; `upwards` are properties of y."""
+    # `names` are keys under `[model_plots]`; `upwards` are properties of y.
     traces = []
     for kind, (name, colour) in zip(kinds, coloured(kinds.values(), theme), strict=True):
         of_kind = [(k, dot) for k, dot in enumerate(dots) if dot.kind == kind]
@@ -168,18 +153,17 @@ def _dots_figure(
 
 
 def _placed(value: float, number: str) -> float:
-    """Return where a number stands on its axis: without an error, at the axis's end."""
+    # Without an error, at the axis's end.
     return min(value, _MOST_DB) if number == "weight_db" else max(value, _LEAST_SHOWN)
 
 
 def kinds_of(effects: Sequence[LayerEffect]) -> dict[str, str]:
-    """Return the short name of each kind of layer, by the kind."""
     kinds = list(dict.fromkeys(place_of_name(effect.name).kind for effect in effects))
     return dict(zip(kinds, short_names(kinds), strict=True))
 
 
 def coloured(names: Iterable[str], theme: str) -> list[tuple[str, str]]:
-    """Return names with the colours of their dots or lines, for a legend beside the plot."""
+    # For a legend beside the plot.
     return list(zip(names, itertools.cycle(THEMES[theme].schemes), strict=False))
 
 
@@ -190,7 +174,7 @@ def depth_figure(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
 ) -> UncheckedFigure:
-    """Return a line for each run, by its name: the error of the residual stream, by place in the network."""
+    """Return each run's error of the residual stream, by place in the network, as a line."""
     colours = THEMES[theme]
     traces = []
     names: list[str] = []
@@ -231,14 +215,8 @@ def matrix_figure(
 ) -> UncheckedFigure:
     """Return a matrix of values from 0 on as colours.
 
-    Args:
-        values: (rows, columns).
-        axes: The names of the columns and of the rows, below `[model_plots.axes]`.
-        height: CSS pixels.
-        parts: The number of equal parts of the columns, between which lines are drawn.
-        most: The value of the strongest colour; None for the largest.
-        language: The language of the words.
-        theme: One of `THEMES`.
+    `axes` name columns and rows, below `[model_plots.axes]`. Lines divide the columns into equal `parts`.
+    `most` is the value of the strongest colour, by default the largest.
     """
     colours = THEMES[theme]
     rows, columns = values.shape
@@ -266,9 +244,7 @@ def place_words(name: str, language: str) -> str:
 
 
 def _logarithmic(values: Sequence[float]) -> dict[str, Any]:
-    """Return a logarithmic axis for some values, each tick written in full.
-
-    Plotly writes 0.05 as 5, which means nothing where no power of ten is near.
+    """Return a logarithmic axis with ticks in full: plotly writes 0.05 as 5 where no power of ten is near.
 
     >>> _logarithmic([0.03, 0.08])["ticktext"], _logarithmic([3e-7, 2e-3])["ticktext"]
     (['0.03', '0.04', '0.05', '0.06', '0.07', '0.08'], ['0.000001', '0.00001', '0.0001', '0.001'])
@@ -290,7 +266,7 @@ def _logarithmic(values: Sequence[float]) -> dict[str, Any]:
 
 
 def _strengths(values: Sequence[float], number: str) -> list[float]:
-    """Return how strong each value's colour is, 0 to 1: the worst is 1. Errors go by their logarithm."""
+    """Return each colour's strength, 0 to 1: the worst is 1. Errors go by their logarithm."""
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
         return [0.0] * len(values)
@@ -309,12 +285,10 @@ def _strengths(values: Sequence[float], number: str) -> list[float]:
 
 
 def written(value: float, number: str) -> str:
-    """Return a number of an effect, its field `number`, as it is printed."""
     return decibels(value) if number == "weight_db" else short_number(value)
 
 
 def _card(effect: LayerEffect, language: str) -> str:
-    """Return the words of a layer on hover: its name and its numbers."""
     lines = [
         text(f"model_plots.card.{name}", language, value=written(getattr(effect, name), name))
         for name in ("weight_db", "rel_out", "kl_alone", "kl_others", "sums_lost")

@@ -15,27 +15,27 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 if TYPE_CHECKING:
     from quantviz.layers.layer_picture import LayerPicture, MatrixPixels
 
-#: The parts, in the order of their axes: x and y, x2 and y2, x3 and y3.
+#: In the order of their axes: x and y, x2 and y2, x3 and y3.
 PARTS = ("x", "w", "y")
-#: Pixels of the layout around and between the parts.
+#: Pixels around the parts.
 _MARGIN = (50, 10, 24, 42)
-#: Shares of the width and of the height between the parts.
+#: Between the parts, of width and height.
 _GAP = (0.095, 0.085)
-#: The least and the most that X takes of the width, and Y of the height.
+#: Of the width for X, and of the height for Y.
 _LEAST = 0.36
 _MOST = 0.58
-#: Properties of the words at the parts.
+#: Of the parts' words.
 _PLAIN: Any = {"borderpad": 0, "align": "left"}
-#: CSS pixels from X up to the legend over its name, and the squares of its colours.
+#: From X up to the legend over its name, in CSS pixels, and the squares of its colours.
 _LEGEND = 15
 _SQUARES = 7
-#: An error that reaches at least so many times as far as its colours leaves them.
+#: How many times as far as its colours an error reaches that leaves them.
 _LEAVING = 1.1
 
 
 @dataclass(frozen=True)
 class ColourEnds:
-    """The magnitudes at both ends of the colours of X, W and Y."""
+    """Magnitudes at both ends of the colours."""
 
     x: float
     w: float
@@ -44,7 +44,7 @@ class ColourEnds:
 
 @dataclass(frozen=True)
 class _PartLayout:
-    """Where the corner between the parts lies, as shares of the plot."""
+    """The corner between the parts, in shares of the plot."""
 
     #: X ends and Y begins.
     left: float
@@ -62,15 +62,7 @@ def multiplication_figure(
     language: str = DEFAULT_LANGUAGE,
     theme: str = "light",
 ) -> UncheckedFigure:
-    """Return the figure of a part of a layer.
-
-    Args:
-        picture: X, Wᵀ and Y in pixels.
-        ends: The ends of their colours.
-        height: CSS pixels.
-        language: The language of titles and axes.
-        theme: One of `THEMES`.
-    """
+    """Return the figure of a part of a layer, with the `ends` of its colours."""
     colours = THEMES[theme]
     place = _layout_of(picture)
     layout = bare_layout(colours, height, _MARGIN)
@@ -91,7 +83,6 @@ def multiplication_figure(
 
 
 def _axes(picture: LayerPicture, place: _PartLayout, axis: dict[str, Any], language: str) -> dict[str, Any]:
-    """Return the axes of the parts by their names: each is `axis` with the cells of its part."""
     token, channel, output = (
         text(f"{picture.words}.axes.{name}", language) for name in ("token", "input", "output")
     )
@@ -126,7 +117,7 @@ def _axes(picture: LayerPicture, place: _PartLayout, axis: dict[str, Any], langu
 
 
 def _layout_of(picture: LayerPicture) -> _PartLayout:
-    """Return the layout with room for X and Y by their numbers of pixels, within bounds."""
+    # By numbers of pixels, within bounds.
     tokens, inputs = picture.x.values.shape
     outputs = picture.y.values.shape[1]
     left = (1 - _GAP[0]) * _within(inputs / (inputs + outputs))
@@ -139,10 +130,7 @@ def _within(share: float) -> float:
 
 
 def _cells(edges: Any, title: str, *, standoff: int) -> dict[str, Any]:
-    """Return an axis of pixels: its range, the numbers of its first and last cell, and its title.
-
-    One without a title has the cells of the axis that it is drawn with, and no numbers of its own.
-    """
+    """Return an axis of pixels with its first and last cell's numbers; without a title it has none."""
     last = len(edges) - 2
     places = sorted({0, last})
     numbers = [str(int(edges[0])), str(int(edges[-1]) - 1)][: len(places)]
@@ -172,7 +160,7 @@ def _trace(picture: LayerPicture, name: str, end: float, theme: Theme) -> dict[s
 
 
 def _names(picture: LayerPicture, ends: ColourEnds, place: _PartLayout, language: str, theme: Theme) -> Any:
-    """Yield each part's name above it, with the ends of its colours, and over X's the legend."""
+    # The ends of colours follow the names; over X's stands the legend.
     shown = picture.shown
     corners = {"x": (0.0, place.low), "w": (place.right, 1.0), "y": (place.right, place.low)}
     for name, (x, y) in corners.items():
@@ -189,7 +177,7 @@ def _names(picture: LayerPicture, ends: ColourEnds, place: _PartLayout, language
 
 
 def _reach(part: MatrixPixels, end: float, shown: str, language: str) -> str:
-    """Return how far a part's colours reach; of errors, that they stay so, and how far these leave them."""
+    # Colours of errors stay as they are: how far these leave them is said.
     far = short_number(end)
     if shown != "error":
         return f"±{far}"
@@ -199,7 +187,7 @@ def _reach(part: MatrixPixels, end: float, shown: str, language: str) -> str:
 
 
 def multiplication_alt(picture: LayerPicture, ends: ColourEnds, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return the picture in a sentence, for people who cannot see it."""
+    # For people who cannot see the picture.
     tokens, inputs, outputs = (
         f"{int(edges[0])}–{int(edges[-1]) - 1}"
         for edges in (picture.x.row_edges, picture.x.col_edges, picture.y.col_edges)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from quantviz.text import LEAST
 from quantviz.text import number as number
 
-#: The digits of a power.
+#: Of a power.
 _RAISED = str.maketrans("-−0123456789", "⁻⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -25,7 +25,7 @@ def raised(power: str) -> str:
 
 
 def decibels(value: float, *, signed: bool = False) -> str:
-    """Return decibels with one decimal, from 100 on without: the same on a map, its cards and beside it.
+    """Return decibels with one decimal, from 100 on without.
 
     >>> decibels(9.21), decibels(9.3, signed=True), decibels(-0.04), decibels(123.4), decibels(float("inf"))
     ('9.2', '+9.3', '0.0', '123', '∞')
@@ -40,27 +40,27 @@ def decibels(value: float, *, signed: bool = False) -> str:
 
 @dataclass(frozen=True)
 class NumberStyle:
-    """How the panels write a number; `printing` chooses the decimals in the cells. The browser, which prints
-    into the cells and on the hover card, is handed this and has no rule of its own.
+    """The writing of a panel's number: the browser is handed this and has no rule of its own.
+
+    `printing` chooses the decimals in the cells.
     """
 
-    #: Below and from this magnitude on a number is written by its power of ten, which a beginner cannot read:
-    #: 2.55e−7 is read at once, 0.000000255 is counted.
+    #: Between these magnitudes no power of ten is written, which a beginner cannot read: 2.55e−7 is read at
+    #: once, 0.000000255 is counted.
     least: float = LEAST
     most: float = 1e6
     minus: str = "−"
     infinite: str = "∞"
     nan: str = "NaN"
-    #: The sign for a missing number.
+    #: Of a missing number.
     none: str = "–"
-    #: Significant digits on the hover card.
+    #: On the hover card.
     card: int = 6
-    #: The smallest size of a font in a cell, in pixels, and the share of a cell's height it takes at most.
+    #: The smallest font in a cell, in pixels, and the share of a cell's height and width that is filled.
     smallest: float = 9
     tall: float = 0.62
-    #: The share of a cell's width that values take at most.
     wide: float = 0.9
-    #: The widths of a digit or a sign, and of the point, for a font of size 1.
+    #: Of a digit or a sign, and of the point, for a font of size 1.
     digit: float = 0.5
     point: float = 0.25
 
@@ -69,8 +69,7 @@ WRITING = NumberStyle()
 
 
 def short_number(value: float, digits: int = 3) -> str:
-    """Return a number to so many significant digits, as the panels write it: whole ones whole, ties to the
-    even digit.
+    """Return a number to so many significant digits, whole ones whole, ties to the even digit.
 
     >>> short_number(-1.6449), short_number(1.93e-5), short_number(1e-9), short_number(127.0, 2)
     ('−1.64', '0.0000193', '1e−9', '127')
@@ -95,8 +94,7 @@ def short_number(value: float, digits: int = 3) -> str:
 
 
 def digits_for(value: float, step: float) -> int:
-    """Return the number of significant digits in which `value` differs from neighbours `step` away, at least
-    4; 4 without a step.
+    """Return the digits, at least 4, by which `value` differs from neighbours `step` away; 4 without a step.
 
     >>> digits_for(1.35, 3.3), digits_for(12.34567, 0.0004)
     (4, 7)
@@ -108,7 +106,7 @@ def digits_for(value: float, step: float) -> int:
 
 
 def text_width(words: str, size: float) -> float:
-    """Return about how many pixels a text takes in a font of `size`.
+    """Return about how many pixels a text takes.
 
     >>> text_width("−1.64", 12), text_width("误差", 12)
     (27.0, 24)
@@ -130,7 +128,7 @@ def _em(character: str) -> float:
 
 
 def columns(words: str) -> int:
-    """Return how many characters wide a text is; Chinese ones are as wide as two.
+    """Return a text's width in characters; Chinese ones are as wide as two.
 
     >>> columns("q = 3"), columns("编码 3")
     (5, 6)
@@ -139,7 +137,7 @@ def columns(words: str) -> int:
 
 
 def time_words(seconds: float) -> str:
-    """Return a duration as minutes and seconds, or hours, minutes and seconds, rounded up.
+    """Return a duration as minutes and seconds, or with hours, rounded up.
 
     >>> time_words(75.2), time_words(3.2), time_words(7300)
     ('1:16', '0:04', '2:01:40')

@@ -1,6 +1,4 @@
-"""The parts of the panels' figure as plotly takes them: heatmaps, axes, colour bars, borders and marks; and
-their words: titles, captions of colour bars, scales at the edge, a text for screen readers.
-"""
+"""The parts and words of the panels' figure as plotly takes them."""
 
 from __future__ import annotations
 
@@ -37,28 +35,27 @@ from quantviz.schemes.formats import entry_of, find_format
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import DEFAULT_LANGUAGE, templates, text
 
-#: Cells a side up to which a notebook's figure shows x, q, x_hat, error, block, scale and cause on hover at
-#: each panel's cells.
+#: Cells a side with values, block, scale and cause on a notebook's hover.
 MOST_HOVER = 64
-#: Cells a side up to which a notebook's figure prints the values.
+#: Cells a side with printed values in a notebook.
 MOST_PRINTED = 10
-#: Blocks along an edge up to which each block's scale is written there.
+#: Blocks along an edge with their scales written there.
 MOST_EDGE_SCALES = 16
 #: Where no axis reaches.
 _OUT_OF_SIGHT = -1_000_000
 #: A narrower figure is on a phone, where a finger that drags wants to scroll the page.
 _PHONE = BREAKPOINTS[4]["grid"]
-#: How opaque the map of the lit cells is: where one of a pixel's many cells is lit, and where all are.
+#: Opacity of the lit cells' map: where one of a pixel's cells is lit, and where all are.
 _MAP_OPACITY = (0.3, 0.6)
-#: Pixels between two borders below which they are left out.
+#: Pixels between borders that are drawn.
 _LEAST_BORDER_GAP = 8
-#: Sizes of type: of titles, and of everything else; a title or scales without room are smaller.
+#: Of titles, and of all else; a title or scales without room are smaller.
 _TITLE = 14
 _TEXT_SIZE = 12
 _SMALL = 10
 #: How much wider a bold text is.
 _BOLD = 1.06
-# An error that reaches at least so many times as far as its held colours leaves them.
+#: How many times as far as its held colours an error reaches that leaves them.
 _LEAST_BEYOND = 1.005
 
 
@@ -75,7 +72,6 @@ class PanelPainter:
         return THEMES[self.style.theme]
 
     def titles(self) -> list[str]:
-        """Return the usual title of each panel."""
         return [
             panel_title(name, self.data, self.style.language, scales=name != "q" or self._edge(i) is not None)
             for i, name in enumerate(self.data.panels)
@@ -128,7 +124,7 @@ class PanelPainter:
     def _pixel_places(self) -> dict[str, float]:
         """Return the middle of the first pixel and the distance to the next, in cells.
 
-        Pixels are drawn alike; where they differ by a cell, that is less than a pixel.
+        Pixels are drawn alike: where they differ by a cell, that is less than a pixel.
         """
         down, across = (cells / pixels for cells, pixels in zip(self.data.seen, self.data.shape, strict=True))
         return {
@@ -139,7 +135,7 @@ class PanelPainter:
         }
 
     def _out_of_sight(self, i: int, name: str) -> dict[str, Any]:
-        """Return one cell out of sight, which keeps a panel's axes."""
+        # It keeps a panel's axes.
         return {
             **self._frame(i, name),
             "type": "heatmap",
@@ -149,7 +145,6 @@ class PanelPainter:
         }
 
     def _differences(self, i: int, name: str) -> dict[str, Any]:
-        """Return the map of the lit cells over a panel; other cells stay as they are."""
         share = self.data.lit_share
         assert share is not None
         faint, strong = (translucent(self.theme.lit, opacity) for opacity in _MAP_OPACITY)
@@ -313,7 +308,7 @@ class PanelPainter:
         return x, y
 
     def _edge(self, i: int) -> EdgeScales | None:
-        """Return the scales at the edge of the codes, the i-th panel; none without room for them."""
+        # Without room for them there are none.
         edge = edge_scales(self.data) if "q" in self.data.open else None
         box = self.boxes.boxes[i]
         if edge is None or edge.side == "title":
@@ -321,7 +316,7 @@ class PanelPainter:
         return edge if self._edge_size(edge, box) else None
 
     def _edge_size(self, edge: EdgeScales, box: Box) -> float | None:
-        """Return the size of the scales at an edge; none where there is no room for them."""
+        # None without room.
         count = len(edge.places)
         if edge.side == "bottom":
             width = box.width / count
@@ -335,7 +330,7 @@ class PanelPainter:
         return None
 
     def _edge_sizes(self) -> list[float]:
-        """Return the sizes in which scales at an edge may be written, the larger one first."""
+        # The larger one first.
         sizes = map(self._points, (_TEXT_SIZE, _SMALL))
         return [size for size in sizes if size >= self.style.least_digit]
 
@@ -343,15 +338,13 @@ class PanelPainter:
         return box.width + self._points(GAP / 2)
 
     def _title_sizes(self) -> list[float]:
-        """Return the sizes in which a title may be written, the largest one first."""
+        # The largest one first.
         # A title on a wall may have smaller letters than digits have, rather than lack words.
         small = [_SMALL] if self.style.least_digit else []
         return [self._points(size) for size in (_TITLE, _TEXT_SIZE, *small)]
 
     def room_of_codes(self) -> dict[str, Any] | None:
-        """Return the room of the codes' title and of the scales at their edges, for a browser that writes
-        them anew; None where the codes are not shown.
-        """
+        """Return the room of the codes' title and scales, for a browser that writes them anew."""
         if "q" not in self.data.open:
             return None
         box = self.boxes.boxes[self.data.panels.index("q")]
@@ -364,8 +357,9 @@ class PanelPainter:
         }
 
     def reach_of_errors(self) -> dict[str, Any] | None:
-        """Return the ends of the error's colours and the room at their bar, for a browser that writes the
-        labels anew: how far the error leaves held colours, and what others follow. None without such a bar.
+        """Return the reach of the error's colours and the room at their bar, for the browser's labels.
+
+        It is how far the error leaves held colours, and what others follow. None without such a bar.
         """
         data = self.data
         if not (self.style.bars and (data.error_held or data.error_follows) and "error" in data.open):
@@ -383,7 +377,7 @@ class PanelPainter:
         }
 
     def _room_beside(self) -> float:
-        """Return the pixels between a panel and the next."""
+        # Between a panel and the next.
         return self._points(GAP) if self.boxes.name == "row" else 0
 
     def _title(self, box: Box, title: str, i: int) -> dict[str, Any]:
@@ -421,14 +415,12 @@ class PanelPainter:
         return "".join(lines)
 
     def _lit(self) -> list[dict[str, Any]]:
-        """Return a frame around the lit cells, in all panels."""
         if self.data.lit is None or not self.data.lit.any():
             return []
         path = outline(self.data.lit, self.data.top, self.data.left)
         return self._framed({"type": "path", "path": path}, self.theme.lit)
 
     def _marks(self, selected: tuple[int, int] | None) -> list[dict[str, Any]]:
-        """Return a frame around the selected cell, in all panels."""
         if selected is None:
             return []
         row, col = selected
@@ -436,12 +428,11 @@ class PanelPainter:
         return self._framed(place, self.theme.mark)
 
     def _framed(self, place: dict[str, Any], colour: str) -> list[dict[str, Any]]:
-        """Return a line of `colour` over a halo along a shape, in all panels."""
+        # Along a shape, in all panels.
         lines = ({"color": self.theme.mark_halo, "width": 4}, {"color": colour, "width": 2})
         return [{**place, **_on(i), "line": line} for i in range(len(self.data.panels)) for line in lines]
 
     def _covers(self) -> list[dict[str, Any]]:
-        """Return an empty frame where a covered panel will be."""
         left, right, top, bottom = self.data.extent()
         line = {"color": self.theme.muted, "width": 1, "dash": "dot"}
         inside = {"fillcolor": self.theme.surface, "layer": "below"}
@@ -449,7 +440,6 @@ class PanelPainter:
         return [{**frame, **_on(i)} for i, name in enumerate(self.data.panels) if name in self.data.covered]
 
     def _questions(self) -> list[dict[str, Any]]:
-        """Return a question mark in the middle of each covered panel."""
         left, right, top, bottom = self.data.extent()
         sign = {
             "text": "?",
@@ -465,7 +455,7 @@ class PanelPainter:
         ]
 
     def _printed(self, i: int, name: str) -> dict[str, Any]:
-        """Return the values in their cells, all with the same decimals; nothing where they do not fit."""
+        # All have the same decimals; nothing where they do not fit.
         box = self.boxes.boxes[i]
         rows, cols = self.data.shape
         values = self.data.printed(name).tolist()
@@ -514,7 +504,7 @@ class PanelPainter:
         return text(key, self.style.language)
 
 
-#: Properties of all our annotations.
+#: Of all our annotations.
 _TEXT: Mapping[str, Any] = MappingProxyType({"borderpad": 0, "align": "left"})
 
 
@@ -528,19 +518,18 @@ def axis_id(name: str, i: int) -> str:
 
 
 def _on(i: int) -> dict[str, str]:
-    """Return the axes of a shape or annotation on the i-th panel."""
     return {"xref": axis_id("x", i), "yref": axis_id("y", i)}
 
 
 def _numbers(count: int, most: float) -> dict[str, Any]:
-    """Return tick settings that give whole row or column numbers only."""
+    # Whole numbers only.
     return (
         {"tick0": 0, "dtick": 1} if count <= most else {"nticks": max(int(most / 1.6), 2), "tickformat": "d"}
     )
 
 
 def panel_ramp(name: str, data: PanelsData, theme: Theme) -> Ramp:
-    """Return the colours of a panel, from the low end of its range to the high one."""
+    # From the low end of its range to the high one.
     kind = data.kind(name)
     if kind == "winner":
         return winner_ramp(data.panel(name)[1], theme)
@@ -555,11 +544,9 @@ def panel_ramp(name: str, data: PanelsData, theme: Theme) -> Ramp:
 
 
 def outline(lit: Array, top: int = 0, left: int = 0) -> str:
-    """Return a path around the lit cells of a window, a little inside them: neighbours share one frame, or
-    all lit would be a cage.
+    """Return a path around the lit cells of a window: neighbours share one frame, or all lit would be a cage.
 
-    In absolute places, for plotly reads no relative ones.
-
+    Places are absolute: plotly reads no relative ones.
     >>> outline(np.array([[False, True]]))
     'M0.54,-0.46H1.46V0.46H0.54Z'
     """
@@ -590,9 +577,7 @@ def outline(lit: Array, top: int = 0, left: int = 0) -> str:
 
 
 def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *, scales: bool = True) -> str:
-    """Return a panel's title in the app, such as "q codes (int4)"; without `scales` it does not mention those
-    at the edge.
-    """
+    """Return a panel's title in the app; without `scales` it does not mention those at the edge."""
     if name in data.covered:
         return text(f"panels.covered.{name}", language)
     if data.plain:
@@ -615,14 +600,13 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *
 
 
 def _shown_codes(data: PanelsData, language: str) -> tuple[str, str | None]:
-    """Return "q", or "value" for codes that are no numbers, and the format's name."""
     if data.unscaled is None:
         return "q", data.format_id
     return "value", text(f"formats.{entry_of(data.format_id or '')}.name", language)
 
 
 def _pooled_title(name: str, data: PanelsData, pixels: PixelCells, language: str) -> str:
-    """Return the title of a panel whose pixels stand for many cells, such as "x, largest of 21 × 48"."""
+    # A pixel stands for many cells: "x, largest of 21 × 48".
     codes, form = _shown_codes(data, language)
     what = {"q": codes, "error": f"error_{data.error_view}"}.get(name, name)
     rows, cols = pixels.size()
@@ -643,23 +627,20 @@ def pixel_words(pixels: PixelCells, language: str) -> str:
 
 @dataclass(frozen=True)
 class EdgeScales:
-    """The scales of a few blocks, to be written at the edge of the codes."""
+    """Scales of a few blocks at the edge of the codes."""
 
-    #: "title" for one block, "bottom" for blocks side by side, "right" for blocks one below the other.
+    #: "title" for one block, "bottom" for blocks side by side, "right" for others.
     side: str
-    #: The middle of each block, in cells.
+    #: Of each block's middle, in cells.
     places: tuple[float, ...]
     labels: tuple[str, ...]
 
     def ticks(self) -> dict[str, Any]:
-        """Return the scales as an axis' numbers."""
         return {"tickmode": "array", "tickvals": list(self.places), "ticktext": list(self.labels)}
 
 
 def edge_scales(data: PanelsData) -> EdgeScales | None:
-    """Return the scales to write at the edge of the codes; none where blocks are many or lie in both
-    directions.
-    """
+    """Return the scales at the edge of the codes; None if blocks are many or lie in both directions."""
     if data.blocks is None or "scale" in data.covered:
         return None
     down = data.blocks.row_borders().tolist()
@@ -684,7 +665,6 @@ def edge_scales(data: PanelsData) -> EdgeScales | None:
 
 
 def panels_alt(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
-    """Describe the picture for screen readers."""
     rows, cols = data.matrix
     if data.open == PANELS:
         low, high = (float(reach.reduce(data.x, axis=None)) for reach in (np.fmin, np.fmax))
@@ -709,7 +689,7 @@ def panels_alt(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
 
 
 def error_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return how far the error's colours reach, such as "±1.64, held", and how far the error leaves them."""
+    """Return the reach of the error's colours, such as "±1.64, held", and how far the error leaves it."""
     number = _error_end(data, data.error_range[1], language)
     span = f"±{number}" if ERROR_VIEWS[data.error_view].signed else f"0 … {number}"
     if data.error_follows:
@@ -722,7 +702,7 @@ def error_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
 
 
 def _times_beyond(data: PanelsData) -> str:
-    """Return how many times as far as its held colours the error reaches; "" where it stays in them."""
+    # "" where it stays in its held colours.
     reach = float(np.fmax.reduce(np.abs(data.shown_error), axis=None))
     times = reach / data.error_range[1] if data.error_range[1] else 1.0
     # Colours are held at a number of three digits.
@@ -730,7 +710,6 @@ def _times_beyond(data: PanelsData) -> str:
 
 
 def bar_ends(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> tuple[str, str]:
-    """Return the labels of the two ends of a panel's colour bar, such as "−1.64" and "1.64"."""
     if data.kind(name) == "error":
         low, high = (_error_end(data, end, language) for end in data.panel(name)[1])
         return low, high
@@ -739,8 +718,10 @@ def bar_ends(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> t
 
 
 def bar_remarks(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> tuple[str, ...]:
-    """Return the remark at a colour bar in its forms, the longest first: the error's is held, and how far the
-    error leaves it, or what it follows; the colours of x and x̂ are logarithmic, or cut before the ends.
+    """Return the remarks at a colour bar, the longest first.
+
+    The error's is held, and how far the error leaves it, or what it follows; the colours of x and x̂ are
+    logarithmic, or cut before the ends.
     """
     kind = data.kind(name)
     if kind == "error":

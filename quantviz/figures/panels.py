@@ -1,8 +1,7 @@
 """The linked heatmaps x, q, x̂ and the error as a figure: for a page, a notebook, or one that stands alone.
 
-`panels_data` computes everything that is shown, `panel_painter` draws its parts, and `panels_figure` puts
-them together, from plain dictionaries and base64 arrays: checking each property, as plotly does by default,
-takes longer than everything else on the server together. Tests check the figures instead.
+Figures are put together from plain dictionaries and base64 arrays: checking each property, as plotly does by
+default, takes longer than everything else on the server together. Tests check the figures instead.
 """
 
 from __future__ import annotations
@@ -39,12 +38,11 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
 
-#: Cells a side up to which a notebook's figure has each of them; a larger tensor's has so many pixels.
+#: Of more cells a side a notebook's figure has so many pixels.
 MOST_PIXELS = 384
-#: Pixels above a notebook's figure for plotly's buttons.
+#: For plotly's buttons above a notebook's figure.
 _BUTTONS = 24
-#: For `fig.show(config=…)` and `st.plotly_chart(config=…)`: no logo, no upload of the data to somebody's
-#: cloud, no tips in English.
+#: For `fig.show(config=…)` and `st.plotly_chart(config=…)`: no logo, no upload, no tips in English.
 PANELS_CONFIG: Mapping[str, Any] = MappingProxyType(
     {
         "displaylogo": False,
@@ -67,14 +65,8 @@ def panels_figure(
 ) -> UncheckedFigure:
     """Return the heatmaps of `data.panels`, arranged for the style's width.
 
-    Args:
-        data: The arrays of the panels.
-        style: The figure's language, colours and size.
-        selected: A cell that is marked in all panels.
-        titles: One a panel; the usual ones if None.
-        note: A line under the panels.
-        tensor_key: A name of the tensor: the bridge keeps the zoom from one figure to the next while this
-            and the matrix' size stay the same.
+    A `selected` cell is marked in all panels; `note` is a line under them. While `tensor_key` and the matrix'
+    size stay the same, the bridge keeps the zoom.
     """
     # By the whole matrix: the boxes stay where they are while a person looks around in it.
     arrangement = arrange(
@@ -105,7 +97,7 @@ def panels_figure(
 def _meta(
     data: PanelsData, arrangement: Arrangement, tensor_key: str, layout: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the description of the drawing for the bridge, as plotly's `meta`."""
+    # For the bridge.
     (rows, cols), (all_rows, all_cols) = data.seen, data.matrix
     axis_ids = [axis_id("x", i) for i in range(len(data.panels))]
     return {
@@ -192,7 +184,6 @@ def plot_quantization_errors(
 def _with_result(
     original: Any, quantized: Any, dequantized: Any, code_range: Span, result: QuantResult
 ) -> PanelsData:
-    """Return the panels of a notebook's tensors, with blocks and causes of the result."""
     refuse_other_than_results(result)
     codes = as_plain(quantized)
     if tuple(codes.shape) != result.shape or not (codes == result.q).all():
@@ -209,7 +200,7 @@ def _with_result(
 
 
 def _notebook_note(data: PanelsData, result: QuantResult | None) -> str | None:
-    """Return the line under a notebook's panels: the one scale, or the lack of any; the cells of a pixel."""
+    """Return the line under the panels: the one scale, or the lack of any; the cells of a pixel."""
     notes = []
     edge = edge_scales(data)
     if edge and edge.side == "title":
@@ -224,9 +215,7 @@ def _notebook_note(data: PanelsData, result: QuantResult | None) -> str | None:
 def study_figure(
     study: Study, style: PanelsStyle = USUAL_STYLE, *, note: str | None = None
 ) -> UncheckedFigure:
-    """Return the four panels of a tensor under a scheme, on a page of the theme's own colour, with values on
-    hover and in the cells; `note` is a line under them.
-    """
+    """Return a study's four panels on a page of the theme's colour, with `note` below."""
     style = dataclasses.replace(style, hover=True, printed=True, together=True)
     figure = panels_figure(study_panels(study, style.width), style, note=note)
     _put_on_page(figure, THEMES[style.theme])
@@ -235,7 +224,6 @@ def study_figure(
 
 
 def _put_on_page(figure: UncheckedFigure, page: Theme) -> None:
-    """Give the figure a page of the theme's own colour."""
     figure.update_layout(
         paper_bgcolor=page.surface,
         hoverlabel={

@@ -48,45 +48,40 @@ if TYPE_CHECKING:
     from quantviz.streaming.overview import Overview
     from quantviz.streaming.value_distribution import MagnitudeSpread
 
-#: How far neighbouring float32 numbers lie apart at most, as a share of the number.
+#: Most distance of neighbouring float32 numbers, as a share of the number.
 ROUNDING = 2.0**-23
-#: The error views of pixels that stand for many cells.
+#: Of pixels that stand for many cells.
 POOLED_ERROR_VIEWS = tuple(name for name, view in ERROR_VIEWS.items() if view.pooled)
-#: The share of linear colours that the median magnitude has at least; below it the few largest values take
-#: them all. A normal distribution's has 15 %.
+#: Least share of linear colours of the median magnitude: below it a few large values take them all. A normal
+#: distribution's has 15 %.
 WASHED_OUT = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class BlockMap:
-    """Which block each cell seen belongs to."""
+    """The block of each cell in view."""
 
-    #: Number of the block of each cell, (rows, columns) int32.
+    #: (rows, columns) int32.
     ids: Array
-    #: Scale of each cell, (rows, columns).
     scale: Array
-    #: The grid the numbers count over, row-major.
+    #: Row-major, as ids count.
     grid_shape: Shape
-    #: Distance of the two grid values around each cell's x, (rows, columns), in the units of x.
+    #: Between the two grid values around each x, in the units of x.
     step: Array
 
     def row_borders(self) -> Array:
-        """Return the rows above which some block ends."""
         return np.flatnonzero((self.ids[1:] != self.ids[:-1]).any(axis=1)) + 1
 
     def col_borders(self) -> Array:
-        """Return the columns left of which some block ends."""
         return np.flatnonzero((self.ids[:, 1:] != self.ids[:, :-1]).any(axis=0)) + 1
 
     def places(self) -> list[Array]:
-        """Return the place of each cell's block in the grid, an array an axis, without the axes along which
-        there is only one block.
-        """
+        """Return each cell's block in the grid, an array for each axis of several blocks."""
         places = np.unravel_index(self.ids, self.grid_shape)
         return [place for place, count in zip(places, self.grid_shape, strict=True) if count > 1]
 
     def separated(self) -> tuple[Array, Array] | None:
-        """Return two vectors, by row and by column, whose sum is `ids`; None if blocks wind around rows."""
+        """Return two vectors, by row and column, that add up to `ids`; None if blocks wind around rows."""
         by_row = self.ids[:, 0]
         by_col = self.ids[0] - self.ids[0, 0]
         return (by_row, by_col) if np.array_equal(by_row[:, None] + by_col, self.ids) else None
@@ -94,87 +89,77 @@ class BlockMap:
 
 @dataclass(frozen=True, eq=False)
 class PixelCells:
-    """The cells of each pixel of a picture."""
-
-    #: The rows at which the pixels begin, and the row after the last: one more than there are pixels.
+    #: Where pixels begin, and the end.
     row_edges: Array
     col_edges: Array
-    #: The value that a pixel shows of its cells: "largest" (in magnitude), "mean" or "rms".
+    #: A pixel's value: "largest" in magnitude, "mean" or "rms".
     how: str
-    #: Where in its pixel, counted row-major, the cell lies whose x, q and x_hat are shown, and the one whose
-    #: error is. Only of "largest".
+    #: Of "largest": the cells in a pixel, row-major, whose x, q, x_hat and whose error are shown.
     x_at: Array | None = None
     error_at: Array | None = None
 
     def size(self) -> tuple[int, int]:
-        """Return rows and columns of a pixel; the last ones of a matrix may have fewer."""
+        # The last pixels of a matrix may be smaller.
         return int(np.diff(self.row_edges).max()), int(np.diff(self.col_edges).max())
 
 
 @dataclass(frozen=True, eq=False)
 class PanelsData:
-    """Everything the four panels show, as (rows, columns) arrays of cells or of pixels."""
+    """The four panels, as (rows, columns) arrays of cells or of pixels."""
 
     x: Array
     q: Array
     x_hat: Array
     #: x_hat - x; NaN where x is no finite number.
     error: Array
-    #: The error as it is shown: signed, absolute, divided by |x|, or in steps. NaN where x is 0 and the error
-    #: is not.
+    #: In the `error_view`. NaN where x is 0 and the error is not.
     shown_error: Array
-    #: One of `ERROR_VIEWS`.
     error_view: str
-    #: The colour scale of x and x_hat, of q (the format's codes, or their values before any scale) and of the
-    #: error.
+    #: Ends of colours: of x and x_hat, of q (codes, or their values before any scale), of the error.
     value_range: Span
     code_range: Span
     error_range: Span
-    #: Whether the error's colour scale was given, not fitted to this error.
+    #: Whether the error's colours were given, not fitted.
     error_held: bool
-    #: A checksum of x, q and x_hat: the same in chart and hover card if both are of one run.
+    #: A checksum of x, q and x_hat: chart and hover card are of one run if it is the same.
     stamp: int
-    #: Rows and columns of the whole matrix.
+    #: Of the whole matrix.
     matrix: tuple[int, int]
-    #: Where the error's colours follow something, which: one of `ERROR_RANGES` but "held".
+    #: One of `ERROR_RANGES` but "held" that the error's colours follow.
     error_follows: str = ""
-    #: The first row and column of it that is shown.
+    #: The first row and column in view.
     top: int = 0
     left: int = 0
-    #: None where each element of the arrays is one cell.
+    #: None where each element is a cell.
     pixels: PixelCells | None = None
-    #: 1 over the root mean square of each cell's inputs, float32; none where these are not known.
+    #: 1 over the root mean square of each cell's inputs, if these are known.
     quiet: Array | None = None
-    #: Place in `explanation.CAUSES`, uint8; none without a result.
+    #: In `explanation.CAUSES`, uint8; None without a result.
     cause: Array | None = None
     #: None without a scheme.
     blocks: BlockMap | None = None
-    #: The value of each code before any scale, float32: shown in place of codes that are no numbers. None if
-    #: codes are numbers. The two are one where means are shown.
+    #: Each code's value before any scale, shown for codes that are no numbers; of means the two are one.
     unscaled: Array | None = None
-    #: The number format's id, where known.
     format_id: str | None = None
-    #: The panels there are, in their order.
+    #: In their order.
     panels: tuple[str, ...] = PANELS
-    #: The parts that are not shown yet: panels, in whose place an empty frame stands, and "scale".
+    #: Parts not shown yet: panels, as empty frames, and "scale".
     covered: frozenset[str] = frozenset()
-    #: Cells to be framed in all panels, bool; none where none is.
+    #: Cells framed in all panels, bool.
     lit: Array | None = None
-    #: In place of frames, a map laid over all panels: of each cell, or of the cells of each pixel, the share
-    #: that is lit.
+    #: In place of frames, a map over all panels: each cell's or pixel's share that is lit.
     lit_share: Array | None = None
-    #: The magnitude up to which the colours of x and x_hat are linear, beyond it logarithmic; none where they
-    #: are linear throughout.
+    #: The magnitude from which the colours of x and x_hat are logarithmic; None for linear ones.
     symlog: float | None = None
-    #: Whether those colours end at a percentile of the magnitudes, beyond which values have the last colour.
+    #: Whether those colours end at a percentile of the magnitudes.
     cut: bool = False
-    #: Whether x is a picture, shown in grey from 0 on.
+    #: Whether x is a picture, grey from 0 on.
     grey: bool = False
-    #: Whether the panels have titles without symbols, for readers who do not know these yet.
+    #: Whether titles have no symbols, for readers who do not know these yet.
     plain: bool = False
 
     def only(self, panels: Collection[str], covered: Collection[str] = ()) -> PanelsData:
-        """Return the data with fewer panels, some of them covered.
+        """Return fewer panels, some of them covered.
 
         >>> panels_data([[1.0]], [[1]], [[1.0]]).only({"q", "x"}, {"q"}).open
         ('x',)
@@ -185,58 +170,55 @@ class PanelsData:
 
     @property
     def open(self) -> tuple[str, ...]:
-        """Return the names of the panels whose values may be shown."""
+        # Their values may be shown.
         return tuple(name for name in self.panels if name not in self.covered)
 
     @property
     def told(self) -> dict[str, Array]:
-        """Return the browser's arrays for the hover card: the values of open panels, by name."""
+        """Return the open panels' values, for the hover card."""
         shown = {"x": self.x, "q": self.panel("q")[0], "x_hat": self.x_hat, "error": self.error}
         return {name: shown[name] for name in self.open}
 
     @property
     def printed_together(self) -> tuple[tuple[str, ...], ...]:
-        """Return the panels whose values are printed all or not at all: people compare x and x̂."""
+        # Values are printed all or not at all: people compare x and x̂.
         return ("x", "x_hat"), ("q",), ("error",)
 
     @property
     def breakpoints(self) -> Mapping[str, int]:
-        """Return the least width in pixels of each arrangement of the panels, the widest first."""
+        # Least widths in pixels, the widest first.
         return BREAKPOINTS[len(self.panels)]
 
     def kind(self, name: str) -> str:
-        """Return the name of the array in a panel, one of `PANELS`; here the panel's own name."""
+        """Return the array in a panel, one of `PANELS`: here the panel's name."""
         return name
 
     def blocks_of(self, name: str) -> BlockMap | None:
-        """Return the blocks whose borders a panel has."""
+        # Their borders are drawn.
         return self.blocks
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Return rows and columns of the arrays."""
         rows, cols = self.x.shape
         return rows, cols
 
     @property
     def seen(self) -> tuple[int, int]:
-        """Return rows and columns of the matrix that are shown."""
         if self.pixels is None:
             return self.shape
         return int(self.pixels.row_edges[-1]) - self.top, int(self.pixels.col_edges[-1]) - self.left
 
     @property
     def whole(self) -> bool:
-        """Whether the whole matrix is shown, cell by cell."""
+        # Cell by cell.
         return self.pixels is None and self.shape == self.matrix
 
     @property
     def two_sided(self) -> bool:
-        """Whether the values lie on both sides of 0."""
         return self.value_range[0] < 0 < self.value_range[1]
 
     def panel(self, name: str) -> tuple[Array, Span]:
-        """Return the values of a panel, and the ends of its colours."""
+        """Return a panel's values, and the ends of its colours."""
         return {
             "x": (self.x, self.value_range),
             "q": (self.q if self.unscaled is None else self.unscaled, self.code_range),
@@ -245,9 +227,7 @@ class PanelsData:
         }[name]
 
     def colours(self, name: str) -> tuple[Array, Span]:
-        """Return the values of a panel as places along the colour scale, and its ends, in a unit in which
-        colours are linear.
-        """
+        """Return a panel's values and ends in a unit in which colours are linear."""
         values, ends = self.panel(name)
         if not self.symlog or self.kind(name) not in ("x", "x_hat"):
             return values, ends
@@ -255,29 +235,23 @@ class PanelsData:
         return symlog(values, self.symlog), (lo, hi)
 
     def printed(self, name: str) -> Array:
-        """Return the values that are printed into a panel's cells: those of `panel`, but 0 for errors no
-        larger than float32's own rounding of x.
-        """
+        """Return a panel's values as printed: errors no larger than float32's rounding of x are 0."""
         values, _ = self.panel(name)
         if name != "error":
             return values
         return np.where(np.abs(self.error) <= ROUNDING * np.abs(self.x), np.float32(0), values)
 
     def styles(self, name: str) -> tuple[Style, ...]:
-        """Return the styles that a panel's values can be printed in, see `printing`."""
+        # See `printing`.
         return printing_styles(self.printed(name), like=self.x if name == "x_hat" else None)
 
     def extent(self) -> tuple[float, float, float, float]:
-        """Return the edges of the shown window, in cells: left, right, top and bottom, half a cell beyond the
-        middles of the last ones.
-        """
+        """Return the window's edges in cells: left, right, top, bottom, half a cell beyond the middles."""
         rows, cols = self.seen
         return self.left - 0.5, self.left + cols - 0.5, self.top - 0.5, self.top + rows - 0.5
 
     def middle(self, name: str) -> float:
-        """Return where along a panel's range (0 to 1) the neutral colour stands: at 0, where values are on
-        both sides of it.
-        """
+        """Return the neutral colour's place in a panel's range (0 to 1): at 0, if values have both signs."""
         _, (lo, hi) = self.colours(name)
         return -lo / (hi - lo) if lo < 0 < hi and (self.two_sided or self.kind(name) == "error") else 0.5
 
@@ -290,15 +264,9 @@ def panels_data(
     error_view: str = "signed",
     code_range: Span | None = None,
 ) -> PanelsData:
-    """Return the four panels of a tensor, its codes and its dequantized values; of more than two axes the
-    last two, the others at 0. See `result_panels` for block borders, scales and causes.
+    """Return the panels of a tensor, its codes and dequantized values: the last two axes, others at 0.
 
-    Args:
-        x: A tensor or nested list of 1 to 4 axes.
-        q: Its codes, of the same shape.
-        x_hat: Its dequantized values, of the same shape.
-        error_view: One of `ERROR_VIEWS`.
-        code_range: The ends of the codes' colours; by default the least and the greatest code.
+    They are tensors or nested lists of one shape, 1 to 4 axes. `code_range` is by default that of the codes.
 
     Raises:
         QuantVizError: If shapes differ, or if `error_view` needs a scale.
@@ -324,21 +292,11 @@ def result_panels(
 ) -> PanelsData:
     """Return the four panels of a result, cell by cell.
 
-    Of a tensor too large to be quantized for a picture, `result` is the window alone, each cell with
-    its own scale (`cells.part`): then `whole` is the tensor's shape, `view` has the row and column that the
-    window begins at, and `value_range` is the least and greatest value of the whole tensor, so that a colour
-    means the same in every window.
-
-    Args:
-        result: The tensor with its codes, or a window of it.
-        view: The rows and columns that are shown; by default the last two axes.
-        error_view: One of `ERROR_VIEWS`.
-        error_range: The held end of the error's colours, in the unit of `error_view`; by default they reach
-            to the largest error.
-        whole: The shape of the tensor that `result` is a window of.
-        value_range: The ends of the colours of x; by default the least and greatest value shown.
-        quiet: 1 over the root mean square of the inputs of each cell in view, for the view "seen" of the
-            error of a weight.
+    Of a tensor too large to be quantized for a picture, `result` is the window alone, each cell with its own
+    scale (`cells.part`): then `whole` is the tensor's shape, `view` begins at the window's row and column,
+    and `value_range` has the ends of the whole tensor, so that a colour means the same in every window.
+    `error_range` is a held end of the error's colours, in the unit of `error_view`. `quiet` is 1 over the
+    root mean square of each cell's inputs, for the view "seen" of a weight's error.
     """
     tensors = {"x": result.x, "q": result.q, "x_hat": result.x_hat}
     part = None if whole is None or view is None else _part_view(result.shape, view)
@@ -366,14 +324,9 @@ def overview_panels(
 ) -> PanelsData:
     """Return the four panels of a window in which a pixel stands for many cells.
 
-    Args:
-        overview: The pixels of the window.
-        scheme: The scheme of the codes; None if it is not known, and `overview.how` is "largest" then.
-        matrix: Rows and columns of the whole matrix.
-        value_range: The least and greatest value of the whole tensor; the colours of means, which lie closer
-            together, reach to their own ends instead.
-        error_view: One of `POOLED_ERROR_VIEWS`, or "seen" of an overview with weights.
-        error_range: The held end of the error's colours.
+    Without a scheme of the codes `overview.how` is "largest". `value_range` has the ends of the whole tensor;
+    the colours of means, which lie closer together, reach to their own ends. `error_view` is one of
+    `POOLED_ERROR_VIEWS`, or "seen" of an overview with weights.
     """
     quiet = overview.quiet if error_view == "seen" else None
     if quiet is None and error_view not in POOLED_ERROR_VIEWS:
@@ -417,7 +370,7 @@ def overview_panels(
 
 
 def _values_of_pixels(overview: Overview, scheme: Scheme | None) -> Array | None:
-    """Return the value before any scale in each pixel; none if codes are numbers."""
+    # None if codes are numbers.
     if overview.how == "largest" or scheme is None:
         return decoded_values(overview.q, scheme)
     # The means of codes that are no numbers are means of their values.
@@ -425,7 +378,7 @@ def _values_of_pixels(overview: Overview, scheme: Scheme | None) -> Array | None
 
 
 def _ranges_of_means(overview: Overview) -> tuple[Span, Span]:
-    """Return the ends of the colours of x and of the codes, for pixels that show means."""
+    # Ends of the colours of x and of the codes.
     most = max(greatest_finite(overview.x), greatest_finite(overview.x_hat)) or 1.0
     most_code = greatest_finite(overview.q)
     if overview.how == "rms":
@@ -437,8 +390,9 @@ def _ranges_of_means(overview: Overview) -> tuple[Span, Span]:
 def picture_panels(
     x: Any, q: Any, x_hat: Any, most: int, *, scheme: Scheme | None = None, code_range: Span | None = None
 ) -> PanelsData:
-    """Return `panels_data` of the last two axes; of more than `most` cells a side, a picture of so many
-    pixels. Each pixel shows its cell of largest |x|, and its largest error.
+    """Return `panels_data`, or of more than `most` cells a side a picture of so many pixels.
+
+    Each shows its cell of largest |x|, and its largest error.
 
     >>> x = torch.arange(20.0).expand(30, 20)
     >>> picture_panels(x, x, x, 10).shape, picture_panels(x, x, x, 100).shape
@@ -465,9 +419,7 @@ def picture_panels(
 
 
 def study_panels(study: Study, width: float = USUAL_WIDTH) -> PanelsData:
-    """Return the four panels of a whole tensor: its cells, or of a large one a pixel for many, which shows
-    the largest of them. Of a tensor of more than two axes they show the last two, the others at 0.
-    """
+    """Return the panels of a whole tensor: cells, or pixels that show their largest; the last two axes."""
     shape = study.shape
     view = View.of(study.shape)
     matrix = view.matrix(shape)
@@ -485,13 +437,10 @@ def study_panels(study: Study, width: float = USUAL_WIDTH) -> PanelsData:
 
 
 def with_value_scale(data: PanelsData, scale: str, spread: MagnitudeSpread) -> PanelsData:
-    """Return the panels with the colours of x and x̂ spread by `scale`, one of `VALUE_SCALES`; `spread` is the
-    whole tensor's.
+    """Return the panels with the colours of x and x̂ spread by `scale`; `spread` is the whole tensor's.
 
-    "auto" is "symlog" where a few values would wash out the rest: where linear colours would leave the median
-    magnitude less than `WASHED_OUT` of them. A picture stays linear.
-
-    Pixels that stand for many cells show the largest of them, which lie beyond the tensor's percentile:
+    "auto" is "symlog" where linear colours would leave the median magnitude less than `WASHED_OUT` of them. A
+    picture stays linear. Pixels that show the largest of many cells lie beyond the tensor's percentile:
     theirs is taken.
     """
     if scale == "auto" and not data.grey and spread.middle < WASHED_OUT * max(map(abs, data.value_range)):
@@ -509,9 +458,7 @@ def with_value_scale(data: PanelsData, scale: str, spread: MagnitudeSpread) -> P
 
 
 def as_picture(data: PanelsData, *, symmetric: bool) -> PanelsData:
-    """Return the panels of a picture: x, x̂ and the values of codes in grey, 0 black; with `symmetric` the
-    code 0 means 0.
-    """
+    """Return a picture's panels in grey, 0 black; with `symmetric` the code 0 means 0."""
     low, high = data.code_range
     return dataclasses.replace(
         data,
@@ -546,7 +493,6 @@ def _cell_panels(
     error_range: float | None = None,
     quiet: Array | None = None,
 ) -> PanelsData:
-    """Return the panels of x, q and x_hat in the part of `view`, with the result's blocks and causes."""
     if error_view not in ERROR_VIEWS:
         raise QuantVizError("panels.error_view", got=error_view, known=", ".join(ERROR_VIEWS))
     seen = {name: _seen(tensor, view) for name, tensor in tensors.items()}
@@ -583,7 +529,6 @@ def _cell_panels(
 
 
 def _block_map(result: QuantResult, view: View, x: Array) -> BlockMap:
-    """Return the blocks of the cells in `view`, whose values are `x`."""
     layout = result.layout
     scales = torch.as_tensor(result.qparams.scale)
     scale = blocks.to_grid(scales, layout)
@@ -600,14 +545,14 @@ def _block_map(result: QuantResult, view: View, x: Array) -> BlockMap:
 
 
 def _part_view(shape: Shape, view: View) -> View:
-    """Return all of a part whose axes are the two of `view`, in the tensor's order."""
+    # Its axes are the two of `view`, in the tensor's order.
     if view.rows is None:
         return View.of(shape)
     return View(0, 1, (0, 0)) if view.rows < view.cols else View(1, 0, (0, 0))
 
 
 def _placed(data: PanelsData, layout: BlockLayout, whole: Shape, view: View) -> PanelsData:
-    """Return the panels of a part with its place in the whole tensor, and the tensor's block numbers."""
+    # The whole tensor numbers the blocks.
     ids = blocks.block_numbers(blocks.flat_indices_of(whole, view.index_of(whole)), layout).to(torch.int32)
     matrix = view.matrix(whole)
     return dataclasses.replace(
@@ -624,7 +569,7 @@ def _placed(data: PanelsData, layout: BlockLayout, whole: Shape, view: View) -> 
 
 
 def shown_places(view: View, shape: Shape) -> Array:
-    """Return the place in the flattened tensor of each cell that `view` shows, (rows, columns).
+    """Return each cell's place in the flattened tensor, (rows, columns).
 
     >>> shown_places(View.of((2, 2)), (2, 2)).tolist()
     [[0, 1], [2, 3]]

@@ -1,4 +1,4 @@
-"""The picture of a lesson's step on paper: panels as tables, and a ruler, with digits of 9 pt at least."""
+"""A lesson's step on paper: panels as tables, and a ruler, with digits of 9 pt at least."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
     from quantviz.figures.ruler_data import RulerPicture
 
-#: Rows and columns of a tensor whose values are printed; larger ones are coloured pixels.
+#: Larger tensors are coloured pixels.
 _MOST_ROWS, _MOST_COLS = 12, 8
-#: Units of a ruler's picture, of which one is a point on paper: its width, its bars' height, its digits.
+#: In units of a point on paper: width, bars' height, digits.
 _WIDTH = 480
 _HEIGHT = 76
 _DIGIT = 10
 _BINS = 80
 _TICKS = 9
-#: Codes up to which each has its tooth.
+#: Each code has its tooth.
 _TEETH = 64
 _INK = (
     "<style>rect { fill: #8a8a8a; } path { stroke: #000000; fill: none; } .end { stroke-width: 2.5; }"
@@ -35,7 +35,6 @@ _INK = (
 
 
 def panels_on_paper(data: PanelsData, titles: dict[str, str]) -> str:
-    """Return the open panels side by side as HTML."""
     panels = (_panel(data, name, titles[name]) for name in data.open)
     return f'<div class="qv-paper-panels">{"".join(panels)}</div>'
 
@@ -60,7 +59,7 @@ def _panel(data: PanelsData, name: str, title: str) -> str:
 
 
 def ruler_on_paper(picture: RulerPicture) -> str:
-    """Return the values of a block as dots over the axis, with the ends of its range, as HTML."""
+    """Return a block's values as dots over the axis, with the ends of its range, as HTML."""
     lo, hi = picture.domain
     values = picture.values[np.isfinite(picture.values)]
 

@@ -11,12 +11,12 @@ from plotly.graph_objs._figure import Figure
 
 Array = npt.NDArray[Any]
 
-#: The browser's types of numbers, as numpy abbreviates them.
+#: As numpy abbreviates the browser's types.
 _DTYPES = frozenset(("f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4"))
 
 
 def encoded(array: Array) -> dict[str, str]:
-    """Return an array as the browser's plotly reads it without a list of numbers.
+    """Return an array as the browser's plotly reads it.
 
     >>> encoded(np.array([[1, 2]], dtype=np.int8))
     {'dtype': 'i1', 'bdata': 'AQI=', 'shape': '1, 2'}
@@ -28,7 +28,7 @@ def encoded(array: Array) -> dict[str, str]:
     return sent | {"shape": ", ".join(map(str, array.shape))} if array.ndim > 1 else sent
 
 
-#: Lengths in pixels by the part of a figure that they belong to; all of them in a margin.
+#: Lengths in pixels by the part of a figure.
 _LENGTHS = {
     "layout": ("height",), "margin": ("l", "r", "t", "b"), "font": ("size",), "tickfont": ("size",),
     "textfont": ("size",), "title": ("standoff",), "line": ("width",), "marker": ("size",),
@@ -38,7 +38,6 @@ _LENGTHS = {
 
 
 def _larger(part: Any, name: str, factor: float) -> Any:
-    """Return a part of a figure with its lengths `factor` times as long."""
     if isinstance(part, list | tuple):
         return [_larger(each, name, factor) for each in part]
     if not isinstance(part, dict):
@@ -66,12 +65,10 @@ def _sent(value: Any) -> Any:
 
 
 class UncheckedFigure(Figure):
-    """The figure of `spec`, plotly's dictionary of data and layout, unchecked. Arrays of a trace are sent in
-    base64.
+    """The figure of `spec`, plotly's data and layout, unchecked; arrays are sent in base64.
 
-    plotly takes a dictionary apart, piece by piece, and puts it together again to send it: of four panels
-    that is nine tenths of the time. Sending a figure needs `to_dict` alone, which returns `spec` here; the
-    figure is taken apart only at the first use of another attribute.
+    plotly takes a dictionary apart and puts it together again to send it: of four panels nine tenths of the
+    time. Sending takes `to_dict` alone, which returns `spec` here; another attribute takes it apart.
 
     >>> figure = UncheckedFigure({"data": [{"type": "bar", "y": [1, 2]}], "layout": {"template": {}}})
     >>> figure.to_dict()
@@ -84,7 +81,7 @@ class UncheckedFigure(Figure):
         object.__setattr__(self, "_spec", spec)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figure as plotly's dictionary; its contents are not to be changed."""
+        """Return plotly's dictionary; its contents are not to be changed."""
         spec: dict[str, Any] | None = self._spec
         if spec is None:
             return super().to_dict()  # type: ignore[no-untyped-call, no-any-return]
@@ -94,7 +91,7 @@ class UncheckedFigure(Figure):
         }
 
     def enlarged(self, factor: float) -> UncheckedFigure:
-        """Return the figure with text, marks and height `factor` times as large, as wide as before.
+        """Return text, marks and height `factor` times as large, as wide as before.
 
         >>> figure = UncheckedFigure({"data": [], "layout": {"height": 100, "font": {"size": 12}}})
         >>> figure.enlarged(1.5).to_dict()["layout"]
@@ -105,7 +102,7 @@ class UncheckedFigure(Figure):
         return UncheckedFigure({name: _larger(part, name, factor) for name, part in self._spec.items()})
 
     def __getattr__(self, name: str) -> Any:
-        # Attributes that a figure has only once it is taken apart.
+        # A figure has these once it is taken apart.
         spec = self.__dict__.get("_spec")
         if spec is None:
             raise AttributeError(name)

@@ -1,7 +1,6 @@
-"""How the values of a panel are printed into its cells: all of one panel with the same number of decimals.
+"""The printed values of a panel's cells, all with the same number of decimals.
 
-The styles that a panel can be printed in are chosen here, from its values. The browser is handed them, and
-takes the first one in which all values in view fit into their cells.
+The styles are chosen here. The browser takes the first one in which all values in view fit.
 """
 
 from __future__ import annotations
@@ -15,36 +14,33 @@ import numpy as np
 from quantviz.figures.colour_ranges import Array
 from quantviz.figures.numbers import WRITING
 
-#: Significant digits of the largest value.
+#: Of the largest value.
 _DIGITS = 3
-#: Values that are written in full with so many decimals keep them: teaching tensors have two.
+#: Values that need so few decimals keep them: teaching tensors have two.
 _EXACT = 3
-#: Numbers of up to so many units of their last decimal are distinct in float32.
+#: So many units of the last decimal are distinct in float32.
 _EXACT_UNITS = 2**20
-#: Of more values a sample is taken to find how large they are, and how many decimals they have.
+#: Of more values a sample tells sizes and decimals.
 _SAMPLE = 4096
-#: Decimals beyond which values are written by their power of ten.
+#: Beyond so many decimals values are written by powers of ten.
 _MOST_DECIMALS = 5
 
 
 @dataclass(frozen=True)
 class Style:
-    """One way to print all values of a panel."""
-
-    #: Decimals; of the mantissa where values are written by their power of ten.
+    #: Of the mantissa where `power`.
     decimals: int
-    #: Whether the 0 before the point is written.
+    #: The 0 before the point.
     zero: bool = True
-    #: Whether values are written by their power of ten.
+    #: By the power of ten.
     power: bool = False
 
 
 def printing_styles(values: Array, like: Array | None = None) -> tuple[Style, ...]:
-    """Return the styles to print `values` in, the one with most decimals first; each is for all of them.
+    """Return the styles to print all of `values` in, the one with most decimals first.
 
-    Values that have a few decimals only keep all of these. Others have three significant digits of the
-    largest one, and no less than two of the median one that is not 0; where there is no room, fewer, down to
-    one digit of the median. `like` are values that they are compared with: they have no fewer decimals.
+    Values of few decimals keep them. Others have three digits of the largest, and at least two of the median
+    but 0; without room fewer, down to one of the median. Decimals are no fewer than those of `like`.
 
     >>> printing_styles(np.array([1.79, -1.63, 23.02], dtype=np.float32))[0]
     Style(decimals=2, zero=True, power=False)
@@ -88,7 +84,7 @@ def _exponent(value: float) -> int:
 
 
 def _exact(magnitudes: Array) -> int | None:
-    """Return the decimals that write all in full, within float32; None if that takes too many."""
+    """Return the decimals that write all in full, within float32; None if they are too many."""
     largest = float(magnitudes.max())
     for decimals in range(_EXACT + 1):
         units = magnitudes * 10.0**decimals
@@ -100,8 +96,7 @@ def _exact(magnitudes: Array) -> int | None:
 
 
 def printed(value: float, style: Style) -> str:
-    """Return a value as the cells of a panel show it; `written` in `quantviz/browser/panels/numbers.js` gives
-    the same.
+    """Return a value as a panel's cells show it, as `written` in `browser/panels/numbers.js` does.
 
     >>> printed(-1.5, Style(2)), printed(-0.001, Style(2)), printed(-0.25, Style(1, zero=False))
     ('−1.50', '0.00', '−.2')
@@ -125,7 +120,7 @@ def printed(value: float, style: Style) -> str:
 
 
 def ems(shown: str) -> float:
-    """Return how wide a printed value is for the size of its font: digits are all of one width.
+    """Return a printed value's width for a font of size 1: digits are all of one width.
 
     >>> ems("−1.35"), ems("17")
     (2.25, 1.0)
@@ -136,8 +131,7 @@ def ems(shown: str) -> float:
 def fitting(
     values: Sequence[Sequence[float]], styles: Sequence[Style], width: float, height: float, most: float
 ) -> tuple[list[list[str]], float] | None:
-    """Return the values as printed into cells of so many pixels, and the size of their font, at most `most`;
-    none where they do not fit.
+    """Return values as printed into cells of so many pixels, and the size of their font; None if none fits.
 
     >>> fitting([[1.25, -10.5]], [Style(2), Style(1)], 25, 20, 12)
     ([['1.2', '−10.5']], 10.0)

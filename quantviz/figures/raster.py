@@ -14,16 +14,14 @@ import numpy.typing as npt
 
 from quantviz.figures.theme import Ramp, rgb
 
-#: The palette's last entry is transparent: cells without a value.
+#: The palette's last entry is transparent, for cells without a value.
 _COLOURS = 255
-#: Widths of a range from here on have an inverse in float32, times the colours.
+#: From here on a range has an inverse in float32, times the colours.
 _NARROWEST = 1e-35
 
 
 def data_uri(values: npt.NDArray[np.generic], lo: float, hi: float, ramp: Ramp, middle: float = 0.5) -> str:
-    """Return a 2-D array as the data URI of a PNG of the same size, lo..hi along the ramp (see `stops`), NaN
-    and Inf transparent.
-    """
+    """Return the data URI of a PNG of an array, lo..hi along the ramp; NaN and Inf are transparent."""
     shades = rgb(ramp, _COLOURS, middle)
     palette = shades.tobytes() + b"\0\0\0"
     return "data:image/png;base64," + base64.b64encode(_png(_indices(values, lo, hi), palette)).decode(
@@ -39,16 +37,13 @@ def coloured(
     middle: float = 0.5,
     missing: str = "#ffffff",
 ) -> npt.NDArray[np.uint8]:
-    """Return a 2-D array in the colours of `data_uri`, (rows, columns, 3) bytes of red, green and blue; NaN
-    and Inf have the colour `missing`.
-    """
+    """Return an array in the colours of `data_uri`, (rows, columns, 3); NaN and Inf are `missing`."""
     colours = np.vstack([rgb(ramp, _COLOURS, middle), rgb((missing,) * 3, 1)])
     return colours[_indices(values, lo, hi)]
 
 
 def _indices(values: npt.NDArray[np.generic], lo: float, hi: float) -> npt.NDArray[np.uint8]:
-    # A range as wide as float32's own has no width in float32, and one as narrow as its smallest numbers no
-    # inverse.
+    # A range as wide as float32 has no width there, one as narrow as its smallest numbers no inverse.
     scaled: npt.NDArray[np.floating] = values.astype(
         np.float32 if _NARROWEST <= hi - lo <= float(np.finfo(np.float32).max) else np.float64
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quantviz.analysis.rate_distortion import RateDistortion, RateLine
     from quantviz.analysis.recipe_ranking import RecipeRow
 
-#: Lines and gaps of a dashed line, in pixels; "solid" has none. By the line's id.
+#: Pixels of lines and gaps.
 _DASHES = {
     "lloyd_max": "solid",
     "uniform": "5px,3px",
@@ -33,18 +33,17 @@ _WIDTH = 1.75
 
 @dataclass(frozen=True)
 class LineKey:
-    """An entry of the legend: a line's name, colour and dashes."""
+    """A line's entry in the legend."""
 
     words: str
     colour: str
-    #: Pixels of lines and gaps, as SVG writes them; "" for none.
+    #: As SVG writes them; "" for none.
     dash: str
 
 
 def line_keys(
     known: RateDistortion, theme: str = "light", language: str = DEFAULT_LANGUAGE
 ) -> tuple[LineKey, ...]:
-    """Return the legend of the plot's lines, in their order."""
     colours = THEMES[theme]
     dashes = {name: dash.replace("px", "").replace("solid", "") for name, dash in _DASHES.items()}
     return tuple(
@@ -53,7 +52,7 @@ def line_keys(
 
 
 def line_words(line: RateLine, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return a line's name, with the remark that it is of fixed rate, entropy-coded or a bound."""
+    """Return a line's name, with its coding or the remark that it is a bound."""
     name = text(f"recipe_plot.lines.{line.id}", language)
     key = line.coding if line.attained else "bound_not_attained"
     return text("recipe_plot.line", language, name=name, coding=text(f"recipe_plot.codings.{key}", language))
@@ -68,7 +67,6 @@ def _colour(line: RateLine, theme: Theme) -> str:
 def line_traces(
     known: RateDistortion, bits_range: tuple[float, float], theme: Theme, language: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield a trace a line, as far as it lies within the plot."""
     for line in known.lines:
         seen = (line.bits >= bits_range[0]) & (line.bits <= bits_range[1])
         words = line_words(line, language)
@@ -87,7 +85,7 @@ def line_traces(
 
 
 def trails_trace(places: Iterable[tuple[str, float, float]], theme: Theme) -> dict[str, Any]:
-    """Return a line through the places (bits, dB) of each trail, named first, in their order."""
+    """Return a line through each trail's places (bits, dB), in their order."""
     trails: dict[str, list[tuple[float, float]]] = {}
     for trail, x, y in places:
         if trail:

@@ -1,6 +1,4 @@
-"""Bits against SQNR: each recipe on the tensor, and the best of them; with the bounds of any quantizer, if
-they are computed.
-"""
+"""Bits against SQNR: each recipe on the tensor, the best, and the bounds of any quantizer if known."""
 
 from __future__ import annotations
 
@@ -43,45 +41,39 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 if TYPE_CHECKING:
     from quantviz.analysis.rate_distortion import RateDistortion
 
-#: For `st.plotly_chart(config=…)`.
 RECIPE_PLOT_CONFIG = SMALL_PLOT_CONFIG
-#: The usual height in pixels.
 HEIGHT = 380
-#: The bits along x: as they are stored, or as they would be if codes were entropy-coded.
+#: As they are stored, or if codes were entropy-coded.
 STORED = "stored"
 CODED = "coded"
 BITS = (STORED, CODED)
-#: Fields of a row that `RateDistortion` fills in.
+#: Filled in by `RateDistortion`.
 _OF_KNOWN = ("trail", "above_lloyd_max", "entropy_bits")
 
-#: Pixels of the frame around the plot: left, right, top, bottom.
+#: Around the plot: left, right, top, bottom.
 _MARGIN = (44, 10, 8, 40)
-#: Pixels between two labels one above the other.
+#: Pixels from label to label.
 _LINE = 15
-#: Dashes and gaps of the line through the points that no other one beats, in pixels.
+#: Of the line through unbeaten points.
 _FRONT_DASH = "4px,2px"
-#: The share of the height at the bottom and at the top where no point is drawn.
+#: Of the height, at the bottom and top, without a point.
 _EDGE = 0.06
-#: Most names that are written; the others appear on hover.
+#: The others are named on hover.
 _MOST_LABELS = 8
-#: The same among lines and group sizes, which need room too.
+#: Among lines and group sizes, which need room too.
 _FEW_LABELS = 6
-#: A recipe nearly as good as one before it is not named too, in dB.
+#: A recipe no better than this over one before it is not named, in dB.
 _NEARLY_DB = 0.5
-#: Where group sizes are shown, formats of more bits would leave all others half the room.
+#: With group sizes, formats of more bits would leave the others half the room.
 _MOST_BITS = 10.0
 
 
 @dataclass(frozen=True)
 class RecipePlotStyle:
-    """The language, the colours and the height of the plot, and the names of the tensor's axes."""
-
     language: str = DEFAULT_LANGUAGE
-    #: One of `figures.theme.THEMES`.
     theme: str = "light"
-    #: In pixels.
     height: int = HEIGHT
-    #: Those that recipes per channel are named by.
+    #: Names of channels.
     axes: Axes = MATRIX
 
 
@@ -90,7 +82,7 @@ _USUAL_STYLE = RecipePlotStyle()
 
 @dataclass(frozen=True)
 class RecipeLabel:
-    """Where a name begins, in bits and dB, and on which side of its point."""
+    """A name's beginning, in bits and dB, and its side."""
 
     x: float
     y: float
@@ -99,47 +91,40 @@ class RecipeLabel:
 
 @dataclass(frozen=True)
 class RecipePoint:
-    """One scheme in the plot."""
-
     row: RecipeRow
-    #: Bits and dB at which it is drawn. dB are its SQNR, or the top of the plot where there is no error, and
-    #: the bottom where there is nothing else.
+    #: Drawn dB are its SQNR, or the top without an error, the bottom without anything else.
     x: float
     y: float
-    #: Whether some other recipe has no more bits and no less SQNR.
+    #: Another recipe has no more bits and no less SQNR.
     beaten: bool
-    #: Whether it lies above the line of one quantizer for all values, Lloyd–Max.
+    #: Above the line of Lloyd–Max, one quantizer for all values.
     above: bool
-    #: Its name's place, where it is written.
     label: RecipeLabel | None
 
 
 @dataclass(frozen=True)
 class RecipePlotData:
-    """The plot's points, lines and ranges."""
-
-    #: The recipes that fit, and the scheme that is set now where it is none of them.
+    #: Recipes that fit, and the current scheme if it is none of them.
     points: tuple[RecipePoint, ...]
-    #: The recipes no other one beats, by bits, as (bits, dB).
+    #: Unbeaten recipes, by bits, as (bits, dB).
     front: tuple[tuple[float, float], ...]
     bits_range: tuple[float, float]
     db_range: tuple[float, float]
     tries: tuple[TryPoint, ...] = ()
-    #: Places of a contest's recipes that have no names.
+    #: A contest's recipes without names.
     ghosts: tuple[tuple[float, float], ...] = ()
-    #: Points that are named on hover alone: sizes of groups that are no recipe's.
+    #: Named on hover alone: group sizes that are no recipe's.
     sizes: tuple[RecipePoint, ...] = ()
-    #: Those of more bits than there is room for.
+    #: Of more bits than there is room for.
     beyond: tuple[RecipeRow, ...] = ()
 
     @property
     def above(self) -> tuple[RecipeRow, ...]:
-        """Return the rows above the line of one quantizer for all values: recipes, then other group sizes."""
+        """Return the rows above one quantizer for all values: recipes, then other group sizes."""
         return tuple(point.row for point in (*self.points, *self.sizes) if point.above)
 
     @property
     def current(self) -> RecipePoint | None:
-        """Return the scheme that is set now."""
         return next((point for point in self.points if point.row.is_current), None)
 
 
@@ -152,11 +137,10 @@ def recipe_plot_data(
     known: RateDistortion | None = None,
     bits: str = STORED,
 ) -> RecipePlotData:
-    """Return places of points and labels. Rows that do not fit the tensor are left out; without any, and
-    without a contest, the plot is empty.
+    """Return places of points and labels of the rows that fit; without any or a contest it is empty.
 
-    The current scheme and the recipes that no other one beats have labels; the others are named on hover.
-    `known` adds the other sizes of groups, and bits as `CODED` ones.
+    The current scheme and unbeaten recipes have labels; others are named on hover. `known` adds other group
+    sizes, and `CODED` bits.
 
     >>> from quantviz import Scheme
     >>> from quantviz.analysis.recipe_ranking import recipe_rows
@@ -207,27 +191,22 @@ def recipe_plot_data(
 
 @dataclass(frozen=True)
 class _AxisRanges:
-    """The ranges of a plot's axes."""
-
     bits_range: tuple[float, float]
     db_range: tuple[float, float]
 
     @property
     def bottom(self) -> float:
-        """Return the lowest dB of a point."""
         return self.db_range[0] + _EDGE * (self.db_range[1] - self.db_range[0])
 
     @property
     def top(self) -> float:
-        """Return the highest dB of a point."""
         return self.db_range[1] - _EDGE * (self.db_range[1] - self.db_range[0])
 
     def height_of(self, row: RecipeRow) -> float:
-        """Return the dB at which a row's point is drawn."""
         return max(self.bottom, min(row.sqnr_db, self.top))
 
     def line_db(self, height: int) -> float:
-        """Return the dB that a line of text takes in a plot of `height` pixels."""
+        # Of a line of text.
         return _LINE * (self.db_range[1] - self.db_range[0]) / (height - _MARGIN[2] - _MARGIN[3])
 
 
@@ -237,7 +216,7 @@ def _framed(
     x_of: Mapping[int, float],
     contest: Contest | None,
 ) -> _AxisRanges:
-    """Return the axes around all points and a contest's lines; `x_of` are the bits by the rows' `id`."""
+    # `x_of` are the bits by the rows' `id`.
     marks: list[tuple[float, float]] = []
     lowest = -math.inf
     if contest:
@@ -256,7 +235,7 @@ def _framed(
 def _front_of(
     rows: Sequence[RecipeRow], every: Sequence[RecipeRow], x_of: Mapping[int, float]
 ) -> list[RecipeRow]:
-    """Return the unbeaten ones of `rows`, by the bits along x, then in the order of `every`."""
+    # By bits along x, then in the order of `every`.
     placed = {id(row): dataclasses.replace(row, bits=x_of[id(row)]) for row in rows}
     unbeaten = {id(row) for row in pareto_front(placed.values())}
     front = (row for row in every if id(placed.get(id(row))) in unbeaten)

@@ -36,29 +36,29 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.quantization.result import QParams, QuantResult
 
-#: Values up to which each is a dot; the script draws no more of them.
+#: Each is a dot; the script draws no more.
 MOST_DOTS = 2000
-#: Bits up to which there is a comb of codes.
+#: Formats with a comb of codes.
 MOST_BITS = 8
-#: Part of the axis that lies beyond its outermost marks.
+#: Of the axis, beyond its outermost marks.
 _ROOM = 0.04
-#: Up to so many codes all of them are in view; as in `ruler/places.js`.
+#: All are in view; as in `ruler/places.js`.
 FEW_TEETH = 16
-#: Codes are shown as far as this part of the values' extent beyond it.
+#: Codes are shown so far beyond the values, as a part of their extent.
 _BEYOND = 0.35
-#: Cells of a block of a large tensor up to which they are read for its histogram.
+#: Cells of a large tensor's block that are read for its histogram.
 _MOST_READ = 2**20
 
 
 @dataclass(frozen=True)
 class Single:
-    """The numbers by which the browser finds where a ruler's only value lands while it moves."""
+    """The numbers by which the browser lands a ruler's only value while it moves."""
 
-    #: Beyond which values x is held at the end, half a gap after it.
+    #: The ends at which x is held, half a gap after the outer values.
     held: tuple[float, float]
-    #: Whether the axis is a stretch of the format that stays as long as x is well inside.
+    #: Whether the axis is a stretch of the format, which stays while x is well inside.
     part: bool
-    #: The bits of each level's code.
+    #: Of each level's code.
     bits: tuple[str, ...]
 
 
@@ -73,33 +73,32 @@ class RulerPicture:
     #: Where each of `values` lands, float32, and whether it was clipped, uint8.
     landed: Array
     clipped: Array
-    #: The place of the selected cell in `values`; -1 for none.
+    #: The selected cell's place in `values`, or -1.
     selected: int
-    #: Of all values of the block.
+    #: Of the whole block.
     histogram: ValueHistogram | None
-    #: The value of each code, ascending, float64; empty for formats of more than 8 bits.
+    #: Of each code, ascending, float64; empty beyond 8 bits.
     levels: Array
-    #: The name of each of `levels`.
+    #: Names of `levels`.
     codes: tuple[str, ...]
-    #: The place in `levels` of the code that stands for 0; -1 where none does.
+    #: The place in `levels` of 0, or -1.
     zero: int
-    #: The block's clipping range; none where scale and zero point were given.
+    #: None where scale and zero point were given.
     range: tuple[float, float] | None
-    #: Whether both ends of the range move together.
+    #: Both ends move together.
     symmetric: bool
-    #: The error against the range's upper end, below the comb.
+    #: Against the range's upper end, below the comb.
     curve: RangeCurve | None = None
-    #: Of a ruler of one value alone, which is lower and shows the error as a number too.
+    #: Of a ruler of one value, which is lower and shows the error as a number too.
     single: Single | None = None
-    #: Other grids below the comb.
     rows: tuple[GridRow, ...] = ()
-    #: Mean and deviation of the normal density behind the dots; none where it is not shown.
+    #: Mean and deviation of a normal density behind the dots.
     bell: tuple[float, float] | None = None
-    #: How much is drawn, of `quantviz.lab.picture_parts.RULER_STAGES`.
+    #: One of `quantviz.lab.picture_parts.RULER_STAGES`.
     stage: str = "all"
 
     def alone(self) -> RulerPicture:
-        """Return the picture with the selected value alone, for pages that hide the others' codes."""
+        # For pages that hide the others' codes.
         alone = slice(self.selected, self.selected + 1) if self.selected >= 0 else slice(0)
         return replace(
             self,
@@ -118,13 +117,10 @@ class RulerPicture:
         movable: bool = False,
         words: Mapping[str, str] | None = None,
     ) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the picture for the script: a dictionary for JSON, and the arrays by their paths in it.
+        """Return the picture for JSON, and the arrays by their paths in it.
 
-        Args:
-            settings: The colours and words of every ruler on the page.
-            label: The picture in a sentence, for people who cannot see it.
-            movable: Whether the user may drag the selected value.
-            words: This picture's own words, in place of those of `settings`.
+        `settings` are every ruler's colours and words, `words` this picture's own. `label` describes it for
+        people who cannot see it. `movable` lets the user drag the selected value.
         """
         arrays = {
             "values": self.values,
@@ -158,7 +154,7 @@ class RulerPicture:
 
 
 def bare_axis(lo: float, hi: float) -> RulerPicture:
-    """Return a ruler of round numbers from `lo` to `hi`, without values and codes."""
+    # Of round numbers, without values and codes.
     room = _ROOM * (hi - lo) or abs(hi) / 2 or 0.5
     none = np.zeros(0, np.float32)
     ends = float(lo - room), float(hi + room)
@@ -167,7 +163,7 @@ def bare_axis(lo: float, hi: float) -> RulerPicture:
 
 
 def ruler_of_cell(study: Study, explanation: Explanation) -> RulerPicture:
-    """Return the ruler of the block of a cell that `explanation` explains.
+    """Return the ruler of the explained cell's block.
 
     >>> from quantviz import Scheme, quantize
     >>> from quantviz.analysis.study import Study
@@ -190,7 +186,6 @@ def ruler_of_cell(study: Study, explanation: Explanation) -> RulerPicture:
 
 
 def _with_values(picture: RulerPicture, values: torch.Tensor) -> RulerPicture:
-    """Return the picture with the histogram of all values of the block."""
     ends = _ends(values)
     return replace(
         picture, domain=_domain(picture, ends), histogram=histogram_of(InMemory(values.contiguous()), *ends)
@@ -198,7 +193,6 @@ def _with_values(picture: RulerPicture, values: torch.Tensor) -> RulerPicture:
 
 
 def ruler_of_result(r: QuantResult, explanation: Explanation) -> RulerPicture:
-    """Return the ruler of the block of a cell of a result."""
     picture = _picture(explanation, r.qparams)
     block = explanation.block
     layout = r.layout
@@ -224,7 +218,6 @@ def ruler_of_result(r: QuantResult, explanation: Explanation) -> RulerPicture:
 
 
 def _picture(why: Explanation, qparams: QParams) -> RulerPicture:
-    """Return the comb with the cell alone."""
     levels, codes = _levels(why.scheme, qparams, why.block)
     exact = np.flatnonzero(levels == 0)
     alone = why.cause != "left_out" and math.isfinite(why.x) and math.isfinite(why.x_hat)
@@ -246,7 +239,7 @@ def _picture(why: Explanation, qparams: QParams) -> RulerPicture:
 
 
 def _range(why: Explanation) -> tuple[float, float] | None:
-    """Return the block's clipping range; symmetric, the one around 0 that the scale is made of."""
+    # Symmetric, the range around 0 that the scale is made of.
     if why.range is None or why.scheme.mode != "symmetric":
         return why.range
     end = max(map(abs, why.range))
@@ -254,9 +247,9 @@ def _range(why: Explanation) -> tuple[float, float] | None:
 
 
 def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> tuple[Array, tuple[str, ...]]:
-    """Return the value of each code of a block, ascending, and the names of the codes.
+    """Return a block's values of codes, ascending, and the codes' names.
 
-    The values come from the operations that dequantize, so that the one x lands on is x̂ bit for bit.
+    The operations that dequantize give them, so that x lands on x̂ bit for bit.
     """
     fmt = scheme.number_format
     if fmt.bits > MOST_BITS:
@@ -278,7 +271,7 @@ def _values(scheme: Scheme, qparams: QParams, block: Shape, codes: Sequence[int]
 
 
 def _codes(scheme: Scheme) -> Sequence[int]:
-    """Return the codes in use that stand for a number, by that number; of two with the same one the later."""
+    # Of two codes with the same number the later.
     fmt = scheme.number_format
     return range(scheme.code_min, scheme.code_max + 1) if fmt.kind == "integer" else _finite_codes(fmt)
 
@@ -289,7 +282,7 @@ def _finite_codes(fmt: NumberFormat) -> tuple[int, ...]:
 
 
 def _ends(values: torch.Tensor) -> tuple[float, float]:
-    """Return the smallest and the largest finite value; 0 where there is none."""
+    # Of finite values; 0 without any.
     if not len(values):
         return 0.0, 0.0
     lo, hi = (float(end) for end in values.aminmax())
@@ -299,7 +292,7 @@ def _ends(values: torch.Tensor) -> tuple[float, float]:
 
 
 def _domain(picture: RulerPicture, ends: tuple[float, float]) -> tuple[float, float]:
-    """Return the axis: all values, where they land, the range, and the codes that are not far outside."""
+    """Return the axis: all values, where they land, the range, and codes not far outside."""
     shown = [*ends, *picture.landed.astype(np.float64), *(picture.range or ())]
     lo = min(shown)
     hi = max(shown)
@@ -323,7 +316,7 @@ def _domain(picture: RulerPicture, ends: tuple[float, float]) -> tuple[float, fl
 def ruler_sentence(
     why: Explanation, picture: RulerPicture, qparams: QParams, language: str = DEFAULT_LANGUAGE
 ) -> str:
-    """Return a description of a cell's ruler for people who cannot see it; not for a left-out cell."""
+    """Return a cell's ruler in words for people who cannot see it; not for a left-out cell."""
     if picture.stage != "all":
         return _early_sentence(why, picture, language)
     scheme = why.scheme
@@ -356,7 +349,7 @@ def ruler_sentence(
 
 
 def _early_sentence(why: Explanation, picture: RulerPicture, language: str) -> str:
-    """Return a description of a ruler at an early stage, without words for parts that are not drawn yet."""
+    # Parts that are not drawn yet have no words.
     key = "codes" if picture.stage in ("codes", "values") else "dots"
     low, high = (number(float(end)) for end in (picture.values.min(), picture.values.max()))
     names = {"x": number(why.x, digits_for(why.x, why.local_step)), "low": low, "high": high}
@@ -368,7 +361,7 @@ def _early_sentence(why: Explanation, picture: RulerPicture, language: str) -> s
 def _ends_of_codes(
     why: Explanation, qparams: QParams, codes: tuple[int, int]
 ) -> Iterator[tuple[float, float]]:
-    """Yield the value of each code before any scale, and in the units of x."""
+    # Before any scale, and in the units of x.
     values = _values(why.scheme, qparams, why.block, codes).tolist()
     for code, value in zip(codes, values, strict=True):
         unscaled = why.scheme.number_format.value(code)
@@ -378,7 +371,7 @@ def _ends_of_codes(
 
 
 def _is_nearest(why: Explanation, picture: RulerPicture) -> bool:
-    """Return whether no code has a value nearer to x; of many bits, whether x was rounded to the nearest."""
+    """Return whether no code is nearer to x; of many bits, whether x was rounded to the nearest."""
     if not len(picture.levels):
         return why.rounding.to_the_nearest
     away = np.abs(picture.levels - why.x)

@@ -13,26 +13,26 @@ from quantviz.figures.raster import data_uri
 from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, ramp_between
 from quantviz.models.worst_part import WorstPart
 
-#: The panels of the worst tensor, in their order.
+#: Of the worst tensor, in order.
 RUN_PANELS = ("reference", "run", "error", "relative")
-#: The relative error's colours end at 100 %.
+#: The end of the relative error's colours.
 _WHOLE = 1.0
-#: Width ÷ height of a panel, from the narrowest to the widest.
+#: Width ÷ height of the narrowest and the widest panel.
 _ASPECTS = (0.6, 3.0)
-#: Decibels between two lines of the scale: the fewest lines of these that are enough.
+#: Decibels between two lines: the first that makes few enough.
 _STEPS = (10, 20, 50, 100, 200, 500)
 _MOST_LINES = 8
-#: Share of the height between no error and the scale's upper end.
+#: Of the height, between no error and the scale's upper end.
 _EXACT = 0.1
 
 
 @dataclass(frozen=True)
 class RunPanel:
-    """A panel as a picture for a light and for a dark page."""
+    """A panel as pictures for a light and a dark page."""
 
     #: One of `RUN_PANELS`.
     name: str
-    #: The pictures and the colours from the lowest value to the highest, by theme.
+    #: By theme; colours from the lowest value to the highest.
     pictures: dict[str, str]
     ramps: dict[str, Ramp]
     span: Span
@@ -41,7 +41,7 @@ class RunPanel:
 
 
 def run_panels(part: WorstPart) -> tuple[RunPanel, ...]:
-    """Return the panels of a part: both runs on one scale of colours, the error, and the relative error."""
+    """Return a part's panels: both runs on one scale of colours, the error, and the relative error."""
     lo = min(smallest_finite(part.reference), smallest_finite(part.run))
     hi = max(greatest_finite(part.reference), greatest_finite(part.run))
     values = around_zero(lo, hi)
@@ -72,14 +72,14 @@ def _ramp(name: str, span: Span, theme: Theme) -> Ramp:
 
 @dataclass(frozen=True)
 class DecibelScale:
-    """A vertical scale in dB: its ends, and where its lines are. Above it is the place of no error."""
+    """A vertical scale in dB; above it is the place of no error."""
 
     low: float
     high: float
     lines: tuple[int, ...]
 
     def height(self, sqnr_db: float) -> float:
-        """Return how far below the top a number stands, 0 to 1: one without error is at the top.
+        """Return a number's distance from the top, 0 to 1: without error it is at the top.
 
         >>> [decibel_scale([0.0, 10.0]).height(db) for db in (math.inf, 10.0, 0.0, -math.inf)]
         [0.0, 0.1, 1.0, 1.0]
@@ -91,7 +91,7 @@ class DecibelScale:
 
 
 def decibel_scale(numbers: Sequence[float]) -> DecibelScale:
-    """Return a scale that holds all finite numbers.
+    """Return a scale around all finite numbers.
 
     >>> decibel_scale([3.0, 41.0, math.inf])
     DecibelScale(low=0.0, high=50.0, lines=(0, 10, 20, 30, 40, 50))
@@ -106,7 +106,7 @@ def decibel_scale(numbers: Sequence[float]) -> DecibelScale:
 
 
 def run_line(numbers: Sequence[float], scale: DecibelScale) -> str:
-    """Return the path of a run's line in a box of 1 × 1: a step for each SQNR, none for NaN.
+    """Return a run's line in a box of 1 × 1: a step for each SQNR, none for NaN.
 
     >>> run_line([10.0, math.nan, 0.0, 10.0], decibel_scale([0.0, 10.0]))
     'M0,0.1H0.25M0.5,1H0.75V0.1H1'

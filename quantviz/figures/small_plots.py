@@ -1,6 +1,4 @@
-"""The common parts of the small plots below the panels: a bare frame that follows the page, traces, and names
-beside points, of which none touches another.
-"""
+"""Common parts of the small plots: a bare frame, traces, and names beside points that touch no other."""
 
 from __future__ import annotations
 
@@ -14,25 +12,23 @@ import numpy.typing as npt
 from quantviz.figures.theme import Ramp, Theme, rgb, stops, translucent
 
 Numbers: TypeAlias = Sequence[Any] | npt.NDArray[Any]
-#: For `st.plotly_chart(config=…)`: a plot with nothing to press and nothing to drag by accident on a phone.
+#: For `st.plotly_chart(config=…)`: nothing to press, nothing to drag by accident on a phone.
 SMALL_PLOT_CONFIG: Mapping[str, Any] = MappingProxyType(
     {"displayModeBar": False, "displaylogo": False, "scrollZoom": False, "doubleClick": False}
 )
-#: Points at most so far apart, as a share of the plot's width, are labelled on the same side.
+#: Nearer points, by the plot's width, are labelled on one side.
 _CLUSTER = 0.15
-#: Between a cluster and its labels, as a share of the plot's width.
+#: Between a cluster and its labels.
 _ASIDE = 0.07
-#: The room that a name needs, as a share of the plot's width.
+#: Of the plot's width, for a name.
 _NAME = 0.35
-#: Shares of red, green and blue in how light a colour looks, and the light from which text on it is dark.
+#: Red's, green's and blue's share in a colour's light, and the light from which text on it is dark.
 _BRIGHT = np.array((0.299, 0.587, 0.114))
 _LIGHT = 0.52
 
 
 def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) -> dict[str, Any]:
-    """Return the layout of a plot of `height` pixels with `margin` (left, right, top, bottom) around it,
-    without a background.
-    """
+    """Return a layout of `height` pixels with `margin` (left, right, top, bottom), without a background."""
     left, right, top, bottom = margin
     axis = {
         "color": theme.muted,
@@ -42,8 +38,7 @@ def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) ->
         "automargin": True,
     }
     return {
-        # An empty template: the usual one is 6 kB, copied for each figure, and all of it that would show is
-        # said here.
+        # The usual template is 6 kB, copied for each figure.
         "template": {},
         "height": height,
         "margin": {"l": left, "r": right, "t": top, "b": bottom},
@@ -58,7 +53,6 @@ def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) ->
     }
 
 
-#: An axis without numbers and lines.
 NO_TICKS: Mapping[str, Any] = MappingProxyType({"showticklabels": False, "showgrid": False})
 
 
@@ -67,9 +61,7 @@ def axis_title(words: str, standoff: int = 6) -> dict[str, Any]:
 
 
 def named_axis(names: Sequence[str], count: int | None = None, *, down: bool = False) -> dict[str, Any]:
-    """Return an axis of `count` places, or of as many as there are `names`: the first of them is named, or
-    stands on top where they go `down`.
-    """
+    """Return an axis of `count` places or of all `names`, from the first, which stands on top if `down`."""
     last = (len(names) if count is None else count) - 0.5
     ends = [last, -0.5] if down else [-0.5, last]
     return {"range": ends, "tickvals": list(range(len(names))), "ticktext": list(names)}
@@ -78,12 +70,12 @@ def named_axis(names: Sequence[str], count: int | None = None, *, down: bool = F
 def shape(
     kind: str, x: tuple[float, float], y: tuple[float, float], line: dict[str, Any], **more: Any
 ) -> dict[str, Any]:
-    """Return plotly's "line" or "rect" between two ends on each axis."""
+    # Plotly's "line" or "rect".
     return {"type": kind, "x0": x[0], "x1": x[1], "y0": y[0], "y1": y[1], "line": line, **more}
 
 
 def heatmap(z: Any, ramp: Ramp, ends: tuple[float, float], **more: Any) -> dict[str, Any]:
-    """Return plotly's trace of values in colours, from the ramp's first at one of the `ends` to its last."""
+    # From the ramp's first colour at one of the `ends` to its last.
     scale = [list(each) for each in zip(stops(ramp), ramp, strict=True)]
     heat = {"type": "heatmap", "z": z, "zmin": ends[0], "zmax": ends[1], "colorscale": scale}
     return {**heat, "showscale": False, **more}
@@ -92,7 +84,7 @@ def heatmap(z: Any, ramp: Ramp, ends: tuple[float, float], **more: Any) -> dict[
 def squares_of(
     x: Numbers, y: Numbers, *, said: Sequence[str], inks: Sequence[str], cards: Sequence[str], **more: Any
 ) -> dict[str, Any]:
-    """Return the trace of invisible squares that the pointer finds in a map, with the words in them."""
+    """Return invisible squares that the pointer finds in a map, with words in them."""
     # Streamlit fades points that are not chosen: these are invisible in any case.
     unseen = {"marker": {"opacity": 0}}
     return scatter(
@@ -109,15 +101,15 @@ def squares_of(
 
 
 def ink_on(ramp: Ramp, share: float) -> str:
-    """Return black or white, whichever is read on the colour at a share (0 to 1) of a ramp."""
+    """Return black or white, whichever is read on a ramp at a share (0 to 1)."""
     light = float(rgb(ramp, 64)[round(share * 63)] @ _BRIGHT) / 255
     return "#000000" if light > _LIGHT else "#ffffff"
 
 
 def note(words: str, x: float, y: float, colour: str, corner: str, **more: Any) -> dict[str, Any]:
-    """Return the annotation of a place by words, of which a corner such as "top right" stands there.
+    """Return an annotation, of which a corner such as "top right" stands at the place.
 
-    The place is in shares of the plot unless `more` says otherwise; None leaves plotly's own.
+    Places are shares of the plot unless `more` says otherwise; None leaves plotly's own.
     """
     down, across = corner.split()
     found = {
@@ -138,7 +130,7 @@ def note(words: str, x: float, y: float, colour: str, corner: str, **more: Any) 
 def scatter(
     mode: str, x: Numbers, y: Numbers, *, hover: Sequence[str] | None = None, **more: Any
 ) -> dict[str, Any]:
-    """Return plotly's trace of points or lines; `hover` are the words of each place."""
+    # `hover` are the words of each place.
     words = {} if hover is None else {"text": hover, "hovertemplate": "%{text}<extra></extra>"}
     return {"type": "scatter", "mode": mode, "x": x, "y": y, **words, **more}
 
@@ -146,7 +138,7 @@ def scatter(
 def name_beside(
     words: str, point: tuple[float, float], place: tuple[float, float], side: str, colour: str, theme: Theme
 ) -> dict[str, Any]:
-    """Return the annotation of a point: its name at a place beside it, tied to it by a thin line."""
+    # A thin line ties it to its point.
     return {
         "text": words,
         "x": point[0],
@@ -167,8 +159,9 @@ def name_beside(
 
 
 def label_sides(bits: Sequence[float], bits_range: tuple[float, float]) -> list[tuple[float, str]]:
-    """Return for each point where its label begins, in bits, and on which side: beside its cluster, toward
-    the middle of the plot; beside the point itself where the cluster leaves no room for a name.
+    """Return where each label begins, in bits, and its side: toward the middle, beside its cluster.
+
+    It is beside the point itself where the cluster leaves no room for a name.
     """
     width = bits_range[1] - bits_range[0]
     middle = sum(bits_range) / 2
@@ -185,7 +178,7 @@ def label_sides(bits: Sequence[float], bits_range: tuple[float, float]) -> list[
 
 
 def _clusters(bits: Sequence[float], near: float) -> Iterator[list[int]]:
-    """Split the places in `bits`, ascending, into runs whose neighbours are at most `near` apart."""
+    # Runs whose neighbours are at most `near` apart, ascending.
     cluster: list[int] = []
     for i in sorted(range(len(bits)), key=lambda i: bits[i]):
         if cluster and bits[i] - bits[cluster[-1]] > near:
@@ -197,7 +190,7 @@ def _clusters(bits: Sequence[float], near: float) -> Iterator[list[int]]:
 
 
 def spread(wanted: Sequence[float], gap: float, limits: tuple[float, float]) -> list[float]:
-    """Return places at least `gap` apart, as near to the wanted ones as that allows, inside the limits.
+    """Return places at least `gap` apart inside the limits, as near to the wanted ones as that allows.
 
     >>> spread([5.0, 5.0, 9.0], 2.0, (0.0, 10.0))
     [4.0, 6.0, 9.0]

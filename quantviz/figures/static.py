@@ -1,6 +1,4 @@
-"""A notebook's figure, and the same as a picture for where no plotly draws it: a page of GitHub, a PDF, a
-plain front end.
-"""
+"""A notebook's figure, with a picture for where no plotly draws it: GitHub, a PDF, a plain front end."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from quantviz.figures.payload import UncheckedFigure
 from quantviz.figures.raster import coloured
 from quantviz.figures.theme import Ramp, Theme
 
-#: Pixels of a panel's longer side, between panels, and of a line of text.
+#: Of a panel's longer side, between panels, and of a line of text.
 _SIDE = 260
 _GAP = 20
 _LINE = 22
@@ -49,9 +47,7 @@ class NotebookFigure(UncheckedFigure):
 def panels_png(
     data: PanelsData, titles: Sequence[str], ramps: Sequence[Ramp], theme: Theme, note: str | None = None
 ) -> bytes:
-    """Return the panels side by side as a PNG, each cell of one colour, with its title and the ends of its
-    colours; `note` is a line under them.
-    """
+    """Return the panels side by side as a PNG, with titles, the ends of colours, and `note` below."""
     from PIL import Image, ImageDraw, ImageFont
 
     rows, cols = data.seen
@@ -84,5 +80,5 @@ def panels_png(
 
 
 def _written(words: str) -> str:
-    """Write the words with signs that Pillow's own font has."""
+    # Pillow's own font has no other signs.
     return words.replace("−", "-").replace("×", "x").replace("x\u0302", "x^")

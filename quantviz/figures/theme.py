@@ -1,7 +1,7 @@
 """Colours of the figures, light and dark.
 
-Each scale is a few colours (an odd number) with straight lines between them, so that the browser's heatmap,
-the image of a larger tensor and the printed values' contrast all come from the same ones.
+Each scale is an odd number of colours with straight lines between them: the browser's heatmap, the image of
+a larger tensor and the printed values' contrast come from the same ones.
 """
 
 from __future__ import annotations
@@ -15,42 +15,39 @@ import numpy.typing as npt
 
 from quantviz.text import FONT
 
-#: Colours as "#rrggbb", evenly spaced from the lowest value to the highest.
+#: "#rrggbb", evenly spaced from the lowest value to the highest.
 Ramp = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours and the font of a figure."""
-
-    #: Values and codes on both sides of 0: negative, neutral in the middle, positive.
+    #: On both sides of 0: negative, neutral, positive.
     values: Ramp
-    #: Errors on both sides of 0, in other hues than values.
+    #: In other hues than values.
     errors: Ramp
-    #: Titles.
     text: str
-    #: Row and column numbers, the ends of colour bars.
+    #: Row and column numbers, ends of colour bars.
     muted: str
     #: Lines between blocks.
     border: str
-    #: The selected cell: a line, and a wider one under it so that it shows on any colour.
+    #: The selected cell's line, and a wider one under it: it shows on any colour.
     mark: str
     mark_halo: str
-    #: Cells that are lit because two results differ there.
+    #: Cells where two results differ.
     lit: str
-    #: The hover card's background, and its edge.
+    #: Of the hover card, and its edge.
     surface: str
     line: str
     #: Parts that can be moved, and values as dots.
     accent: str
     #: Values outside the range.
     clipping: str
-    #: A, B, C …: as far apart from each other as may be.
+    #: A, B, C …: as far apart as may be.
     schemes: Ramp
     font: str = FONT
 
     def named(self, *names: str) -> dict[str, str]:
-        """Return some of the colours by their names, for the browser."""
+        # By their names, for the browser.
         return {name: getattr(self, name) for name in names}
 
 
@@ -84,8 +81,8 @@ _DARK = Theme(
     clipping="#f2a44e",
     schemes=("#5b9dff", "#ff9d3d", "#4cc77f", "#f277c0", "#a98bff", "#d9b552", "#ff6f6a", "#46cfe0"),
 )
-#: The themes by their names in the browser. The neutral colour of each lies close to its page: white would
-#: glare in the dark. A projector washes grey out, so nothing written is grey there.
+#: By their names in the browser. The neutral colour lies close to the page: white would glare in the dark. A
+#: projector washes grey out, so nothing written is grey there.
 THEMES: Mapping[str, Theme] = MappingProxyType(
     {
         "light": _LIGHT,
@@ -98,12 +95,12 @@ THEMES: Mapping[str, Theme] = MappingProxyType(
 )
 
 
-#: The cells of a picture, from 0 on: black is black, whatever the page.
+#: A picture's cells: black is black, whatever the page.
 GREYS: Ramp = ("#000000", "#808080", "#ffffff")
 
 
 def one_sided(ramp: Ramp) -> Ramp:
-    """Return the half of a two-sided ramp that begins neutral: for values of one sign.
+    """Return the half of a ramp that begins neutral, for values of one sign.
 
     >>> one_sided(("#000000", "#111111", "#222222", "#333333", "#444444"))
     ('#222222', '#333333', '#444444')
@@ -112,7 +109,7 @@ def one_sided(ramp: Ramp) -> Ramp:
 
 
 def ramp_between(ramp: Ramp, lo: float, hi: float) -> Ramp:
-    """Return the colours of a two-sided ramp for values from `lo` to `hi`: of one sign its half.
+    """Return a ramp's colours for values from `lo` to `hi`: of one sign its half.
 
     >>> ramp_between(("#000000", "#111111", "#222222"), -1.0, 0.0)
     ('#000000', '#111111')
@@ -142,7 +139,7 @@ def translucent(colour: str, opacity: float) -> str:
 
 
 def stops(ramp: Ramp, middle: float = 0.5) -> tuple[float, ...]:
-    """Return where along the scale (0 to 1) each colour stands when the middle one stands at `middle`.
+    """Return where along the scale (0 to 1) each colour stands, the middle one at `middle`.
 
     >>> stops(("#000000", "#222222", "#444444", "#666666", "#888888"), 0.6)
     (0.0, 0.3, 0.6, 0.8, 1.0)

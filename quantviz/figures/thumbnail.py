@@ -1,4 +1,4 @@
-"""A tensor's small picture, as SVG: its cells under a scheme, and its values over the comb of codes."""
+"""A tensor's small picture as SVG: its cells under a scheme, and its values over the comb of codes."""
 
 from __future__ import annotations
 
@@ -8,42 +8,40 @@ from itertools import groupby, pairwise
 
 from quantviz.figures.theme import GREYS, THEMES, rgb
 
-#: Width and height of the picture, and of the part that has the ruler, in units of the SVG.
+#: Of the picture, and the ruler's part, in units of the SVG.
 WIDTH = 96
 HEIGHT = 48
 _RULER = 44
-#: Shades of a cell on each side of 0.
+#: Of a cell, on each side of 0.
 SHADES = 4
-#: Bars of the values, and the number that the highest of them has.
+#: Of the values, and the highest one's number.
 BARS = 22
 HIGHEST = 9
-#: White, of the shades of a picture.
+#: White.
 GREY = 7
 
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """The data of a thumbnail: whole numbers, so that it can be kept as text."""
+    """Whole numbers, so that a thumbnail can be kept as text."""
 
-    #: Cells row by row, from −`SHADES` to `SHADES`; of a picture from 0, black, to `GREY`, white.
+    #: By rows, from −`SHADES` to `SHADES`; of a picture from 0, black, to `GREY`, white.
     cells: tuple[tuple[int, ...], ...]
-    #: How high each bar is, up to `HIGHEST`; none where there is no ruler.
+    #: Heights up to `HIGHEST`; none without a ruler.
     bars: tuple[int, ...] = ()
-    #: The places of the teeth and of the ends of the range, in tenths of a unit from the ruler's left end.
+    #: In tenths of a unit from the ruler's left end.
     teeth: tuple[int, ...] = ()
     ends: tuple[int, ...] = ()
     grey: bool = False
 
 
 def thumbnail_svg(thumbnail: Thumbnail, theme: str) -> str:
-    """Return the picture as SVG for one of `THEMES`."""
     parts = [*_cells(thumbnail, theme), *_ruler(thumbnail, theme)]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">'
     return f"{head}{''.join(parts)}</svg>"
 
 
 def _cells(thumbnail: Thumbnail, theme: str) -> Iterator[str]:
-    """Yield one path for each colour."""
     cells = thumbnail.cells
     room = WIDTH - _RULER - 6 if thumbnail.bars else WIDTH
     side = min(room / len(cells[0]), HEIGHT / len(cells), HEIGHT / 4)

@@ -95,7 +95,6 @@ def _of_family(now: NumberFormat, choice: str) -> str:
 
 
 def bits_choice(fmt: NumberFormat) -> str:
-    """Return the choice of bits that stands for a format."""
     return str(fmt.bits) if fmt.family == "integer" else fmt.id
 
 
@@ -145,7 +144,6 @@ SIZED: Mapping[str, type[Granularity]] = {"group": PerGroup, "block": PerBlock, 
 
 
 def granularities(state: LabState) -> dict[str, Granularity]:
-    """Return the granularities by the name of the button, in the order of the buttons."""
     return {
         name: granularity for buttons in _BUTTONS.values() for name, granularity in buttons(state).items()
     }
@@ -214,12 +212,10 @@ def _sizes(state: LabState, length: int, *, divide: bool) -> list[int]:
 
 
 def group_sizes(state: LabState, axis: int) -> list[int]:
-    """Return the sizes of groups along an axis."""
     return _sizes(state, state.source.shape[axis], divide=False)
 
 
 def flat_sizes(state: LabState, *, strided: bool) -> list[int]:
-    """Return the sizes of runs of the flattened tensor."""
     return _sizes(state, math.prod(state.source.shape), divide=strided)
 
 
@@ -268,7 +264,6 @@ def _with_size(state: LabState, key: str, chosen: Any) -> Scheme:
 
 
 def _fitted(state: LabState, wanted: Granularity) -> Granularity:
-    """Return the nearest that is offered."""
     if isinstance(wanted, PerGroup):
         return state.scheme.arithmetic.granularity_like(wanted, state.source.shape, state.scheme.format)
     if isinstance(wanted, Flat):
@@ -305,8 +300,6 @@ def with_calibration(state: LabState, name: str, known: Mapping[str, float]) -> 
 
 @dataclass(frozen=True)
 class SchemeControl:
-    """A control of the scheme."""
-
     #: Its choices in their order; none where it is not shown.
     choices: Callable[[LabState], Collection[Any]]
     #: The scheme that a choice leads to; `QuantVizError` where there is none.

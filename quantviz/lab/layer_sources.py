@@ -45,7 +45,6 @@ class OwnLayer:
 
     @property
     def parts(self) -> tuple[Source, ...]:
-        """Return the sources of the weight, of the inputs and of the bias if there is one."""
         return (self.weight, self.inputs, *(() if self.bias is None else (self.bias,)))
 
     @property
@@ -57,7 +56,6 @@ class OwnLayer:
         return f"{self.id}({','.join(part.key for part in self.parts)})"
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Yield an error for each reason why the tensors are not those of a layer."""
         from quantviz.layers.captures import shape_problems
 
         for part in self.parts:

@@ -146,7 +146,6 @@ class LayerPart:
         return cls(*((0, count) for count in shape))
 
     def within(self, shape: Shape) -> bool:
-        """Return whether a layer of `shape` contains the part."""
         axes = (self.tokens, self.inputs, self.outputs)
         return all(0 <= first < last <= count for (first, last), count in zip(axes, shape, strict=True))
 
@@ -379,7 +378,6 @@ def _fitted(form: str, shape: Shape) -> str:
 
 
 def name_of_pair(pair: SchemePair) -> str | None:
-    """Return the id of a pair among `PAIRS`, if it has one."""
     return next((name for name, named_pair in PAIRS.items() if named_pair == pair), None)
 
 

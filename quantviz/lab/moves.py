@@ -113,7 +113,6 @@ def zero_points(scheme: Scheme) -> tuple[float, float] | None:
 
 
 def _zero_point(scheme: Scheme, wanted: float) -> float:
-    """Return the nearest zero point that the scheme can have."""
     if scheme.mode == "symmetric":
         return 0
     limits = zero_points(scheme)

@@ -25,8 +25,6 @@ S = TypeVar("S", bound="PageState")
 
 @dataclass(frozen=True)
 class Reading(Generic[S]):
-    """A link that is being read."""
-
     #: The state as far as it is read.
     state: S
     params: Mapping[str, str]
@@ -83,8 +81,6 @@ SWITCH = codec(lambda form: form == "1", lambda value: "1" if value else "")
 
 @dataclass(frozen=True)
 class _Link:
-    """The part of a link that carries a field."""
-
     codecs: Mapping[str, Codec]
     #: Whether the link has it also where the field has its usual value.
     always: bool
@@ -171,7 +167,6 @@ class PageState:
 
     @classmethod
     def parameters(cls) -> frozenset[str]:
-        """Return the parameters that links have of such states."""
         return frozenset(parameter for parameter, *_ in _parameters(cls))
 
     def usual(self) -> Self:
@@ -292,7 +287,6 @@ class History(Generic[S]):
         return dataclasses.replace(self, now=new, steps=steps, done=len(steps), problems=())
 
     def undo(self) -> Self:
-        """Return the history without its last step that is not undone."""
         if not self.can_undo:
             return self
         step = self.steps[self.done - 1]
@@ -300,7 +294,6 @@ class History(Generic[S]):
         return dataclasses.replace(self, now=now, done=self.done - 1, problems=())
 
     def redo(self) -> Self:
-        """Return the history with the step that was undone last."""
         if not self.can_redo:
             return self
         step = self.steps[self.done]

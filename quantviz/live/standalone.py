@@ -8,6 +8,7 @@ import base64
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -206,6 +207,8 @@ class LivePages:
 
     pages: tuple[LivePage, ...]
     title: str = ""
+    #: Whether its theme is that of the reader's system.
+    follows: bool = True
 
     @property
     def problem(self) -> QuantVizError | None:
@@ -221,7 +224,7 @@ class LivePages:
             self._parts,
             self.pages[0].looks,
             kind="frames",
-            follows=True,
+            follows=self.follows,
             hint="live.hint_of_frames",
             title=self.title,
             chart=CHART,
@@ -232,9 +235,12 @@ class LivePages:
         return live_values(self._parts, self.pages[0].looks, kind="apart")
 
     def _parts(self, theme: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
-        """Return each page as a part, once: it has the colours of both themes."""
-        pages = self.pages if theme == "light" else ()
-        framed = [replace(each, told=True, framed=True).html().encode() for each in pages]
+        """Return each page as a part; one that follows has the colours of both themes, so that the dark part
+        is empty.
+        """
+        pages = () if self.follows and theme == "dark" else self.pages
+        page = partial(replace, told=True, framed=True, follows=self.follows)
+        framed = [page(each).html().encode() for each in pages]
         return {f"frame{at}": page for at, page in enumerate(framed)}, ()
 
 

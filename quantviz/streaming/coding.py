@@ -27,10 +27,9 @@ Array = npt.NDArray[Any]
 def codes(
     x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int, *, path: str | None = None
 ) -> tuple[Array, Array, Array, Array]:
-    """Return `q`, `x_hat`, `error` and `clipped` of the elements from `start` to before `stop`, each `(n,)`.
+    """Return `q`, `x_hat`, `error` and `clipped` of the flat elements from `start` to before `stop`, `(n,)`.
 
-    Elements count in row-major order. `qparams` are those of the whole tensor, as `ranges.qparams` gives
-    them. `path` forces "fused" or "chunked".
+    `qparams` are the whole tensor's, as `ranges.qparams` gives them. `path` forces "fused" or "chunked".
 
     >>> from quantviz.streaming.ranges import qparams
     >>> from quantviz.tensors.lazy import InMemory
@@ -45,16 +44,14 @@ def codes(
 
 
 def reference_on_run(x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int) -> QuantResult:
-    """Return the reference's result for the elements from `start` to before `stop`."""
     return quantize_cells(
         torch.from_numpy(np.array(x.run(start, stop))), scheme, qparams, x.shape, torch.arange(start, stop)
     )
 
 
 class Coder:
-    """The quantization of runs of a large tensor under a scheme, prepared once.
+    """The quantization of runs of a large tensor under its scales, prepared once.
 
-    `qparams` are those of the whole tensor.
 
     >>> x, scheme = torch.tensor([1.0, 0.3, -7.0]), Scheme("int4")
     >>> coder, buffers = Coder(scheme, QParams(torch.tensor([1.0]), torch.tensor([0])), (3,)), Buffers(2)
@@ -76,16 +73,12 @@ class Coder:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether runs go through compiled arithmetic."""
         return self._program is not None
 
     def errors(self, start: int, stop: int) -> tuple[int, tuple[Any, ...], tuple[Any, ...]]:
-        """Return the arguments of `driving.put` for the errors alone of elements from `start` to before
-        `stop`.
+        """Return the arguments of `driving.put` for the errors alone of some elements.
 
-        Returns:
-            The address of the compiled arithmetic, the places of the blocks, and their scales and zero
-            points.
+        They are the compiled arithmetic's address, the places of the blocks, and their values.
         """
         assert self._program is not None
         assert self._of_blocks is not None
@@ -97,17 +90,14 @@ class Coder:
         )
 
     def put(self, values: Array, start: int, buffers: Buffers) -> None:
-        """Write codes, values and errors of the elements `values`, which begin at `start`, into `buffers`."""
+        """Write codes, values and errors of `values`, which begin at `start`, into `buffers`."""
         if self._program is not None and self._of_blocks is not None:
             self._program.run(read_only(values), start, self._layout, self._of_blocks, buffers)
         else:
             self.put_at(values, torch.arange(start, start + len(values)), buffers)
 
     def put_at(self, values: Array, places: torch.Tensor, buffers: Buffers) -> None:
-        """Write codes, values and errors of scattered elements into `buffers`, by the reference's operations.
-
-        `places` are the flat indices of the elements, row-major.
-        """
+        """Write those of elements at flat `places`, by the reference's operations."""
         for start, stop in runs_between(len(values), limits.CHUNK):
             r = quantize_cells(
                 torch.from_numpy(np.array(values[start:stop])),

@@ -31,20 +31,18 @@ _Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """Scales and zero points of some rows, as compiled code takes them."""
-
     program: CompiledScheme
-    #: The values of blocks that the program reads, float64, those of one name `count` after those of another.
+    #: By blocks as the program reads them, float64, those of one name `count` after those of another.
     params: _Array
     count: int
-    #: One number a block, float32: those that values follow from.
+    #: One a block, float32: those that values follow from.
     scale: _Array
     zero_point: _Array
-    #: The blocks of which all codes have the same value, bool; empty where there is none.
+    #: Blocks of which all codes have the same value; empty where there is none.
     apart: _Array
 
     def of_rows(self, start: int, stop: int, count: int) -> Scales:
-        """Return the scales of some of `count` rows; no block spans two rows."""
+        # No block spans two rows.
         blocks_of_row = self.scale.size // count
         here = slice(start * blocks_of_row, stop * blocks_of_row)
         of_blocks = (self.scale[here], self.zero_point[here], self.apart[here])
@@ -56,22 +54,22 @@ class WeightBand:
     """Some rows of a weight: the file's codes, values and scales, and the original values."""
 
     scheme: Scheme
-    #: The original's values, as they are stored: float32 or of half precision.
+    #: The original's, float32 or of half precision.
     stored: torch.Tensor
     #: The file's codes, or the function that unpacks them.
+    #: The file's, or the function that unpacks them.
     codes: torch.Tensor | Callable[[], torch.Tensor]
-    #: The file's values; none where each follows from its code and its block's scale and zero point, in
-    #: float32: (code − zero point) · scale, or code · scale + zero point where that is a value.
+    #: The file's values; none where each follows in float32: (code − zero point) · scale, or code · scale +
+    #: zero point where that is a value.
     given: torch.Tensor | None
-    #: One number a block; 0 if all codes of the block have the same value.
+    #: One a block; 0 if all codes of the block have the same value.
     scale: torch.Tensor
     zero_point: torch.Tensor
-    #: A code counts as nearest up to so many steps, and so much of the original's value.
+    #: Up to so many steps, and so much of the original's value, a code counts as nearest.
     slack: tuple[float, float]
-    #: Words that the codes are unpacked from, where they are of four bits, eight neighbours of a row in each
-    #: word, the first in the lowest bits: int32 of `(columns / 8, rows)`.
+    #: Of four-bit codes: eight neighbours of a row a word, the first lowest, int32 `(columns / 8, rows)`.
     words: torch.Tensor | None = None
-    #: Its scales as compiled code takes them, where they were prepared with those of other rows.
+    #: Prepared with those of other rows.
     scales: Scales | None = None
 
     @cached_property
@@ -80,12 +78,10 @@ class WeightBand:
 
     @cached_property
     def x(self) -> torch.Tensor:
-        """Return the original's values, float32."""
         return self.stored.float()
 
     @cached_property
     def x_hat(self) -> torch.Tensor:
-        """Return the file's values, float32."""
         if self.given is not None:
             return self.given
         shape = tuple(self.stored.shape)
@@ -98,12 +94,11 @@ class WeightBand:
 
     @property
     def adds(self) -> bool:
-        """Return whether the zero point is the value of code 0."""
         return self.scheme.zero_domain == "value"
 
     @property
     def params(self) -> QParams:
-        """Return scale and zero point, with scales of 0 replaced by 1 so that nothing is divided by 0."""
+        # Nothing is divided by 0.
         return _params(self.scheme, self.scale, self.zero_point)
 
 
@@ -114,7 +109,7 @@ def _params(scheme: Scheme, scale: torch.Tensor, zero_point: torch.Tensor) -> QP
 
 @dataclass(frozen=True, eq=False)
 class Added:
-    """Sums and counts that compiled code adds up over cells: see `moments_of_sums`."""
+    """Sums and counts of compiled code: see `moments_of_sums`."""
 
     sums: _Array
     cells: int
@@ -122,7 +117,6 @@ class Added:
     counts: _Array
 
     def join(self, other: Added) -> Added:
-        """Return the sums and counts of both."""
         return Added(
             self.sums + other.sums,
             self.cells + other.cells,
@@ -137,16 +131,13 @@ class Added:
 
 @dataclass(frozen=True, eq=False)
 class BandComparison:
-    """The comparison of a band with its original."""
-
     found: Moments | Added
-    #: Number of codes in each column that are nearest to the original's value.
+    #: Codes in each column that are nearest to the original's value.
     near: torch.Tensor
-    #: Number of blocks, and of those in which saturation would change a code.
+    #: Of blocks, and of those in which saturation would change a code.
     blocks: int
     saturated: int
-    #: The least and the largest of the original's values, and of the file's, all of which are finite; none
-    #: where they were not looked for.
+    #: The finite ends of the original's values, and of the file's; none where they were not looked for.
     ends: tuple[tuple[float, float], tuple[float, float]] | None = None
 
     @property
@@ -155,17 +146,15 @@ class BandComparison:
 
 
 def _grid(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
-    """Return one number for each block, float32."""
     grid = blocks.to_grid(values, layout)
     assert grid is not None
     return grid.float()
 
 
 def result_of_band(band: WeightBand) -> tuple[QuantResult, torch.Tensor]:
-    """Return the file's codes and values as a result, and whether each code is nearest to the original's
-    value.
+    """Return the file's codes and values as a result, and whether each code is nearest to the original.
 
-    `clipped` is true where rounding to nearest with the file's scales would leave the range of the codes.
+    `clipped` is true where rounding with the file's scales would leave the range of the codes.
     """
     x = band.x
     nearest = quantize(x, band.scheme.replace(nonfinite="ignore"), qparams=band.params)
@@ -181,7 +170,7 @@ def result_of_band(band: WeightBand) -> tuple[QuantResult, torch.Tensor]:
 
 
 def _apart(band: WeightBand, like: QuantResult) -> torch.Tensor | None:
-    """Return whether each cell's block has one value for all codes, bool; none if there is no such block."""
+    # The cell's block has one value for all codes.
     stored = blocks.to_grid(band.scale, like.layout)
     if stored is None or not bool((stored == 0).any()):
         return None
@@ -189,14 +178,10 @@ def _apart(band: WeightBand, like: QuantResult) -> torch.Tensor | None:
 
 
 def compared(band: WeightBand, *, count: int) -> BandComparison:
-    """Return the comparison of a band of a weight with its original.
+    """Return the comparison of a band of a weight of `count` elements with its original.
 
-    Compiled code computes it if there is any, all values are finite, and the weight is large enough; counts
-    are those of the reference, and sums agree to 1e-9.
-
-    Args:
-        band: The rows.
-        count: The number of elements of the whole weight.
+    Compiled code computes it if there is any, all values are finite, and the weight is large enough. Counts
+    are the reference's; sums agree to 1e-9.
     """
     comparison = _by_kernel(band) if _by_kernels(count) else None
     return by_reference(band) if comparison is None else comparison
@@ -207,7 +192,6 @@ def _by_kernels(count: int) -> bool:
 
 
 def by_reference(band: WeightBand) -> BandComparison:
-    """Return the comparison of a band, computed by the reference."""
     r, as_near = result_of_band(band)
     saturated = int((blocks.block_sums(r.clipped, r.layout) > 0).sum())
     return BandComparison(Moments.of(r), as_near.sum(0), r.layout.block_count, saturated)
@@ -215,7 +199,7 @@ def by_reference(band: WeightBand) -> BandComparison:
 
 @lru_cache(maxsize=64)
 def _given(scheme: Scheme, shape: Shape) -> tuple[Scheme, BlockLayout] | None:
-    """Return the scheme with given scales, and its blocks; none if kernels cannot compare under it."""
+    """Return the scheme with given scales, and its blocks; None if kernels cannot compare under it."""
     scheme_given = scheme.replace(nonfinite="refuse", calibration=External())
     if scheme_given.number_format.bits > 8 or any(scheme_given.problems(shape)):
         return None
@@ -224,7 +208,7 @@ def _given(scheme: Scheme, shape: Shape) -> tuple[Scheme, BlockLayout] | None:
 
 
 def _by_kernel(band: WeightBand) -> BandComparison | None:
-    """Return the comparison by compiled code; none if there is no code, or if a number is not finite."""
+    """Return the comparison; None without compiled code, or if a number is not finite."""
     shape = tuple(band.stored.shape)
     fixed = _given(band.scheme, shape)
     if fixed is None:
@@ -240,9 +224,7 @@ def _by_kernel(band: WeightBand) -> BandComparison | None:
 def scales_of_rows(
     scheme: Scheme, scale: torch.Tensor, zero_point: torch.Tensor, shape: Shape
 ) -> Scales | None:
-    """Return scales of all rows of a weight, of which those of some can be taken; none where there are none
-    for each row by itself, or no compiled code.
-    """
+    """Return the scales of all rows of a weight; None without rows of their own, or compiled code."""
     fixed = _given(scheme, shape) if _by_kernels(math.prod(shape)) else None
     if fixed is None or fixed[1].grid_shape[0] != shape[0] or fixed[0].arithmetic.scale.global_rule:
         return None
@@ -252,7 +234,6 @@ def scales_of_rows(
 def _scales(
     scheme: Scheme, layout: BlockLayout, scale: torch.Tensor, zero_point: torch.Tensor, absmax: torch.Tensor
 ) -> Scales | None:
-    """Return scales as compiled code takes them; none if there is none for their scheme."""
     params = stored_qparams(_params(scheme, scale, zero_point), absmax, scheme, layout)
     program = program_of(scheme, params, layout)
     if program is None:
@@ -312,7 +293,7 @@ def _run(band: WeightBand, layout: BlockLayout, scales: Scales) -> BandCompariso
 
 
 def _words(x: torch.Tensor) -> tuple[npt.NDArray[np.uint16], int, npt.NDArray[np.float32]]:
-    """Return values as the kernel takes them: words of 16 bits, how they are stored, or float32."""
+    # As the kernel takes them: words of 16 bits, or float32.
     from quantviz.compiled.decoding import BRAIN, HALF, SINGLE
 
     flat = x.contiguous().flatten()
@@ -325,7 +306,7 @@ def _words(x: torch.Tensor) -> tuple[npt.NDArray[np.uint16], int, npt.NDArray[np
 def _rule(
     band: WeightBand, scales: Scales
 ) -> tuple[int, npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Return how the file's values follow from its codes, as the kernel takes it."""
+    # How the kernel computes the file's values.
     from quantviz.compiled.comparing import ADDED, GIVEN, SHIFTED
 
     none = np.empty(0, np.float32)

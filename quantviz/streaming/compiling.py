@@ -24,17 +24,14 @@ from quantviz.streaming.kernel_access import FIXED, compiling_by, is_kept
 
 T = TypeVar("T")
 
-#: The shape of the tensor that fixed kernels run on, so that they are compiled for a large tensor's types.
+#: Fixed kernels run on this shape: it compiles them for a large tensor's types.
 _SAMPLE = (1032, 1024)
 #: One thread: two would only slow down the server's own threads.
 _COMPILING = Cost(threads=1, queue="compiling")
 
 
 def compile_now(what: str) -> None:
-    """Compile the fixed kernels or a scheme's own code, or load them from the cache folder.
-
-    `what` is `FIXED`, or a scheme's text form and a shape as JSON.
-    """
+    """Compile the fixed kernels, or those of a scheme and shape as JSON, or load them from the folder."""
     from quantviz.schemes.scheme import Scheme
     from quantviz.streaming import readiness
 
@@ -75,7 +72,7 @@ def _compile_fixed() -> None:
 
 
 def without_compiling() -> contextlib.AbstractContextManager[None]:
-    """Run the block with the kernels that are compiled; compile others in the background, for later calls.
+    """Run the block with compiled kernels; compile others in the background, for later calls.
 
     >>> from quantviz.streaming.kernel_access import waits
     >>> with without_compiling():
@@ -91,7 +88,7 @@ def run_without_compiling(work: Callable[[], T]) -> T:
 
 
 class Warmer:
-    """Compiles each set of kernels once, one after the other, in the order of the calls."""
+    """Compiles each set of kernels once, in the order of the calls."""
 
     def __init__(self) -> None:
         self._asked: dict[str, threading.Event] = {}
@@ -104,9 +101,9 @@ class Warmer:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Wait for what is being compiled in this process, and begin nothing more.
+        """Wait for what this process compiles, and begin nothing more.
 
-        Python ends a thread that is in compiled code at the end of the process, and the process with it.
+        Python ends a thread in compiled code at the end of the process, and the process with it.
         """
         self._is_closed = True
         runner().close()
@@ -115,13 +112,10 @@ class Warmer:
             self._thread.join()
 
     def ready(self, what: str) -> bool:
-        """Return whether the kernels of a name are compiled; if not, queue them. Also true if they cannot
-        compile; the call then raises.
-        """
+        """Return whether kernels are compiled, else queue them; true if they cannot: the call raises."""
         return self._done(what).is_set()
 
     def wait(self, what: str) -> None:
-        """Wait until it is `ready`."""
         self._done(what).wait()
 
     def _done(self, what: str) -> threading.Event:
@@ -156,7 +150,7 @@ class Warmer:
 
 @cache
 def warmer() -> Warmer:
-    """Return the only `Warmer` of the process."""
+    # The only one of the process.
     return Warmer()
 
 

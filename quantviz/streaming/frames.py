@@ -24,21 +24,17 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Patch:
-    """The part of a matrix on the screen."""
+    """The part of a matrix on the screen: its first row and column, and how many."""
 
-    #: The first row and column.
     top: int
     left: int
-    #: The number of rows and columns.
     rows: int
     cols: int
 
 
 @dataclass(frozen=True)
 class FrameStretch:
-    """Cells that are read at once: some lines of a frame, of each the same stretch; absolute indices of the
-    first and of the one after the last.
-    """
+    """Cells that are read at once: the same stretch of some lines, first and end, absolute."""
 
     lines: tuple[int, int]
     cells: tuple[int, int]
@@ -48,18 +44,18 @@ class FrameStretch:
 class PixelFrame:
     """The places of a patch's pixels in a tensor.
 
-    Cells are read in the order of memory, in lines of neighbours: these are rows, or columns if the last axis
-    is shown downwards. Cells of a line are apart in memory only if the last axis is not shown at all.
+    Cells are read in lines of neighbours: rows, or columns if the last axis is shown downwards. Cells of a
+    line are apart in memory only if the last axis is not shown.
     """
 
     shape: Shape
-    #: The axis from one line to the next (none for a tensor of one axis), and along a line.
+    #: From one line to the next (none for one axis), and along a line.
     line_axis: int | None
     cell_axis: int
     at: Shape
     #: Whether lines are columns.
     turned: bool
-    #: The first index of each pixel along the axes, and the end; absolute.
+    #: The first index of each pixel along the axes, and the end, absolute.
     line_edges: Array
     cell_edges: Array
 
@@ -82,7 +78,7 @@ class PixelFrame:
         return self.line_edges if self.turned else self.cell_edges
 
     def split(self, axis: int) -> PixelFrame:
-        """Return the frame with a pixel for each row (axis 0) or each column (axis 1) of the patch."""
+        # For each row (axis 0) or column (axis 1) of the patch.
         edges = (self.row_edges, self.col_edges)[axis]
         along = np.arange(edges[0], edges[-1] + 1)
         if (axis == 0) == self.turned:
@@ -91,9 +87,7 @@ class PixelFrame:
 
     @property
     def strides(self) -> tuple[int, int, int]:
-        """Return the place of line 0, cell 0 in the flat tensor, and the way to the next line and to the next
-        cell.
-        """
+        """Return the flat place of line 0, cell 0, and the steps to the next line and cell."""
         steps = [math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
         shown = (self.line_axis, self.cell_axis)
         base = sum(
@@ -102,10 +96,7 @@ class PixelFrame:
         return base, 0 if self.line_axis is None else steps[self.line_axis], steps[self.cell_axis]
 
     def parts(self, most: int) -> Iterator[list[FrameStretch]]:
-        """Yield lists of parts of about `most` cells that belong together.
-
-        They are whole pixels, or the pieces of a pixel that is larger.
-        """
+        """Yield lists of about `most` cells: whole pixels, or the pieces of a larger one."""
         tallest = int(np.diff(self.line_edges).max())
         widest = int(np.diff(self.cell_edges).max())
         width = int(self.cell_edges[-1] - self.cell_edges[0])
@@ -117,14 +108,13 @@ class PixelFrame:
                 yield list(self._pieces(top, bottom, left, right, most))
 
     def _pieces(self, top: int, bottom: int, left: int, right: int, most: int) -> Iterator[FrameStretch]:
-        """Yield a part, or where a pixel is larger than `most`, that pixel in pieces."""
+        # A pixel larger than `most` comes in pieces.
         width = min(right - left, most)
         height = max(1, most // width)
         for line, cell in itertools.product(range(top, bottom, height), range(left, right, width)):
             yield FrameStretch((line, min(line + height, bottom)), (cell, min(cell + width, right)))
 
     def read(self, x: Stored, part: FrameStretch) -> Values:
-        """Return the cells, line after line, on one axis."""
         base, line_stride, cell_stride = self.strides
         (top, bottom), (left, right) = part.lines, part.cells
         width = right - left
@@ -147,7 +137,7 @@ class PixelFrame:
         return np.ascontiguousarray((read if self.line_axis < self.cell_axis else read.T).numpy()).ravel()
 
     def put(self, values: Values, part: FrameStretch, coder: Coder, buffers: Buffers) -> None:
-        """Write codes, values and errors of the cells `values` of a part into `made`."""
+        """Write codes, values and errors of a part's cells into `buffers`."""
         base, line_stride, cell_stride = self.strides
         (top, bottom), (left, right) = part.lines, part.cells
         width = right - left
@@ -165,7 +155,7 @@ class PixelFrame:
             coder.put(values[slice(*here)], start + line * line_stride, buffers.part(*here))
 
     def places_in(self, at: Array) -> torch.Tensor:
-        """Return the place in the flat tensor of the cell `at` of each pixel, int64 (h, w)."""
+        """Return the flat place of the cell `at` of each pixel, int64 (h, w)."""
         heights = np.diff(self.row_edges)[:, None]
         widths = np.diff(self.col_edges)[None, :]
         rows = self.row_edges[:-1, None] + at // widths
@@ -177,13 +167,11 @@ class PixelFrame:
 
 
 def _edges(first: int, count: int, pixels: int) -> Array:
-    """Return the first index of each pixel, and the end: int64 (pixels + 1,), absolute."""
     pixels = min(pixels, count)
     return first + np.arange(pixels + 1, dtype=np.int64) * count // pixels
 
 
 def _stretches(edges: Array, pixels: int) -> Iterator[tuple[int, int]]:
-    """Yield start and stop of stretches of `pixels` pixels."""
     last = len(edges) - 1
     for i in range(0, last, pixels):
         yield int(edges[i]), int(edges[min(i + pixels, last)])

@@ -13,27 +13,18 @@ from quantviz.streaming.threads import runs_between, shared_out
 from quantviz.tensors.blocks import viewed
 from quantviz.tensors.hadamard import base_factor, base_matrix, largest_block
 
-#: Values from which the compiled kernel is used: importing it takes half a second.
+#: Values from which the kernel is used: importing it takes half a second.
 _LARGE = 2**22
-#: The least 2^k of the kernel's blocks K·2^k: it computes as many values side by side.
+#: The least 2^k of a kernel's block: it computes as many values side by side.
 _SIDE_BY_SIDE = 16
-#: Values that a thread transforms at a time.
 _VALUES_PER_CHUNK = 2**18
 
 
-def hadamard_transform(
-    x: torch.Tensor, block: int, *, back: bool = False, out: torch.Tensor | None = None
-) -> torch.Tensor:
+def hadamard_transform(x: torch.Tensor, block: int, *, back: bool = False) -> torch.Tensor:
     """Return each run of `block` neighbours along the last axis times `hadamard(block)` / √block.
 
-    The matrix is orthogonal: lengths stay, and `back` multiplies by its transpose, which undoes it.
-
-    Args:
-        x: float32 or float64, with a last axis that `block` divides.
-        block: The order of a Hadamard matrix, K·2^k.
-        back: Whether to multiply by the transpose.
-        out: A contiguous tensor for the result, which may be `x` itself; by default a new one. For a large
-            tensor new memory takes longer than the transform.
+    The matrix is orthogonal: lengths stay, and `back` multiplies by its transpose, which undoes it. `x` is
+    float32 or float64.
 
     Raises:
         QuantVizError: There is no matrix of this order here, or it does not divide the last axis.
@@ -54,7 +45,7 @@ def hadamard_transform(
     outer = base_matrix(factor).to(x.dtype)
     if back:
         outer = outer.T.contiguous()
-    found = torch.empty_like(x, memory_format=torch.contiguous_format) if out is None else out
+    found = torch.empty_like(x, memory_format=torch.contiguous_format)
     given, written = viewed(x.contiguous(), (-1,)), viewed(found, (-1,))
     if x.numel() < _LARGE:
         _by_additions(given, written, outer, block)

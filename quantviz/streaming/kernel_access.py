@@ -1,8 +1,7 @@
-"""The availability of compiled kernels, and whether to wait for them: the setting, and the compiler that was
-handed over for answers before kernels are compiled.
+"""The availability of compiled kernels, and whether to wait for them.
 
-The code that compiles a kernel ahead calls it as everybody does, and so imports the callers of this module.
-Whoever runs the program hands it over: see `compiling`.
+The code that compiles ahead calls a kernel as everybody does, and so imports the callers of this module.
+Whoever runs the program hands the compiler over: see `compiling`.
 """
 
 from __future__ import annotations
@@ -21,32 +20,28 @@ if TYPE_CHECKING:
     from quantviz.schemes.granularity import Shape
     from quantviz.schemes.scheme import Scheme
 
-#: Name of the kernels that every scheme needs; a file of this name marks that they are kept.
+#: Kernels that every scheme needs; a file of this name marks that they are kept.
 FIXED = "fixed"
-#: The setting with which a server answers nobody before they, and all that it imports, are there.
+#: With this setting a server answers nobody before these, and all that it imports, are there.
 READY_FIRST = "QUANTVIZ_READY_FIRST"
 
 
 class BackgroundCompiler(Protocol):
-    """Compiles sets of kernels while others compute."""
-
     def ready(self, what: str) -> bool:
-        """Return whether the kernels of a name are compiled; if not, queue them."""
+        """Return whether the kernels of a name are compiled, else queue them."""
 
     def wait(self, what: str) -> None:
         """Wait until they are."""
 
 
-#: Returns the compiler of this context, another one in a forked process. Without one the code waits for its
-#: kernels: scripts do, so that each run takes the same path.
+#: A forked process has another. Without one code waits for its kernels: scripts do, so that each run takes
+#: the same path.
 _COMPILER: ContextVar[Callable[[], BackgroundCompiler] | None] = ContextVar("compiler", default=None)
 
 
 @contextlib.contextmanager
 def compiling_by(compiler: Callable[[], BackgroundCompiler]) -> Iterator[None]:
-    """Run the block with the kernels that are compiled; the result of `compiler` compiles others for later
-    calls.
-    """
+    """Run the block with compiled kernels; `compiler` compiles others for later calls."""
     before = _COMPILER.set(compiler)
     try:
         yield
@@ -55,33 +50,30 @@ def compiling_by(compiler: Callable[[], BackgroundCompiler]) -> Iterator[None]:
 
 
 def waits() -> bool:
-    """Return whether kernels are waited for here."""
     return _COMPILER.get() is None
 
 
 def is_ready(what: str) -> bool:
-    """Return whether the kernels of a name can be called: they are compiled, or waited for here. If not, they
-    are queued.
-    """
+    """Return whether kernels are compiled, or waited for here; else queue them."""
     compiler = _COMPILER.get()
     return compiler is None or compiler().ready(what)
 
 
 def wait_for(what: str) -> None:
-    """Wait until the compiler of this context has the kernels of a name; without one the call compiles."""
+    """Wait for kernels where there is a compiler; without one the call compiles."""
     compiler = _COMPILER.get()
     if compiler is not None:
         compiler().wait(what)
 
 
 def of_scheme(scheme: Scheme, shape: Shape) -> str:
-    """Return the name of the kernels that a scheme needs on a tensor of `shape`."""
+    # The name of its kernels.
     return json.dumps([str(scheme), shape])
 
 
 @cache
 def has_kernels() -> bool:
-    """Return whether compiled kernels can be imported: numba is installed, and compiles."""
+    """Return whether numba is installed and compiles."""
     if not kernel_cache.has_numba():
         return False
     try:
@@ -94,28 +86,23 @@ def has_kernels() -> bool:
 
 
 def fixed_ready() -> bool:
-    """Return whether the kernels that all schemes share can be called: they are compiled, or this thread
-    waits for them.
-    """
+    """Return whether the kernels that all schemes share are compiled, or waited for here."""
     return kernel_cache.has_numba() and is_ready(FIXED) and has_kernels()
 
 
 def wait_for_kernels() -> None:
-    """Wait for the shared kernels, for rare work that would take long without them."""
+    """Wait for the shared kernels, for rare work that takes long without."""
     if not fixed_ready():
         wait_for(FIXED)
 
 
 def cache_folder() -> Path | None:
-    """Return the folder that caches compiled code between processes; none if each process compiles anew."""
+    """Return the folder of compiled code; None if each process compiles anew."""
     return kernel_cache.cache_folder() if has_kernels() else None
 
 
 def is_kept() -> bool:
-    """Return whether all that every scheme needs is in the folder of compiled code, or nothing compiles here.
-
-    Numba is not imported for it.
-    """
+    """Return whether the folder has what every scheme needs, or nothing compiles; import no numba."""
     if not kernel_cache.has_numba():
         return True
     folder = kernel_cache.cache_folder()

@@ -1,7 +1,7 @@
 """Metrics of tensors of any size, in streaming passes without full-size temporaries.
 
-Each pass yields the results of the reference (`quantize`, `metrics`): codes and values bit for bit, sums to
-within 1e-6 of the mean magnitude of their terms (`vector_sums.TERMS`), most of them to far less.
+Each pass yields the reference's results: codes and values bit for bit, sums to within 1e-6 of the mean
+magnitude of their terms (`vector_sums.TERMS`), most of them to far less.
 """
 
 from __future__ import annotations
@@ -58,21 +58,20 @@ class Measured(Picklable):
     scheme: Scheme
     shape: Shape
     layout: BlockLayout
-    #: The requested metrics, by id.
+    #: By id.
     metrics: Mapping[str, float]
-    #: "reference", "fused" (compiled for this arithmetic) or "chunked" (the reference's own operations, a
-    #: piece at a time).
+    #: "reference", "fused" (compiled arithmetic) or "chunked" (the reference's operations by pieces).
     path: str
-    #: Seconds this call spent compiling.
+    #: Of this call.
     compiled_seconds: float
     notes: tuple[Note, ...]
-    #: The index of the first error of largest magnitude.
+    #: The index of the first one.
     largest_error: Shape
-    #: The sums that all metrics of one pass are computed from.
+    #: The sums behind all metrics of one pass.
     moments: Moments
-    #: Σx² and Σe² of each index of each axis of the tensor, with `by_axis`.
+    #: Σx² and Σe² along each axis, with `by_axis`.
     axes: tuple[Moments, ...]
-    #: The number of elements that count: all but NaN and Inf that are left out.
+    #: Elements but NaN and Inf that are left out.
     counted: int
 
     def __repr__(self) -> str:
@@ -145,7 +144,6 @@ def measure(
 
 
 def _searched_by_importance(job: Measurement, weights: torch.Tensor) -> Measurement:
-    """Return the measurement with the scales that weights of the errors lead to."""
     if job.given is not None:
         raise QuantVizError("importance_and_qparams")
     nonfinite_notes(job.source, job.scheme, job.facts)
@@ -155,9 +153,7 @@ def _searched_by_importance(job: Measurement, weights: torch.Tensor) -> Measurem
 
 
 def _takes_fused_path(job: Measurement) -> bool:
-    """Return whether compiled kernels are faster: for large tensors, and from `limits.FUSED` elements on if
-    nothing has to be compiled or imported for it.
-    """
+    # Compiled kernels are faster for large tensors, and from `limits.FUSED` on if all is ready.
     if job.x.count <= limits.FUSED or job.x.count > limits.SMALL:
         return job.x.count > limits.SMALL
     imported = "quantviz.compiled.compiler" in sys.modules
@@ -220,22 +216,18 @@ def _by_passes(job: Measurement, ids: tuple[str, ...], notes: tuple[Note, ...]) 
     )
 
 
-#: The fields of `Moments` that one pass over a tensor computes.
+#: Fields that one pass computes.
 _ONE_PASS = frozenset(
     field.name
     for field in dataclasses.fields(Moments)
     if getattr(Tally(0, 1, ()).moments(), field.name) is not None
 )
-#: Those of its other fields that are sums of powers of x.
+#: Of the others, sums of powers of x.
 _POWERS = frozenset({"x", "x3", "x4"})
 
 
 def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the ids of the requested metrics; by default those of one pass.
-
-    Raises:
-        QuantVizError: There is no metric of one of the ids.
-    """
+    """Return the ids of the metrics, by default those of one pass; raise `QuantVizError` for others."""
     if ids is None:
         return tuple(name for name, metric in METRICS.items() if metric.reads <= _ONE_PASS)
     wanted = tuple(ids)
@@ -246,7 +238,6 @@ def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _notes_on_pass(job: Measurement) -> Iterator[Note]:
-    """Yield the notes on negative values that unsigned codes clip, and on missing compiled code."""
     scheme = job.scheme
     if not scheme.shifted and not scheme.number_format.signed and job.facts.negative:
         yield Note.of("negatives_clip", count=job.facts.negative)
@@ -255,7 +246,7 @@ def _notes_on_pass(job: Measurement) -> Iterator[Note]:
 
 
 def _with_fields(job: Measurement, moments: Moments, names: Collection[str]) -> Moments:
-    """Return the moments with all fields in `names`; those that are None take one more pass."""
+    """Return the moments with all fields in `names`, by one more pass for those that are None."""
     missing = {name for name in names if getattr(moments, name) is None}
     if not missing:
         return moments
@@ -266,7 +257,6 @@ def _with_fields(job: Measurement, moments: Moments, names: Collection[str]) -> 
 
 
 def _more_moments(job: Measurement, coder: Coder | None, names: Collection[str]) -> Moments:
-    """Return moments with at least the fields in `names`, from one more pass."""
     pieces = list(runs_between(job.x.count, limits.PIECE))
     of_pieces: list[Moments] = [Moments()] * len(pieces)
 
@@ -286,7 +276,7 @@ def _more_moments(job: Measurement, coder: Coder | None, names: Collection[str])
 def _moments_of_run(
     job: Measurement, start: int, stop: int, coder: Coder | None, buffers: Buffers, names: Collection[str]
 ) -> Moments:
-    """Return moments of the cells from `start` to before `stop`; counts of codes only with a coder."""
+    # Codes are counted only with a coder.
     values = job.x.run(start, stop)
     keep = np.isfinite(values) if job.scheme.leaves_out else slice(None)
     sums: dict[str, torch.Tensor] = {}
@@ -305,7 +295,7 @@ def _moments_of_run(
 
 
 def measured(r: QuantResult, *, by_axis: bool = False, metrics: Iterable[str] | None = None) -> Measured:
-    """Return the metrics of a quantized tensor, with "reference" as the path."""
+    """Return the metrics of a quantized tensor, by the reference."""
     errors = r.error.abs()
     errors = errors if r.counted is None else errors.masked_fill(~r.counted, -1)
     axes = tuple(Moments.along(r, axis) for axis in range(r.x.dim() if by_axis else 0))
@@ -323,8 +313,7 @@ def measured(r: QuantResult, *, by_axis: bool = False, metrics: Iterable[str] | 
 def quantized(x: Stored, scheme: Scheme, facts_of_x: Facts | None = None) -> QuantResult:
     """Return the result of `quantize`, with ranges searched by compiled kernels where these are faster.
 
-    `facts_of_x` are the `facts` of x, if they were computed before; x and the scheme belong together, as
-    `on_stored` returns them.
+    x and the scheme belong together, as `on_stored` returns them.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> quantized(InMemory(torch.tensor([1.0, 0.3, -7.0])), Scheme("int4")).q.tolist()
@@ -341,11 +330,10 @@ def quantized(x: Stored, scheme: Scheme, facts_of_x: Facts | None = None) -> Qua
 def searched(
     x: Stored, scheme: Scheme, facts_of_x: Facts, tensor_absmax: torch.Tensor | None = None
 ) -> Range | QParams:
-    """Return the clipping range, or scale and zero point, of each block, searched by compiled kernels where
-    these are faster.
+    """Return each block's range, or scale and zero point, by compiled kernels where these are faster.
 
-    `facts_of_x` are the `facts` of x, and x and the scheme belong together, as `on_stored` returns them;
-    `tensor_absmax` is as `quantize_in_ranges` takes it.
+    x and the scheme belong together, as `on_stored` returns them; `tensor_absmax` is as in
+    `quantize_in_ranges`.
 
     Raises:
         QuantVizError: The scheme refuses the tensor.
@@ -363,7 +351,7 @@ def searched(
 
 
 def nonfinite_notes(x: Any, scheme: Scheme, facts_of_x: Facts) -> tuple[Note, ...]:
-    """Return the notes on NaN and Inf in a tensor; raise `QuantVizError` if the scheme refuses them."""
+    """Return notes on NaN and Inf; raise `QuantVizError` if the scheme refuses them."""
     nonfinite = facts_of_x.found
     if nonfinite is None:
         return ()

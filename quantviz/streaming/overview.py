@@ -1,7 +1,4 @@
-"""Pictures of a tensor larger than the screen, downsampled to some pixels.
-
-Everything is read a part at a time: nothing as large as the tensor is allocated.
-"""
+"""Pictures of a tensor larger than the screen, downsampled; nothing as large as it is allocated."""
 
 from __future__ import annotations
 
@@ -37,34 +34,31 @@ Array = npt.NDArray[Any]
 class Overview:
     """A picture of h × w pixels of a patch: each pixel pools a block of cells.
 
-    With "largest", `x`, `q` and `x_hat` are those of one cell, the first of largest |x|, and `error` is the
-    error of largest magnitude, which another cell may have. With "mean" and "rms" each is taken by itself
-    over all cells. A cell that is NaN is left out; a pixel is NaN where all its cells are. Inf is larger than
-    any number.
+    With "largest", `x`, `q` and `x_hat` are those of the first cell of largest |x|, and `error` is the
+    largest error, which another cell may have. With "mean" and "rms" each is taken by itself. NaN is left
+    out; a pixel is NaN where all its cells are. Inf is larger than any number.
     """
 
     #: float32 (h, w), as `x_hat` and `error`.
     x: Array
-    #: With "largest" the codes, else float32: the mean or RMS of the codes as numbers, or, for formats whose
-    #: codes are not numbers, of their values in units of the scale (`GRIDS[kind].decode`).
+    #: With "largest" the codes, else float32: their mean or RMS as numbers, or, of formats whose codes are
+    #: none, of their values in units of the scale.
     q: Array
     x_hat: Array
     error: Array
-    #: With "largest" the place of the cell shown, row-major among the cells of its pixel, uint32 (h, w); else
-    #: 0.
+    #: With "largest" the cell shown, row-major in its pixel, uint32 (h, w); else 0.
     x_at: Array
-    #: The same for the error.
     error_at: Array
-    #: The rows and columns of the matrix at which pixels begin, and the end: int64 (h + 1,) and (w + 1,).
+    #: Where pixels begin in the matrix, and the end: int64 (h + 1,) and (w + 1,).
     row_edges: Array
     col_edges: Array
     how: str
-    #: The loudness of the cell whose error is shown, float32 (h, w); None where errors are not weighted.
+    #: Of the cell whose error is shown, float32 (h, w); None without weights.
     loudness: Array | None = None
 
     @property
     def quiet(self) -> Array | None:
-        """Return 1 over the loudness, inf where that is 0; None where errors are not weighted."""
+        """Return 1 over the loudness, inf where that is 0."""
         with np.errstate(divide="ignore"):
             return None if self.loudness is None else 1 / self.loudness
 
@@ -80,13 +74,10 @@ def overview(
     *,
     known: tuple[Array, Array] | None = None,
 ) -> Overview:
-    """Return the four panels of a patch of x in at most `pixels` (height, width): one pixel a cell where
-    there are no more cells than that.
+    """Return the four panels of a patch of x in at most `pixels` (height, width), at most a pixel a cell.
 
-    `qparams` are those of the whole tensor, as `choose_qparams` gives them; `view` names the two axes that
-    are rows and columns and the indices at which the others are fixed (by default the last two, the others at
-    0; its corner is ignored). `known` is the result of `pooled` for the same pixels, if it was computed
-    before: it is the same under every scheme.
+    `qparams` are the whole tensor's. `view` names the axes, by default the last two; its corner is ignored.
+    `known` is the result of `pooled` for the same pixels, under whichever scheme.
 
     >>> from quantviz import choose_qparams
     >>> from quantviz.tensors.lazy import InMemory
@@ -110,7 +101,7 @@ def overview(
 
 
 def _largest_errors(x: Stored, frame: PixelFrame, coder: Coder) -> tuple[Array, Array]:
-    """Return the error of largest magnitude of each pixel, and its place in it."""
+    """Return each pixel's error of largest magnitude, and its place there."""
     pool = LargestCells(frame)
     compiled = coder.is_compiled and frame.strides[-1] == 1
     if not compiled:
@@ -144,10 +135,10 @@ def weighted(
     view: View,
     loudness: tuple[Array, int],
 ) -> Overview:
-    """Return a picture of "largest" cells whose errors are those of largest magnitude times a number, which
-    `loudness` has for each row (axis 0) or column (axis 1) of the patch, float32.
+    """Return a picture of "largest" cells with the largest errors times `loudness`.
 
-    All cells of a line have the same number: of each line the largest error is found as without numbers.
+    That is float32, one number for each row (axis 0) or column (axis 1) of the patch, so that each line's
+    largest error is found as without.
     """
     numbers, axis = loudness
     frame = PixelFrame.of(x.shape, patch, (len(seen.row_edges) - 1, len(seen.col_edges) - 1), view)
@@ -167,7 +158,7 @@ def weighted(
 def _averages(
     x: Stored, frame: PixelFrame, coder: Coder, fmt: NumberFormat, how: str
 ) -> tuple[Array, Array, tuple[Array, Array]]:
-    """Return codes, values and errors of each pixel's cells as one number."""
+    """Return codes, values and errors of each pixel as one number."""
     of_codes, of_values, of_errors = (pool_of(frame, how) for _ in range(3))
 
     def add(parts: Iterator[list[FrameStretch]]) -> None:
@@ -188,7 +179,7 @@ def _averages(
 def pooled(
     x: Stored, patch: Patch, pixels: tuple[int, int], how: str = "largest", view: View | None = None
 ) -> tuple[Array, Array]:
-    """Return the part of `overview` that depends on x alone: `Overview.x` and `Overview.x_at`."""
+    """Return `Overview.x` and `x_at`, which depend on x alone."""
     frame = PixelFrame.of(x.shape, patch, pixels, view)
     pool = pool_of(frame, how)
 
@@ -201,9 +192,7 @@ def pooled(
 
 
 def overview_of(x: torch.Tensor, q: torch.Tensor, x_hat: torch.Tensor, pixels: tuple[int, int]) -> Overview:
-    """Return the picture, in at most `pixels`, of matrices that were quantized before.
-
-    It shows the "largest" of all their cells. `x` and `x_hat` are float32.
+    """Return the picture, in at most `pixels`, of the "largest" cells of quantized float32 matrices.
 
     >>> x = torch.tensor([[1.0, -8.0, 2.0, 3.0], [0.4, 4.0, 0.0, 7.0]])
     >>> overview_of(x, x.to(torch.int8), x.round(), (1, 2)).q.tolist()

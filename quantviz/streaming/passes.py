@@ -25,30 +25,30 @@ from quantviz.streaming.tensor_facts import Facts, facts
 from quantviz.streaming.threads import InOrder, runs_between, shared_out, shares_of
 from quantviz.tensors.lazy import Stored
 
-#: Number of lines whose sums a thread holds at a time: 16 bytes each.
+#: Lines whose sums a thread holds at a time: 16 bytes each.
 _MOST_LINES = 2**20
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A tensor to measure, the scheme and the options; its facts and parameters are computed at first use."""
+    """A tensor to measure under a scheme; facts and parameters are computed at first use."""
 
-    #: The tensor as the caller gave it.
+    #: As the caller gave it.
     source: Any
-    #: The same, rounded to the dtype that the scheme names.
+    #: Rounded to the dtype that the scheme names.
     x: Stored
     scheme: Scheme
-    #: Scale and zero point in place of the scheme's calibration.
+    #: In place of the scheme's calibration.
     given: QParams | None
     by_axis: bool
-    #: One of "reference", "fused" and "chunked", if it is forced.
+    #: "reference", "fused" or "chunked", if it is forced.
     path: str | None
-    #: The approximate number of elements of a piece.
+    #: About so many elements.
     piece: int
     threads: int | None
-    #: The facts of `x`, if they were computed before.
+    #: Of `x`, if they were computed before.
     known: Facts | None
-    #: Whether the first pass counts codes.
+    #: In the first pass.
     counts_codes: bool = False
 
     @property
@@ -61,16 +61,12 @@ class Measurement:
 
     @cached_property
     def absmax(self) -> float:
-        """Return the largest finite magnitude if the scheme's scales depend on it, else 0."""
+        # Only if the scheme's scales depend on it.
         return self.facts.absmax if self.scheme.arithmetic.scale.depends_on_tensor else 0.0
 
     @cached_property
     def params(self) -> QParams:
-        """Return scale and zero point of each block of the whole tensor.
-
-        Raises:
-            QuantVizError: The scheme refuses the tensor or the given scale and zero point.
-        """
+        """Return scale and zero point of each block; raise `QuantVizError` if the scheme refuses them."""
         if self.given is None:
             return qparams(self.x, self.scheme, absmax=self.absmax)
         return stored_qparams(
@@ -79,22 +75,21 @@ class Measurement:
 
     @cached_property
     def layout(self) -> BlockLayout:
-        """Return the layout of the blocks, as kernels read them."""
+        # As kernels read it.
         return in_line(self.scheme.layout(self.shape))
 
     @cached_property
     def piece_size(self) -> int:
-        """Return the number of elements of a planned piece."""
         return size_of_piece(self.shape, self.piece, by_axis=self.by_axis)
 
     @cached_property
     def piece_rows(self) -> int:
-        """Return the number of rows of the view in a planned piece of whole bands."""
+        # Of the view, in whole bands.
         return rows_of_piece(self.layout, self.shape, self.piece, by_axis=self.by_axis)
 
     @cached_property
     def is_banded(self) -> bool:
-        """Return whether compiled code finds the ranges of one band after the other, while it adds up."""
+        """Return whether compiled code finds the ranges of bands while it adds up."""
         return (
             self.given is None
             and self.piece_rows < self.layout.view_shape[0]
@@ -102,13 +97,13 @@ class Measurement:
         )
 
     def tally(self, room: int = 0) -> Tally:
-        """Return an empty tally; `room` is that for codes on their way to their counts."""
+        # `room` is for codes on their way to their counts.
         fmt = self.scheme.number_format
         return Tally(fmt.code_min, fmt.levels, self.shape if self.by_axis else (), room=room)
 
 
 def pass_over(job: Measurement) -> Fused | Chunked:
-    """Return the pass that adds up the sums: by compiled code, unless the path is "chunked" or there is none.
+    """Return the pass that adds up the sums: by compiled code, unless forced or missing.
 
     Raises:
         QuantVizError: The scheme refuses the tensor.
@@ -122,7 +117,7 @@ def pass_over(job: Measurement) -> Fused | Chunked:
 
 
 class Chunked:
-    """A pass by the reference's own operations, a piece at a time; the plan alone decides a piece's sums."""
+    """A pass by the reference's own operations; the plan alone decides a piece's sums."""
 
     path = "chunked"
 
@@ -152,7 +147,7 @@ class Chunked:
 
 
 class Fused:
-    """A pass by compiled arithmetic. It finds the ranges of bands on the way, or has those of all blocks."""
+    """A pass by compiled arithmetic, which finds the ranges of bands on the way or has all."""
 
     path = "fused"
 
@@ -183,7 +178,6 @@ class Fused:
         return self._whole.join(self._of_threads)
 
     def _of_thread(self) -> tuple[Tally, Buffers]:
-        """Return a tally and buffers for one thread."""
         from quantviz.compiled import driving
 
         tally = self._job.tally(self._room)
@@ -191,7 +185,7 @@ class Fused:
         return tally, Buffers(driving.CELLS_TOGETHER)
 
     def _add_runs(self, shares: Iterator[tuple[int, int]]) -> None:
-        """Add some planned pieces, with the ranges of the whole tensor."""
+        # Ranges are the whole tensor's.
         job = self._job
         size = job.piece_size
         tally, buffers = self._of_thread()
@@ -203,7 +197,7 @@ class Fused:
             self._in_order.put(first, pieces, last - first)
 
     def _add_bands(self, shares: Iterator[tuple[int, int]]) -> None:
-        """Add some planned pieces of whole bands, whose ranges are found on the way."""
+        # Ranges are found on the way.
         job = self._job
         rows = job.piece_rows
         of_row = math.prod(job.layout.view_shape[1:])
@@ -218,8 +212,7 @@ class Fused:
                 finished = (row - k * rows) * of_row
                 row = run(row * of_row, end * of_row, finished, pieces.from_piece(k - first)) // of_row
                 if row < end:
-                    # The kernel stopped at a band that needs the reference's ranges; do the rest of its
-                    # piece.
+                    # The kernel stopped at a band that needs the reference's ranges.
                     k = row // rows
                     stop = min((k + 1) * rows, end)
                     self._add_rows(row, stop, buffers, pieces.of(k - first, tally))
@@ -227,7 +220,7 @@ class Fused:
             self._in_order.put(first, pieces, last - first)
 
     def _add_rows(self, first: int, last: int, buffers: Buffers, tally: Tally) -> None:
-        """Add some rows of the view, with ranges found by the reference."""
+        # Ranges are the reference's.
         job = self._job
         of_row = math.prod(job.layout.view_shape[1:])
         start = first * of_row
@@ -241,7 +234,7 @@ class Fused:
 
 
 def _room_for_codes(layout: BlockLayout) -> int:
-    """Return the number of codes that kernels keep before they count them."""
+    # Kernels keep codes before they count them.
     from quantviz.compiled import driving
     from quantviz.compiled.run_kernels import ROWS
 

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-#: The bits of a float32's magnitude, and those of Inf: larger magnitudes are NaN.
+#: Of a float32; magnitudes above Inf's are NaN.
 _MAGNITUDE = np.int32(0x7FFFFFFF)
 _INF = np.int32(0x7F800000)
-#: Cells that are pooled at a time: the intermediate results stay in a core's cache.
+#: The intermediate results stay in a core's cache.
 _TOGETHER = 2**16
 
 
@@ -26,7 +26,6 @@ def add_largest(
     found: Array,
     found_at: Array,
 ) -> None:
-    """Add cells to the largest of each pixel, with the results of `pooling.add_largest`."""
     stride = cells[1] - cells[0]
     first = int(np.searchsorted(cell_edges, cells[0], side="right")) - 1
     last = int(np.searchsorted(cell_edges, cells[1], side="left"))
@@ -58,7 +57,7 @@ def add_largest(
 
 
 def _firsts(values: Array, begin: Array, turned: bool) -> tuple[Array, Array, Array]:
-    """Return pixels that have a number, with line and column of their first largest cell."""
+    """Return pixels with a number, and the line and column of their first largest cell."""
     columns = np.full(values.shape[1], -1, dtype=np.int32)
     step = max(1, _TOGETHER // values.shape[1])
     for start in range(0, len(values), step):
@@ -84,7 +83,7 @@ def _firsts(values: Array, begin: Array, turned: bool) -> tuple[Array, Array, Ar
 
 
 def _sizes(bits: Array) -> Array:
-    """Return magnitudes as whole numbers in their order, -1 for NaN."""
+    # In the order of magnitudes, -1 for NaN.
     sizes: Array = bits & _MAGNITUDE
     sizes[sizes > _INF] = -1
     return sizes

@@ -1,4 +1,4 @@
-"""The pooling of each pixel's cells: the one of largest magnitude, their mean or their root mean square."""
+"""The pooling of each pixel's cells: the largest, their mean or their root mean square."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 
 def pooling_kernels() -> Any:
-    """Return the compiled pooling kernels, after waiting for numba if they are not ready."""
+    """Return the compiled pooling kernels; wait for them if they are not ready."""
     from quantviz.compiled import pooling
 
     wait_for_kernels()
@@ -29,7 +29,7 @@ def pooling_kernels() -> Any:
 
 
 class LargestCells:
-    """The cell of largest magnitude of each pixel, the first in row-major order."""
+    """The first cell of largest magnitude of each pixel, row-major."""
 
     def __init__(self, frame: PixelFrame) -> None:
         size = (len(frame.line_edges) - 1, len(frame.cell_edges) - 1)
@@ -54,7 +54,7 @@ class LargestCells:
         )
 
     def add_errors(self, values: Values, part: FrameStretch, coder: Coder, buffers: Buffers) -> None:
-        """Add the errors of a part whose cells, `values`, are neighbours in memory, without storing all."""
+        """Add the errors of neighbouring cells, without storing all."""
         frame, (base, stride, _), (top, bottom), (left, right) = (
             self._frame,
             self._frame.strides,
@@ -77,7 +77,7 @@ class LargestCells:
 
 
 class CellMeans:
-    """The mean of each pixel's cells, or their root mean square; added up in float64."""
+    """The mean of each pixel's cells, or their root mean square, in float64."""
 
     def __init__(self, frame: PixelFrame, squared: bool) -> None:
         size = (len(frame.line_edges) - 1, len(frame.cell_edges) - 1)

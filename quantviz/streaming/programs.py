@@ -35,35 +35,31 @@ Array = npt.NDArray[Any]
 class CompiledScheme:
     """A scheme's compiled arithmetic, for blocks laid out in one way."""
 
-    #: The address of its code in memory, and the addresses of versions that compute sums alone (of all cells,
-    #: and of cells that do not saturate; 0 for a version that does not exist), and errors alone.
+    #: Its code; versions for sums alone, of all cells and of cells that do not saturate (0 for none); for
+    #: errors alone.
     address: int
     sums_addresses: Callable[[], tuple[int, int]]
     errors_address: Callable[[], int]
-    #: The address of a version that compares cells with the nearest ones.
+    #: A version that compares cells with the nearest ones.
     comparison_address: Callable[[], int]
-    #: The address of a version for many ranges at once.
+    #: A version for many ranges at once.
     trials_address: Callable[[], int]
-    #: The address of the blocks' arithmetic, and the constants that it reads; none if torch computes it.
+    #: The blocks' arithmetic and its constants; none if torch computes it.
     of_ranges: Callable[[], tuple[int, Array, Array, Array] | None]
-    #: Names of the values of each block that it reads.
+    #: Values of each block that it reads.
     params: tuple[str, ...]
-    #: Constants and lookup tables that it reads.
+    #: And lookup tables.
     constants: tuple[Array, Array, Array]
     code_min: int
-    #: Values from the first to the second do not saturate.
+    #: Values between do not saturate.
     ends: tuple[float, float]
-    #: Whether NaN and Inf in the input are left out.
+    #: NaN and Inf in the input.
     leaves_out: bool
-    #: Whether its sums count codes: a tally of them needs room for the counts.
+    #: Whether its sums count codes, for which a tally needs room.
     counted: bool
 
     def of_blocks(self, params: QParams) -> Array:
-        """Return the values of the blocks that the code reads, one name after the other, as one float64
-        array.
-
-        Float64 represents all of them exactly.
-        """
+        """Return the values that the code reads, one name after the other: float64 has all exactly."""
         values = block_values(params)
         return np.concatenate([values[name].to(torch.float64).flatten().numpy() for name in self.params])
 
@@ -78,16 +74,10 @@ class CompiledScheme:
         *,
         offset: int = 0,
     ) -> None:
-        """Compute the cells of a run of a tensor.
+        """Compute the cells of a run, `values` as `run_of` returns them, from `start` on.
 
-        Args:
-            values: The cells, as `run_of` returns them.
-            start: The place of the first one.
-            layout: The layout of their blocks.
-            of_blocks: The values of all blocks of the layout, as `of_blocks` returns them.
-            buffers: The place of the results, if there is no tally; else room for those on the way.
-            tally: The tally that the results are added to, chunk by chunk.
-            offset: The place of the first element of the layout.
+        `of_blocks` has the values of the layout's blocks. `buffers` receive the results, or with a `tally`
+        serve on the way to it. `offset` is the place of the layout's first element.
         """
         from quantviz.compiled import driving
 
@@ -117,7 +107,7 @@ class CompiledScheme:
         tally: Tally,
         pieces: PieceSums,
     ) -> None:
-        """Add up a run that is some planned pieces: sums go to `pieces`, all else to the tally."""
+        """Add up a run of planned pieces: sums go to `pieces`, all else to the tally."""
         from quantviz.compiled import driving
 
         driving.drive_pieces(
@@ -141,10 +131,9 @@ class CompiledScheme:
     def of_bands(
         self, x: Stored, layout: BlockLayout, piece: int, absmax: float, buffers: Buffers, tally: Tally
     ) -> Callable[[int, int, int, PieceSums], int]:
-        """Return a function that computes ranges and sums of blocks from one place to before another.
+        """Return a function that computes ranges and sums between two places, whole rows of the view.
 
-        The places are whole rows of the view. The function takes the number of finished cells of the first of
-        some pieces, and returns the place that it reached.
+        It takes the finished cells of the first piece, and returns the place that it reached.
         """
         from quantviz.compiled import driving
 
@@ -185,7 +174,7 @@ class CompiledScheme:
     def place(
         self, layout: BlockLayout, start: int, stop: int, offset: int = 0
     ) -> tuple[int, int, int, int, Array]:
-        """Return the place of the cells from `start` to before `stop`, as arguments of the kernels."""
+        # As arguments of the kernels.
         length = layout.view_shape[-1]
         width = layout.block_shape[-1]
         return (
@@ -199,11 +188,9 @@ class CompiledScheme:
     def _code(
         self, layout: BlockLayout, tally: Tally | None
     ) -> tuple[int, int, tuple[int, float, float], int]:
-        """Return the addresses of the code for cells, for sums alone, for sums of unsaturated cells, and for
-        errors alone.
+        """Return the addresses for cells, sums alone, sums of unsaturated cells, and errors alone.
 
-        The address for sums is 0 if they are not wanted or not faster, that for errors if no sums of lines
-        are wanted.
+        They are 0 where sums are not wanted or not faster, and errors where no sums of lines are.
         """
         if tally is None or self.leaves_out or 1 < layout.block_shape[-1] < limits.LANES:
             return self.address, 0, (0, *self.ends), 0
@@ -215,9 +202,7 @@ class CompiledScheme:
 def compiled_program(
     scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_element: bool, counted: bool = False
 ) -> CompiledScheme | None:
-    """Return the compiled arithmetic of a scheme; none without numba, or if one of its torch operations
-    cannot be traced. With `counted` its sums count codes too.
-    """
+    """Return the compiled arithmetic; None without numba, or if an operation cannot be traced."""
     if not kernel_access.has_kernels():
         return None
     from quantviz.compiled import cell_sources as sources
@@ -227,7 +212,7 @@ def compiled_program(
         code = trace_cell(scheme, dict(params))
     except Untraceable:
         return None
-    # The code for sums reads all constants of the cells, and more.
+    # It reads all constants of the cells, and more.
     lines, counted = lines_of_sums(scheme, params, counted=counted)
     constants = np.array(lines.floats, np.float64), np.array(lines.integers, np.int64), lines.tables.numpy()
     address = compiler().address
@@ -266,12 +251,9 @@ def compiled_program(
 def lines_of_sums(
     scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], *, counted: bool = False
 ) -> tuple[CellCode, bool]:
-    """Return the lines of code of a cell for a scheme's sums, and whether the sums count codes.
+    """Return the code of a cell for sums, and whether these count codes; raise `Untraceable`.
 
-    They do with `counted`, and for float formats and codebooks, whose short form yields the codes anyway.
-
-    Raises:
-        Untraceable: One of the scheme's torch operations cannot be traced.
+    Codes count with `counted`, and for float formats and codebooks, whose short form yields them anyway.
     """
     code = trace_cell(scheme, dict(params))
     short = short_cell(scheme, dict(params), code)
@@ -279,7 +261,6 @@ def lines_of_sums(
 
 
 def _block_program(scheme: Scheme, names: tuple[str, ...]) -> tuple[int, Array, Array, Array] | None:
-    """Return the compiled arithmetic of blocks and its constants; none if it cannot be traced."""
     code = block_code(scheme, names)
     if code is None:
         return None
@@ -295,7 +276,7 @@ def _block_program(scheme: Scheme, names: tuple[str, ...]) -> tuple[int, Array, 
 
 
 def block_code(scheme: Scheme, names: tuple[str, ...]) -> BlockCode | None:
-    """Return the lines of code of full blocks; none if they cannot be traced."""
+    """Return the code of full blocks; None if they cannot be traced."""
     try:
         return trace_block(scheme, names)
     except Untraceable:
@@ -303,7 +284,6 @@ def block_code(scheme: Scheme, names: tuple[str, ...]) -> BlockCode | None:
 
 
 def program_of(scheme: Scheme, params: QParams, layout: BlockLayout) -> CompiledScheme | None:
-    """Return the compiled arithmetic for these parameters."""
     return compiled_program(scheme, types_of_params(params), layout.block_shape[-1] == 1)
 
 
@@ -313,7 +293,7 @@ def types_of_params(params: QParams) -> tuple[tuple[str, torch.dtype], ...]:
 
 @lru_cache(maxsize=256)
 def types_of_scheme(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
-    """Return the names and dtypes of the values of a scheme's blocks, which are the same for any tensor."""
+    """Return the names and dtypes of the values of a scheme's blocks, the same for any tensor."""
     # One block, or one run of blocks.
     count = (scheme.search.run or 1) if scheme.search else 1
     one = BlockLayout((count,), (1,), (count,))

@@ -29,11 +29,10 @@ Array = npt.NDArray[Any]
 
 
 class BlockTrial:
-    """Σ |error|^power of each block of a tensor, or of a band of it, with one range or several: see
-    `calibration.Context.trial`.
+    """Σ |error|^power of each block of a tensor or band: see `calibration_protocol.Context.trial`.
 
-    The plan alone decides which terms are added up together, so that the result has the same bits for any
-    number of threads.
+    The plan alone decides which terms are added up together: the result has the same bits for any number of
+    threads.
     """
 
     def __init__(
@@ -51,8 +50,7 @@ class BlockTrial:
         self._absmax = absmax
         self._threads = 1 if alone else None
         self._cells = in_line(run.layout)
-        # Whole lines, or parts of one; many times as many cells as there are blocks, each of which has sums
-        # of its own.
+        # Whole lines, or parts of one, with many cells for each block: every trial has sums of each.
         length = self._cells.view_shape[-1]
         size = max(piece, _CELLS_A_BLOCK * run.layout.block_count)
         if length <= size:
@@ -90,7 +88,6 @@ class BlockTrial:
         return reach(params_to_try(ranges, self._absmax(), self._scheme, self._layout, of)[0], self._scheme)
 
     def _added_up(self, count: int, of_piece: Callable[[int, int], Array]) -> Array:
-        """Return `count` sums, added up piece after piece."""
         total = np.zeros(count)
         in_order = InOrder[Array](lambda sums: np.add(total, sums, out=total))
 
@@ -107,7 +104,7 @@ class BlockTrial:
 
     @property
     def _ranged(self) -> Scheme:
-        """Return the scheme with `MinMax`, because a range's scale does not depend on the calibration."""
+        # A range's scale does not depend on the calibration.
         return self._scheme.replace(calibration=MinMax())
 
     @property
@@ -186,7 +183,7 @@ class BlockTrial:
 
 
 def _first_of_blocks(start: int, stop: int, layout: BlockLayout) -> Array | None:
-    """Return the places in a run of flat elements where another block begins; none if blocks are one wide.
+    """Return the places in a flat run where another block begins; None if blocks are one wide.
 
     >>> _first_of_blocks(3, 12, BlockLayout((2, 6), (1, 4), (2, 2)))
     array([0, 1, 3, 7])
@@ -200,18 +197,15 @@ def _first_of_blocks(start: int, stop: int, layout: BlockLayout) -> Array | None
     return np.concatenate([[start], begins[(begins > start) & (begins < stop)]]) - start
 
 
-#: The least number of cells of a piece for each block, because every trial has sums of every block.
+#: Least cells of a piece for each block, because every trial has sums of every block.
 _CELLS_A_BLOCK = 256
 
 
 def _side_by_side(of: Array, blocks: int) -> tuple[Array, Array, Array]:
-    """Return the layout of trials for kernels: those of a block fill whole vectors, repeating one if needed.
+    """Return trials in whole vectors of one block each, repeating one if needed.
 
-    `of` are the numbers of the trials' blocks, ascending.
-
-    Returns:
-        The first place of each block and the end; the number of the trial at each place; and the place of
-        each trial.
+    `of` are the blocks of the trials, ascending. The result is the first place of each block and the end, the
+    trial at each place, and the place of each trial.
     """
     from quantviz.compiled.lanes import WIDTH
 

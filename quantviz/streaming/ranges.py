@@ -42,8 +42,8 @@ def ranges(
 ) -> Range | QParams:
     """Return each block's clipping range, or scale and zero point in its place, by the calibration.
 
-    About `piece` elements are read at a time. `absmax` is the largest finite magnitude, if it is known;
-    `importance` has the weights of the errors by column, for engines that search scales.
+    About `piece` elements are read at a time. `absmax` is the largest finite magnitude, if known;
+    `importance` weighs errors by column, for engines that search scales.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> ranges(InMemory(torch.tensor([[1.0, -3.0]])), Scheme()).lo.tolist()
@@ -56,14 +56,14 @@ def ranges(
 
 @dataclass(frozen=True, eq=False)
 class _RangeSearch:
-    """A search of ranges, or of scales, that reads the values: band by band where blocks allow."""
+    """A search that reads the values: band by band where blocks allow."""
 
     x: Stored
     scheme: Scheme
     piece: int
-    #: The largest finite magnitude, if it is known.
+    #: If it is known.
     absmax: float | None
-    #: Weights of the errors by column.
+    #: By column.
     importance: torch.Tensor | None
 
     @cached_property
@@ -72,7 +72,7 @@ class _RangeSearch:
 
     @cached_property
     def bands(self) -> list[tuple[int, int]]:
-        """Return first and last rows of the view in each band."""
+        # In rows of the view.
         layout = self.layout
         if self.scheme.search is not None:
             rows = rows_of_band(layout_of_runs(layout, self.scheme.search.run), self.piece)
@@ -90,7 +90,7 @@ class _RangeSearch:
 
     @cached_property
     def largest(self) -> torch.Tensor:
-        """Return the tensor's largest finite magnitude; 0 if the scheme's scales do not depend on it."""
+        # 0 if the scheme's scales do not depend on it.
         if not self.scheme.arithmetic.scale.depends_on_tensor:
             return torch.tensor(0.0)
         return torch.tensor(facts(self.x).absmax if self.absmax is None else self.absmax)
@@ -144,9 +144,7 @@ def _no_trial(ranges: Range, of: torch.Tensor | None = None, /, *, power: float 
 def _blocks(
     x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool, reads: bool = False
 ) -> BlockValues:
-    """Return the statistics of a tensor's blocks, or those of a band, for calibrations; `reads` is whether
-    the calibration reads the values themselves.
-    """
+    # `reads` is for calibrations that read the values themselves.
     dtype = torch_dtype(scheme.range_dtype)
     finite_only = scheme.leaves_out
     if scheme.search is not None or reads or not kernel_access.has_kernels():
@@ -156,7 +154,7 @@ def _blocks(
 
 
 class _ReadBlocks:
-    """The `Blocks` of a tensor that is read at the first access."""
+    """The `Blocks` of a tensor that is read at first use."""
 
     def __init__(self, x: Stored, layout: BlockLayout, dtype: torch.dtype, finite_only: bool) -> None:
         self._arguments = x, layout, dtype, finite_only
@@ -172,7 +170,6 @@ class _ReadBlocks:
 
 
 def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout]) -> Range | QParams:
-    """Return the ranges, or scales and zero points, of consecutive bands joined to those of the whole."""
     of_ranges = [part for part in parts if isinstance(part, Range)]
     if len(of_ranges) == len(parts):
         return Range(
@@ -191,7 +188,6 @@ def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout
 
 
 def _joined(parts: list[QParams]) -> QParams:
-    """Return the stored scales and zero points of consecutive bands joined to those of the whole."""
     of_blocks = (
         "scale",
         "zero_point",
@@ -225,7 +221,7 @@ def qparams(
 ) -> QParams:
     """Return scale and zero point of each block, as `choose_qparams` does.
 
-    `block_ranges` and `absmax` are the ranges and the largest finite magnitude, if they were computed before.
+    Ranges and the largest finite magnitude are given if they were computed before.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> found = qparams(InMemory(torch.tensor([-1.27, 1.27])), Scheme("int8"))

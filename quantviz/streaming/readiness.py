@@ -18,10 +18,10 @@ from quantviz.streaming.regions import fills, in_line
 
 
 def scheme_ready(scheme: Scheme, shape: Shape) -> bool:
-    """Return whether all that a scheme needs on a tensor of `shape` can be called, or is waited for here.
+    """Return whether all that a scheme needs can be called, or is waited for here.
 
-    A scheme's own code takes a fraction of a second. So where the reference takes longer, that code is waited
-    for once the shared kernels are there.
+    A scheme's own code takes a fraction of a second: where the reference takes longer it is waited for, once
+    the shared kernels are there.
     """
     if not fixed_ready():
         return False
@@ -34,9 +34,7 @@ def scheme_ready(scheme: Scheme, shape: Shape) -> bool:
 
 
 def warm(scheme: Scheme, shape: Shape) -> None:
-    """Compile the code of `measure` and `codes` for a scheme on a tensor of `shape`, so that a later call
-    does not wait for it.
-    """
+    """Compile the code of `measure` and `codes` ahead."""
     layout = in_line(scheme.layout(shape))
     searches.warm(scheme, shape)
     program = compiled_program(scheme, types_of_scheme(scheme), layout.block_shape[-1] == 1)
@@ -47,22 +45,19 @@ def warm(scheme: Scheme, shape: Shape) -> None:
             program.of_ranges()
 
 
-def compiles(scheme: Scheme, shape: Shape, *, by_axis: bool = False) -> bool:
-    """Return whether `measure` would have to compile code for a scheme on a tensor of `shape`, because it is
-    neither in memory nor in `cache_folder()`.
+def compiles(scheme: Scheme, shape: Shape) -> bool:
+    """Return whether `measure` has to compile code that is neither in memory nor in `cache_folder()`.
 
     >>> compiles(Scheme(), (3, 3))
     False
     """
     if math.prod(shape) <= limits.SMALL or not fixed_ready():
         return False
-    return not is_compiled(scheme, shape, by_axis=by_axis)
+    return not is_compiled(scheme, shape, by_axis=True)
 
 
 def is_compiled(scheme: Scheme, shape: Shape, *, by_axis: bool, counted: bool = False) -> bool:
-    """Return whether all code for a scheme on a tensor of `shape` is compiled; with `counted`, that for sums
-    that count codes.
-    """
+    """Return whether a scheme's code is compiled; with `counted`, that for sums that count codes."""
     layout = in_line(scheme.layout(shape))
     rows = rows_of_piece(layout, shape, limits.PIECE, by_axis=by_axis)
     banded = rows < layout.view_shape[0] and fills(layout) and scheme.calibration.of_values
@@ -75,9 +70,7 @@ def is_compiled(scheme: Scheme, shape: Shape, *, by_axis: bool, counted: bool = 
 
 
 def why_not_compiled(scheme: Scheme, shape: Shape) -> Literal["no_numba", "no_form", "not_ready"]:
-    """Return the reason why the reference's own operations measure a large tensor under a scheme: numba is
-    missing, the arithmetic cannot be traced, or its code is not compiled yet.
-    """
+    """Return why the reference measures a large tensor: no numba, no traceable arithmetic, or no code yet."""
     if not kernel_access.has_kernels():
         return "no_numba"
     by_element = in_line(scheme.layout(shape)).block_shape[-1] == 1
@@ -86,7 +79,7 @@ def why_not_compiled(scheme: Scheme, shape: Shape) -> Literal["no_numba", "no_fo
 
 @lru_cache(maxsize=256)
 def _sources(scheme: Scheme, by_element: bool, banded: bool, by_axis: bool, counted: bool) -> tuple[str, ...]:
-    """Return the sources compiled for a scheme; none if it cannot be traced."""
+    # Empty if the scheme cannot be traced.
     types = types_of_scheme(scheme)
     try:
         code = trace_cell(scheme, dict(types))

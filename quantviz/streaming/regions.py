@@ -19,16 +19,12 @@ Array = npt.NDArray[Any]
 
 
 class RowBand(Over):
-    """Some whole rows of a tensor's view, one after the other in its memory."""
+    """Whole neighbouring rows of a tensor's view."""
 
     def __init__(self, x: Stored, offset: int, shape: Shape) -> None:
         super().__init__(x)
         self._offset = offset
         self._shape = shape
-
-    @property
-    def shape(self) -> Shape:
-        return self._shape
 
     @property
     def in_place(self) -> bool:
@@ -43,24 +39,24 @@ class RowBand(Over):
 
 @dataclass(frozen=True, eq=False)
 class ElementRange:
-    """Flat elements of a tensor, from `start` to before `stop`, and the layout of their blocks."""
+    """Flat elements from `start` to before `stop`, and the layout of their blocks."""
 
     x: Stored
     start: int
     stop: int
     layout: BlockLayout
-    #: The place of the first element of the layout, which is that of a band or of the whole tensor.
+    #: The place of the layout's first element: a band's or the whole tensor's.
     offset: int = 0
 
 
 def rows_of_band(layout: BlockLayout, piece: int) -> int:
-    """Return the number of rows of the view, in whole blocks, that hold about `piece` elements."""
+    """Return the rows of the view, in whole blocks, with about `piece` elements."""
     step = layout.block_shape[0]
     return min(max(piece // math.prod(layout.view_shape[1:]) // step, 1) * step, layout.view_shape[0])
 
 
 def layout_of_rows(layout: BlockLayout, first: int, last: int) -> BlockLayout:
-    """Return the layout of the rows from `first`, where a block begins, to before `last`."""
+    # A block begins at `first`.
     return BlockLayout(
         (last - first, *layout.view_shape[1:]),
         layout.block_shape,
@@ -70,7 +66,7 @@ def layout_of_rows(layout: BlockLayout, first: int, last: int) -> BlockLayout:
 
 
 def in_line(layout: BlockLayout) -> BlockLayout:
-    """Return the layout with one line of flat elements as its view if it has one block; else as it is."""
+    """Return the layout of one block as a line of flat elements; any other as it is."""
     count = math.prod(layout.view_shape)
     return (
         BlockLayout((count,), (count,), (1,), layout.tail)
@@ -80,17 +76,13 @@ def in_line(layout: BlockLayout) -> BlockLayout:
 
 
 def fills(layout: BlockLayout) -> bool:
-    """Return whether every block is full."""
     return all(n % of == 0 for n, of in zip(layout.view_shape, layout.block_shape, strict=True))
 
 
 def windows_of(
     layout: BlockLayout, piece: int
 ) -> Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]:
-    """Yield the view in windows of whole blocks of about `piece` elements.
-
-    Each comes with its layout, and the place of its blocks in the grid.
-    """
+    """Yield windows of whole blocks of about `piece` elements, their layouts and places in the grid."""
     axis = max(range(len(layout.grid_shape)), key=lambda a: layout.grid_shape[a])
     of_block = math.prod(n for a, n in enumerate(layout.view_shape) if a != axis) * layout.block_shape[axis]
     step = max(piece // of_block, 1)
@@ -107,7 +99,7 @@ def windows_of(
 
 
 def read_window(x: Stored, layout: BlockLayout, window: tuple[slice, ...]) -> torch.Tensor:
-    """Return a window of the view, which has one or two axes if it differs from the tensor's shape."""
+    # A view has one or two axes if it differs from the tensor's shape.
     if layout.view_shape == x.shape and not isinstance(x, RowBand):
         return x.read(window)
     length = layout.view_shape[-1]
@@ -122,9 +114,7 @@ def read_window(x: Stored, layout: BlockLayout, window: tuple[slice, ...]) -> to
 
 
 def read_only(values: Array) -> Array:
-    """Return values for kernels: read-only, so that one kernel serves arrays in memory and in files, aligned
-    and contiguous.
-    """
+    # One kernel serves arrays in memory and in files if they are read-only, aligned and contiguous.
     view = values[:]
     if not view.flags.aligned or not view.flags.c_contiguous:
         view = view.copy()
@@ -133,14 +123,11 @@ def read_only(values: Array) -> Array:
 
 
 def run_of(x: Stored, start: int, stop: int) -> Array:
-    """Return a run of x for kernels."""
     return read_only(x.run(start, stop))
 
 
 def bases_of(layout: BlockLayout, start: int, stop: int) -> Array:
-    """Return the number of the first block of each row of the view's last axis that a flat run goes
-    through.
-    """
+    """Return the first block of each row of the view's last axis that a flat run goes through."""
     length = layout.view_shape[-1]
     rest = np.arange(start // length, (stop - 1) // length + 1)
     bases = np.zeros(len(rest), np.int64)
@@ -155,7 +142,7 @@ def bases_of(layout: BlockLayout, start: int, stop: int) -> Array:
 
 
 def place_of(flat: int, shape: Shape) -> Shape:
-    """Return the index of the element at a place in row-major order.
+    """Return the index of a place in row-major order.
 
     >>> place_of(5, (2, 3))
     (1, 2)

@@ -49,8 +49,9 @@ def metrics(r: QuantResult) -> dict[str, float]:
 
 
 def _added_up(r: QuantResult) -> Moments | None:
-    """Return the moments of a result, added up by a kernel in one pass; None if an error is not the value
-    less x. They have the same bits for any number of threads.
+    """Return the moments of a result, from one pass of a kernel; None if an error is not the value less x.
+
+    They have the same bits for any number of threads.
     """
     from quantviz.compiled.result_sums import SUMS, TABLES, add_result
 
@@ -92,14 +93,7 @@ def _added_up(r: QuantResult) -> Moments | None:
 
 
 def moments_of_sums(sums: Array, cells: int, largest: int, counts: Array) -> Moments:
-    """Return the moments of cells from the sums of `result_sums.SUMS`.
-
-    Args:
-        sums: The sums.
-        cells: The number of cells.
-        largest: The bits of the largest error.
-        counts: The count of each code.
-    """
+    """Return moments from `result_sums.SUMS`, cells, the bits of the largest error, and codes' counts."""
     from quantviz.compiled.result_sums import SUMS
 
     of_sums = dict(zip(SUMS, torch.tensor(sums, dtype=torch.float64).unbind(), strict=True))

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def finder(scheme: Scheme, shape: Shape, *, weighted: bool) -> Finder | None:
-    """Return the function that searches the scales of a tensor of `shape` by compiled code; none if the
-    reference has to: the scheme has no such search, there is no numba, or its code is not compiled yet and
-    this thread does not wait for it.
+    """Return the function that searches scales by compiled code; None if the reference has to.
+
+    So it is without such a search or numba, or if its code is not compiled and this thread does not wait.
     """
     if _search_of(scheme, weighted=weighted) is None or not kernel_access.fixed_ready():
         return None
@@ -43,7 +43,7 @@ def finder(scheme: Scheme, shape: Shape, *, weighted: bool) -> Finder | None:
 
 
 def code_of(scheme: Scheme, shape: Shape, *, weighted: bool = False) -> SearchCode | None:
-    """Return the code of a scheme's search; none if it has no search, or if that cannot be traced."""
+    """Return the code of a scheme's search; None if there is none, or it cannot be traced."""
     search = _search_of(scheme, weighted=weighted)
     if search is None:
         return None
@@ -51,7 +51,7 @@ def code_of(scheme: Scheme, shape: Shape, *, weighted: bool = False) -> SearchCo
 
 
 def warm(scheme: Scheme, shape: Shape) -> None:
-    """Compile the search of a scheme's scales, so that a later call does not wait for it."""
+    """Compile the search of a scheme's scales ahead."""
     code = code_of(scheme, shape)
     search = scheme.search
     if code is not None and search is not None:
@@ -83,7 +83,7 @@ def find(
     search: ScaleSearch,
     fmt: NumberFormat,
 ) -> tuple[torch.Tensor, ...]:
-    """Return the search's result for each block, as `find_by_torch` does, by compiled code."""
+    """Return the result of `find_by_torch`, by compiled code."""
     from quantviz.compiled.compiler import compiler
     from quantviz.compiled.searching import source_of_search
     from quantviz.compiled.trials import search as run

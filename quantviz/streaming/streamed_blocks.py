@@ -1,4 +1,4 @@
-"""The statistics of blocks that calibrations use, for a tensor that is read a part at a time."""
+"""`Blocks` for calibrations, of a tensor that is read a part at a time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from quantviz.tensors.lazy import Stored
 
 Array = npt.NDArray[Any]
 
+#: Values whose lower halves are counted at once.
+_AT_ONCE = 2**18
+
 
 class StreamedBlocks:
-    """The statistics of `Blocks`, of a tensor that is read a part at a time. Needs numba; where this thread
-    does not wait for its kernels, `Blocks` of one window after the other compute them.
-    """
+    """The statistics of `Blocks`. Needs numba; where its kernels are not waited for, windows are computed."""
 
     def __init__(
         self,
@@ -93,7 +94,6 @@ class StreamedBlocks:
         )
 
     def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
-        """Return the `percents` (0 to 100) of each block, interpolated linearly between two values."""
         if self._one and self._x.count > self._piece:
             wait_for_kernels()
             return self._percentiles_of_one(percents)
@@ -103,7 +103,6 @@ class StreamedBlocks:
         )
 
     def mean_magnitude(self) -> torch.Tensor:
-        """Return the mean of |x| of each block: the exact sum rounded once."""
         if self._one:
             wait_for_kernels()
             from quantviz.compiled.run_kernels import add_exactly
@@ -126,7 +125,7 @@ class StreamedBlocks:
     def by_parts(
         self, answer: Callable[[BlockSource], tuple[torch.Tensor, ...]], count: int, most: int
     ) -> tuple[torch.Tensor, ...]:
-        """Return the `count` results of `answer` for each block, float64, from `most` blocks at a time."""
+        """Return results of `answer` for each block, float64, from `most` blocks at a time."""
         grid = self._layout.grid_shape
         if self._one:
             answers_of_one = answer(_OneBlock(self._runs, self._block_ends(), self._x.count, self._threads))
@@ -147,14 +146,14 @@ class StreamedBlocks:
         return tuple(viewed(whole, grid) for whole in answers)
 
     def _runs(self, start: int, stop: int) -> torch.Tensor:
-        """Return values of the one block, NaN where one does not count."""
+        # NaN where a value does not count.
         run = np.array(self._x.run(start, stop))
         if self._finite_only:
             run[~np.isfinite(run)] = np.nan
         return torch.from_numpy(np.abs(run) if self._absolute else run)
 
     def _place(self, start: int, stop: int) -> tuple[int, int, int, int, Array]:
-        """Return the place of a run, as an argument of kernels: see `run_kernels.find_ends`."""
+        # An argument of kernels: see `run_kernels.find_ends`.
         length = self._layout.view_shape[-1]
         width = self._layout.block_shape[-1]
         return start, length, width, start // length, bases_of(self._layout, start, stop)
@@ -219,7 +218,7 @@ class StreamedBlocks:
     def _by_window(
         self, statistics: Callable[[Blocks], tuple[torch.Tensor, ...]], count: int
     ) -> tuple[torch.Tensor, ...]:
-        """Return statistics computed by `Blocks` of one window after the other."""
+        # Window after window.
         answers = tuple(self.constant(0.0) for _ in range(count))
 
         def of_window(blocks: Blocks, place: tuple[slice, ...]) -> None:
@@ -230,7 +229,7 @@ class StreamedBlocks:
         return answers
 
     def _in_windows(self, take: Callable[[Blocks, tuple[slice, ...]], None]) -> None:
-        """Call a function with the blocks of one window after the other, and their place in the grid."""
+        # `take` gets each window's blocks and their place in the grid.
 
         def work(windows: Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]) -> None:
             for window, layout, place in windows:
@@ -241,10 +240,7 @@ class StreamedBlocks:
         shared_out(work, windows_of(self._layout, self._piece), self._threads)
 
     def _percentiles_of_one(self, percents: tuple[float, ...]) -> tuple[torch.Tensor, ...]:
-        """Return percentiles of one block.
-
-        The upper 16 bits of all values are counted, then the few values around the wanted places are sorted.
-        """
+        """Count values by their upper 16 bits, then those around the wanted places by all."""
         from quantviz.compiled import run_kernels
 
         counts: list[Array] = []
@@ -266,27 +262,32 @@ class StreamedBlocks:
         tops = np.searchsorted(ends, wanted, side="right")
         marked = np.zeros(1 << 16, np.bool_)
         marked[tops] = True
-        picked: list[Array] = []
+        kept = np.flatnonzero(marked)
+        index = np.cumsum(marked, dtype=np.int32) - 1
+        tables: list[Array] = []
 
         def pick(runs: Iterator[tuple[int, int]]) -> None:
+            # Counted by their lower 16 bits, since most of a tensor may be one number.
+            table = np.zeros(len(kept) << 16, np.int64)
+            tables.append(table)
             for start, stop in runs:
                 run = run_of(self._x, start, stop)
-                values_picked = np.empty(run.size, np.float32)
-                picked.append(
-                    values_picked[
-                        : run_kernels.pick_tops(run, self._absolute, self._finite_only, marked, values_picked)
-                    ].copy()
-                )
+                values = np.empty(run.size, np.float32)
+                n = run_kernels.pick_tops(run, self._absolute, self._finite_only, marked, values)
+                for first in range(0, n, _AT_ONCE):
+                    raw = values[first : min(first + _AT_ONCE, n)].view(np.int32)
+                    keys = raw ^ ((raw >> 31) & 0x7FFFFFFF)
+                    at = index[(keys >> 16) + 0x8000] << 16 | keys & 0xFFFF
+                    table += np.bincount(at, minlength=len(table))
 
         shared_out(pick, runs_between(self._x.count, self._piece))
-        values = np.sort(np.concatenate(picked)).astype(np.float64)
         # The first place of each upper half's values among the picked ones.
         sizes = np.diff(ends, prepend=0) * marked
         begins = np.cumsum(sizes) - sizes
-        ordered = [
-            torch.tensor(values[begins[top] + at - (ends[top] - sizes[top])])
-            for top, at in zip(tops, wanted, strict=True)
-        ]
+        ranks = [begins[top] + at - (ends[top] - sizes[top]) for top, at in zip(tops, wanted, strict=True)]
+        found = np.searchsorted(np.cumsum(sum(tables)), ranks, side="right")
+        keys = (kept[found >> 16] - 0x8000 << 16) + (found & 0xFFFF)
+        ordered = torch.from_numpy(run_kernels.numbers_of(keys).astype(np.float64)).unbind()
         answers = (
             lower + (upper - lower) * (place - low)
             for place, low, lower, upper in zip(places, below, ordered[::2], ordered[1::2], strict=True)
@@ -295,7 +296,7 @@ class StreamedBlocks:
 
 
 class _OneBlock:
-    """A block that is the whole tensor: see `calibration_protocol.Part`."""
+    """The whole tensor as a block: see `calibration_protocol.BlockSource`."""
 
     def __init__(
         self,
@@ -311,13 +312,11 @@ class _OneBlock:
         self.ends = ends[0].flatten(), ends[1].flatten()
 
     def added_up(self, of_rows: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> torch.Tensor:
-        """Return the sum of the results of `of_rows` for one stretch after the other."""
         return self.joined(of_rows, torch.add, *of_blocks)
 
     def joined(
         self, of_rows: Callable[..., torch.Tensor], join: Join, *of_blocks: torch.Tensor
     ) -> torch.Tensor:
-        """Return the results of `of_rows` for one stretch after the other, combined by `join`."""
         columns = [column.unsqueeze(-1) for column in of_blocks]
         stretches = list(runs_between(self._count, STRETCH))
         sums = [torch.empty(0)] * len(stretches)

@@ -1,7 +1,4 @@
-"""Histograms, and the worst cells, lines and blocks of a whole tensor, from one pass over it.
-
-Everything is read a part at a time: nothing as large as the tensor is allocated.
-"""
+"""Histograms and the worst cells, lines and blocks from one pass; nothing as large as x is allocated."""
 
 from __future__ import annotations
 
@@ -33,16 +30,14 @@ from quantviz.tensors.lazy import Stored
 
 Array = npt.NDArray[Any]
 
-#: Lines of an axis, or blocks, up to which each has its own sums.
+#: Lines of an axis, or blocks, with sums of their own.
 MOST_KEPT = 2**20
-#: The least number of cells of a piece for each of its sums.
+#: Least cells of a piece for each of its sums.
 _CELLS_A_SUM = 8
 
 
 def worst(lines: Moments, n: int) -> Array:
-    """Return the places of the `n` lines or blocks of largest Σe², the worst first, of equal ones the first;
-    NaN last.
-    """
+    """Return the places of the `n` largest Σe², the first of equal ones first; NaN last."""
     noise = _array(lines.e2)
     if n < len(noise):
         least = np.partition(noise, len(noise) - n)[len(noise) - n]
@@ -59,45 +54,40 @@ def _array(values: torch.Tensor | None) -> Array:
 
 @dataclass(frozen=True)
 class WorstCell:
-    """A cell with one of the largest errors."""
-
     index: Shape
     x: float
-    #: Its code.
     q: int
     x_hat: float
     error: float
-    #: The error in the cell's own steps.
+    #: In its own steps.
     steps: float
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """The results of one pass over a whole tensor under a scheme."""
+    """One pass over a tensor under a scheme."""
 
     shape: Shape
     layout: BlockLayout
     qparams: QParams
     histograms: HistogramData
-    #: The cells of largest |error|, the largest first, of equal ones the first in row-major order; none
-    #: without error.
+    #: Of largest |error|, the first of equal ones first; none without error.
     cells: tuple[WorstCell, ...]
     #: For each index of each axis, over all others: Σx², Σe², the largest |e| and the number of cells that
     #: count; none for an axis longer than `MOST_KEPT`.
     axes: tuple[Moments | None, ...]
-    #: The same of the worst blocks.
+    #: Of the worst ones.
     blocks: Moments
-    #: The number of each of them, row-major in the grid: int64, ascending.
+    #: Theirs, row-major in the grid: int64, ascending.
     block_numbers: Array
-    #: Σerror² of the whole tensor.
+    #: Σerror².
     noise: float
 
 
 def survey(x: Stored, scheme: Scheme, qparams: QParams, n: int = 20, *, known: Facts | None = None) -> Survey:
     """Return histograms, the `n` worst cells and blocks, and the sums of each line, from one pass over x.
 
-    `qparams` are those of the whole tensor, as `choose_qparams` gives them. `known` are the
-    `facts` of x, if they were computed before: otherwise one more pass computes them.
+    `qparams` are the whole tensor's. Without its facts, `known`, one more pass computes them.
 
     >>> from quantviz import choose_qparams
     >>> from quantviz.tensors.lazy import InMemory
@@ -127,9 +117,7 @@ def survey(x: Stored, scheme: Scheme, qparams: QParams, n: int = 20, *, known: F
 
 
 def worst_cells(result: Survey) -> dict[str, list[Any]]:
-    """Return the worst cells as columns of a table: `index`, `x`, `x_hat`, `error`, and the error in
-    `steps`.
-    """
+    # Columns of a table.
     return {
         name: [getattr(cell, name) for cell in result.cells]
         for name in ("index", "x", "x_hat", "error", "steps")
@@ -137,12 +125,10 @@ def worst_cells(result: Survey) -> dict[str, list[Any]]:
 
 
 def worst_lines(result: Survey, axis: int, n: int = 20) -> dict[str, list[Any]]:
-    """Return the worst lines along an axis, say rows, as columns of a table: `index`, `sqnr_db`, `rmse`,
-    `largest_error` and `noise_share`.
+    """Return the worst lines along an axis as columns of a table; empty beyond `MOST_KEPT`.
 
-    Ranked by noise, Σerror²: improving the first line helps the whole tensor most. By SQNR a line of tiny
-    values, which hardly matter to any output, would come first; SQNR has a column of its own. `noise_share`
-    is the line's share of the tensor's noise. Empty for an axis longer than `MOST_KEPT`.
+    Ranked by Σerror²: improving the first helps the tensor most. By SQNR a line of tiny values, which hardly
+    matter to any output, would come first. `noise_share` is the line's share of the tensor's noise.
     """
     lines = result.axes[axis]
     places = np.zeros(0, dtype=np.int64) if lines is None else worst(lines, n)
@@ -153,11 +139,7 @@ def worst_lines(result: Survey, axis: int, n: int = 20) -> dict[str, list[Any]]:
 
 
 def worst_blocks(result: Survey, n: int = 20) -> dict[str, list[Any]]:
-    """Return the worst blocks as columns of a table: `block`, the place in the grid, `index`, that of its
-    first cell, its `scale`, and as for lines.
-
-    Ranked as in `worst_lines`.
-    """
+    """Return the worst blocks as columns, ranked as lines; `index` is that of the first cell."""
     places = worst(result.blocks, n)
     numbers = result.block_numbers[places]
     layout = result.layout
@@ -184,12 +166,12 @@ def _columns(lines: Moments, noise: float) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True, eq=False)
 class _SurveyPlan:
-    """The bins, sums and pieces of a survey, which follow from the tensor and the scheme alone."""
+    """The bins, sums and pieces of a survey, by tensor and scheme alone."""
 
     shape: Shape
     scheme: Scheme
     qparams: QParams
-    #: Number of the worst cells and blocks to keep.
+    #: Worst cells and blocks to keep.
     n: int
     bins: ValueBins
 
@@ -199,21 +181,21 @@ class _SurveyPlan:
 
     @cached_property
     def lines(self) -> tuple[BlockLayout | None, ...]:
-        """Return the lines along each axis, as blocks; none for an axis with more than `MOST_KEPT` lines."""
+        # As blocks.
         return tuple(
             _of_axis(self.shape, axis) if n <= MOST_KEPT else None for axis, n in enumerate(self.shape)
         )
 
     @cached_property
     def all_kept(self) -> bool:
-        """Whether the sums of all blocks are kept, and not those of the worst of each piece."""
+        # Else those of the worst of each piece.
         return self.layout.block_count <= MOST_KEPT or self.layout.grid_shape[0] == 1
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """Yield start and stop of each piece, of about `limits.CELLS_PER_READ` cells.
+        """Yield start and stop of pieces of about `limits.CELLS_PER_READ` cells.
 
-        A piece has many times as many cells as sums, so that joining takes hardly any time; if not all blocks
-        have sums, it is whole rows of blocks.
+        They have many times as many cells as sums, so that joining takes hardly any time, and are whole rows
+        of blocks if not all have sums.
         """
         kept = [*filter(None, self.lines), *([self.layout] if self.all_kept else [])]
         most = max(
@@ -226,7 +208,7 @@ class _SurveyPlan:
 
 
 class _SurveyTally:
-    """The counts and sums of a survey over the cells from `start` to before `stop`."""
+    """Counts and sums over the cells from `start` to before `stop`."""
 
     def __init__(self, plan: _SurveyPlan, start: int, stop: int) -> None:
         self._plan = plan
@@ -329,8 +311,6 @@ class _SurveyTally:
 
 
 class _WorstOfRun:
-    """The cells of largest |error| of a run, the first of equal ones."""
-
     def __init__(self, n: int) -> None:
         self._sizes = np.full(n, -1.0, dtype=np.float32)
         self._places = np.zeros(n, dtype=np.int64)
@@ -340,14 +320,12 @@ class _WorstOfRun:
         self._count = pooling_kernels().keep_largest(error, start, self._sizes, self._places, self._count)
 
     def cells(self) -> Iterator[tuple[float, int]]:
-        """Return -|error| and the place of each, so that sorted the worst come first."""
+        # Sorted, the worst come first.
         return zip((-self._sizes[: self._count]).tolist(), self._places[: self._count].tolist(), strict=True)
 
 
 class _Adder:
-    """Sums by the blocks of a layout that the cells from `start` to before `stop` reach, and others in the
-    same rows of blocks.
-    """
+    """Sums by the blocks that some cells reach, and others in the same rows of blocks."""
 
     def __init__(self, layout: BlockLayout, start: int, stop: int) -> None:
         self._layout = layout
@@ -365,7 +343,7 @@ class _Adder:
         )
 
     def add(self, x: Array, error: Array, left_out: Array | None, start: int) -> None:
-        """Add a run from `start`; x and error are 0 where a cell is left out."""
+        # x and error are 0 where a cell is left out.
         pooling_kernels().add_by_block(
             read_only(x), error, start, *self._sizes, self.first, self._signal, self._noise, self._largest
         )
@@ -404,7 +382,6 @@ class _Adder:
 
 
 def _of_axis(shape: Shape, axis: int) -> BlockLayout:
-    """Return the lines along an axis, as blocks."""
     return BlockLayout(
         shape,
         tuple(1 if i == axis else n for i, n in enumerate(shape)),
@@ -417,7 +394,5 @@ def _same_blocks(one: BlockLayout, other: BlockLayout) -> bool:
 
 
 def _row_of_blocks(layout: BlockLayout) -> int:
-    """Return the number of cells in the blocks at one place along the grid's first axis, which are neighbours
-    in memory.
-    """
+    # The blocks at one place along the grid's first axis are neighbours in memory.
     return layout.block_shape[0] * math.prod(layout.view_shape[1:])

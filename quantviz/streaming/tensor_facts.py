@@ -1,4 +1,4 @@
-"""Facts of a whole tensor that depend on no scheme: ends, places, counts, and sums of powers."""
+"""Facts of a whole tensor under any scheme: ends, places, counts, and sums of powers."""
 
 from __future__ import annotations
 
@@ -22,51 +22,38 @@ from quantviz.tensors.conversion import NonFinite
 from quantviz.tensors.lazy import Stored, Values
 
 Array = npt.NDArray[Any]
-#: The dtypes that one kernel decodes and surveys in the same loop.
+#: One kernel decodes and surveys these in the same loop.
 DECODED = (torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True, eq=False)
 class Facts(Picklable):
-    """Facts of a whole tensor that depend on no scheme."""
-
-    #: Smallest and largest finite value; 0 if none is finite.
+    #: Of the finite values; 0 if there are none.
     lo: float
     hi: float
-    #: The index of the first finite value of largest magnitude.
+    #: The first finite value of largest magnitude.
     largest: Shape
-    #: Counts and first place of NaN and Inf; none if all values are finite.
+    #: None if all values are finite.
     found: NonFinite | None
-    #: The number of finite values below 0.
+    #: Finite values below 0.
     negative: int
 
     @property
     def nonfinite(self) -> int:
-        """Return the number of values that are NaN, Inf or -Inf."""
         return self.found.count if self.found else 0
 
     @property
-    def nan(self) -> int:
-        return self.found.nan if self.found else 0
-
-    @property
-    def first_nonfinite(self) -> Shape | None:
-        """Return the index of the first NaN, Inf or -Inf; none if there is none."""
-        return self.found.first if self.found else None
-
-    @property
     def absmax(self) -> float:
-        """Return the largest finite magnitude."""
         return max(abs(self.lo), abs(self.hi))
 
 
 def facts(x: Stored) -> Facts:
-    """Return the ends, places and counts of a tensor, from one pass over it.
+    """Return the facts of a tensor, from one pass.
 
     >>> import torch
     >>> from quantviz.tensors.lazy import InMemory
     >>> found = facts(InMemory(torch.tensor([[1.0, -3.0], [torch.nan, 3.0]])))
-    >>> found.lo, found.hi, found.largest, found.nonfinite, found.first_nonfinite, found.negative
+    >>> found.lo, found.hi, found.largest, found.nonfinite, found.found.first, found.negative
     (-3.0, 3.0, (0, 1), 1, (1, 0), 1)
     """
     # Skip the import for small tensors: it takes as long as many runs.
@@ -87,7 +74,7 @@ def facts(x: Stored) -> Facts:
 
 
 def facts_of_looks(states: list[Array], shape: Shape, value_at: Callable[[int], float]) -> Facts:
-    """Return the facts of all values in the states of `look`; `value_at` reads a value by its flat index."""
+    """Return the facts in the states of `look`; `value_at` reads a value by its flat index."""
     from quantviz.compiled import run_kernels
 
     best = max(states, key=lambda state: (state[run_kernels.SIZE], -state[run_kernels.SIZE_AT]))
@@ -120,7 +107,6 @@ def _of_key(key: int) -> float:
 
 
 def _facts_of_runs(x: Stored) -> Facts:
-    """Return the facts of a tensor, computed by NumPy."""
     lo = math.inf
     hi = -math.inf
     best = -1.0
@@ -161,7 +147,7 @@ def _facts_of_runs(x: Stored) -> Facts:
 
 
 def power_sums(x: Stored, *, threads: int | None = None) -> Moments:
-    """Return the sums of powers of a tensor without NaN and Inf: the same bits for any number of threads.
+    """Return the sums of powers of finite values: the same bits for any number of threads.
 
     >>> import torch
     >>> from quantviz.tensors.lazy import InMemory
@@ -183,7 +169,6 @@ def power_sums(x: Stored, *, threads: int | None = None) -> Moments:
 
 
 def moments_of_powers(sums: Array) -> Moments:
-    """Return Σx … Σx⁴ as moments."""
     one, two, three, four = (number_of(float(total)) for total in sums)
     return Moments(x=one, x2=two, x3=three, x4=four)
 
@@ -204,7 +189,7 @@ def _add_powers(values: Values, sums: Array) -> None:
 
 
 class OnePassFacts:
-    """The facts and the sums of powers of a tensor whose values arrive one run after the other.
+    """Facts and sums of powers of values that arrive one run after the other.
 
     >>> found = OnePassFacts()
     >>> part = torch.tensor([1.0, -2.0, 3.0]).bfloat16().view(torch.uint8).numpy()
@@ -222,14 +207,7 @@ class OnePassFacts:
         self._first: float | None = None
 
     def take(self, part: Array, dtype: torch.dtype | None, values: Array, start: int) -> None:
-        """Decode a run of values, and add them to the facts and sums.
-
-        Args:
-            part: The bytes that they are decoded from, if `dtype` is one of `DECODED`.
-            dtype: The stored dtype; with any other, `values` contains the values already.
-            values: The array that receives the values, float32.
-            start: The flat index of the first one.
-        """
+        """Take a run from flat index `start`: `values`, or decoded into them from `part` if `DECODED`."""
         from quantviz.compiled import decoding, run_kernels
 
         kinds: dict[torch.dtype | None, int] = dict(
@@ -243,9 +221,8 @@ class OnePassFacts:
             self._first = float(values[state[run_kernels.FIRST_BAD] - start])
 
     def facts(self, shape: Shape) -> Facts:
-        """Return the facts of all values so far."""
         return facts_of_looks([self._looked], shape, lambda at: self._first or 0.0)
 
     def powers(self) -> Moments:
-        """Return the sums of powers of all values so far, which are valid only if all are finite."""
+        """Return the sums of powers, valid only if all values are finite."""
         return moments_of_powers(self._sums)

@@ -7,7 +7,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import cache
 from itertools import islice
@@ -19,7 +19,7 @@ from quantviz.public_calls import keep_subnormals
 
 _T = TypeVar("_T")
 _Result = TypeVar("_Result")
-#: The environment variable with the default number of threads of a pass over a tensor.
+#: The default number of threads of a pass over a tensor.
 THREADS_VARIABLE = "QUANTVIZ_THREADS"
 
 
@@ -35,7 +35,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-#: Threads that the process keeps for passes; each begins when it is first needed.
+#: Kept for passes; each begins when it is first needed.
 _MOST_THREADS = 64
 
 
@@ -50,9 +50,7 @@ def default_threads() -> int:
 
 
 def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], threads: int | None = None) -> None:
-    """Run `work` on `threads` threads (by default `default_threads()`); each takes the next item when it is
-    done with one.
-    """
+    """Run `work` on some threads, by default `default_threads()`; each takes one item after the other."""
     listed = list(items)
     lock = threading.Lock()
     rest = iter(listed)
@@ -71,17 +69,21 @@ def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], thread
     if threads <= 1:
         work(taken())
         return
-    for done in [_pool().submit(copy_context().run, work, taken()) for _ in range(threads)]:
+    running = [_pool().submit(copy_context().run, work, taken()) for _ in range(threads)]
+    wait(running, return_when=FIRST_EXCEPTION)
+    # Where one has failed, the others end at their next item.
+    listed.clear()
+    for done in running:
         done.result()
 
 
 def results_of(
     work: Callable[[_T], _Result], items: Sequence[_T], workers: int = 1
 ) -> Generator[_Result, None, None]:
-    """Yield the result of `work` for each item, in their order, while threads work on `workers` of them.
+    """Yield the result of `work` for each item, in order, while threads work on `workers` of them.
 
-    The threads are not those of passes, which `work` may wait for. Of the items after the last result
-    that is asked for, at most `workers` are begun.
+    The threads are not those of passes, which `work` may wait for. At most `workers` items beyond the last
+    result that is asked for are begun.
 
     >>> list(results_of(abs, [-2, 1, -3], workers=2))
     [2, 1, 3]
@@ -106,7 +108,7 @@ def results_of(
 
 
 class InOrder(Generic[_T]):
-    """A queue that passes on the results of pieces in the order of the plan, whichever thread is done first.
+    """A queue that passes on the results of pieces in the order of the plan.
 
     >>> taken: list[str] = []
     >>> in_order = InOrder(taken.append)
@@ -123,7 +125,6 @@ class InOrder(Generic[_T]):
         self._waiting: dict[int, tuple[int, _T]] = {}
 
     def put(self, first: int, result: _T, count: int = 1) -> None:
-        """Add the result of `count` pieces from piece `first` on."""
         with self._lock:
             self._waiting[first] = count, result
             while self._next in self._waiting:
@@ -135,10 +136,10 @@ class InOrder(Generic[_T]):
 def shares_of(
     count: int, least: int, *, in_place: bool, threads: int | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Yield runs, as start and stop, for threads to take one after the other: `least` elements each.
+    """Yield runs, as start and stop, of `least` elements each for threads to take one after the other.
 
-    Tensors in place get runs of up to half of each thread's remaining share: at each run a thread waits for
-    the interpreter, which others may hold.
+    In place they are up to half of each thread's remaining share: at each run a thread waits for the
+    interpreter, which others may hold.
 
     >>> list(shares_of(10, 4, in_place=False))
     [(0, 4), (4, 8), (8, 10)]

@@ -1,4 +1,4 @@
-"""The distribution of a tensor's values, which depends on no scheme: spread of magnitudes, and histogram."""
+"""The distribution of a tensor's values: spread of magnitudes, and histogram."""
 
 from __future__ import annotations
 
@@ -22,26 +22,24 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class MagnitudeSpread:
-    """The spread of a tensor's finite magnitudes."""
+    """Of a tensor's finite magnitudes."""
 
-    #: The median of those that are not 0; 0 if all are 0.
+    #: The median of those but 0; 0 if all are 0.
     middle: float
     #: The 99th percentile of all.
     far: float
 
 
-#: Bits of a float32 by which magnitudes are sorted: 11 after its exponent, so that a percentile is exact to
-#: three digits.
+#: Bits of a float32 to sort by: 11 after its exponent make a percentile exact to three digits.
 _SORTED_BITS = 19
-#: Elements that are sorted at once.
+#: At once.
 _SORTED = 2**20
-#: Elements up to which they are sorted by themselves: that many counts would take longer.
+#: Up to here they are sorted by themselves: so many counts would take longer.
 _FEW = 2**16
 
 
 def spread(x: Stored) -> MagnitudeSpread:
-    """Return the median and the 99th percentile of the magnitudes of `x`, from one pass over it; each is
-    exact to a part in 4000 at least.
+    """Return the median and the 99th percentile of magnitudes, each exact to a part in 4000 at least.
 
     >>> import torch
     >>> from quantviz.tensors.lazy import InMemory
@@ -86,16 +84,16 @@ def _spread_of_few(magnitudes: npt.NDArray[np.float32]) -> MagnitudeSpread:
 
 # ---- histogram -----------------------------------------------------------------------------------
 
-#: Bars of a histogram for display, and of one for computation: a multiple.
+#: For display, and for computation: a multiple.
 BARS = 96
 FINE_BARS = 3072
-#: Elements counted at a time: the intermediate results stay in a core's cache.
+#: The intermediate results stay in a core's cache.
 _ELEMENTS_PER_CHUNK = 2**17
 
 
 @dataclass(frozen=True, eq=False)
 class ValueHistogram(Picklable):
-    """The counts of values in bars of equal width."""
+    """Counts of values in bars of equal width."""
 
     #: Ascending, float64, one more than bars.
     edges: Array
@@ -103,7 +101,7 @@ class ValueHistogram(Picklable):
     counts: Array
 
     def joined(self, bars: int) -> ValueHistogram:
-        """Return the histogram with fewer bars, each joined from equally many.
+        """Return fewer bars, each joined from equally many.
 
         >>> fine = ValueHistogram(np.linspace(0, 1, 5), np.array([1.0, 2.0, 3.0, 4.0]))
         >>> fine.joined(2).edges.tolist(), fine.joined(2).counts.tolist()
@@ -116,8 +114,7 @@ class ValueHistogram(Picklable):
 
 
 def histogram_of(x: Stored, lo: float, hi: float, bars: int = BARS) -> ValueHistogram | None:
-    """Return the histogram of a tensor whose finite values lie from `lo` to `hi`, from one pass over it; none
-    if all values are equal.
+    """Return the histogram of finite values from `lo` to `hi`, from one pass; None if all are equal.
 
     >>> import torch
     >>> from quantviz.tensors.lazy import InMemory

@@ -1,12 +1,8 @@
 """The handles of the bug gallery: sliders for bugs that one number brings into view.
 
-A bug shows or hides by the numbers it meets: a zero point, the size of a row, an `eps`. A handle offers such
-a number, begins where the bug hides, and runs both programs at each of its values. All words about a value
-are computed from that run. A handle is added here: one entry in `HANDLES`, under its bug's id, and its words
-under `[bugs.<id>.drag]` in each language.
-
-Two bugs have none. `dtype_ignored` and `one_axis_one_scale` depend on which dtype or shape a caller chooses:
-there is nothing in between to drag through, and their buttons switch between the two.
+A handle begins where its bug hides, and both programs run at each of its values. A handle is added here: one
+entry in `HANDLES` and its words under `[bugs.<id>.drag]` in each language. `dtype_ignored` and
+`one_axis_one_scale` have none: between two dtypes or shapes there is nothing to drag through.
 """
 
 from __future__ import annotations
@@ -45,26 +41,23 @@ Facts = Mapping[str, float]
 class Handle:
     """One number that decides whether a bug shows."""
 
-    #: The values it may have, in the slider's order: the numbers that are shown grow to the right.
+    #: In the slider's order: shown numbers grow to the right.
     values: tuple[float, ...]
-    #: The value it begins at, one at which the bug hides.
+    #: A value at which the bug hides.
     start: float
-    #: The tensor at a value.
     source: Callable[[float], Source]
-    #: The facts in the sentence on a cell that is hit, or on any cell if none is, beside the value, the
-    #: place, and x, q and x̂ of both programs.
+    #: Numbers in the sentence on a cell, beside the value, the place, and x, q and x̂ of both programs.
     facts: Callable[[ProgramResult, ProgramResult, CellIndex], Facts]
     #: Lines before the program's first one.
     given: Callable[[float], tuple[ProgramLine, ...]] = lambda value: ()
-    #: The broken line at a value; the bug's own where there is none.
+    #: The broken line at a value, if it is not the bug's own.
     broken: Callable[[float], ProgramLine] | None = None
-    #: Which cells are hit by the bug, from the correct and the broken outcome.
+    #: The cells that the bug hits.
     hit: Callable[[ProgramResult, ProgramResult], torch.Tensor] = differing
-    #: The number shown for a value: the dragged one, if the value follows from it.
+    #: The number shown for a value.
     shown: Callable[[float], float] = lambda value: value
 
     def nearest(self, value: float) -> float:
-        """Return the value of the handle next to a number."""
         return min(self.values, key=lambda handle_value: abs(handle_value - value))
 
 
@@ -77,18 +70,16 @@ class HandleFrame:
     case: ProgramCase
     correct: ProgramResult
     broken: ProgramResult
-    #: The cells that the bug hits, bool of the tensor's shape.
     hit: torch.Tensor
 
     @property
     def shows(self) -> bool:
-        """Return whether the bug hits any cell."""
         return bool(self.hit.any())
 
 
 @cache
 def frames(bug_id: str) -> tuple[HandleFrame, ...]:
-    """Return the bug at each value of its handle, in the slider's order.
+    """Return the bug at each value of its handle.
 
     >>> shown = [frame.value for frame in frames("constant_tensor") if frame.shows]
     >>> shown[0], shown[-1]
@@ -159,11 +150,10 @@ def _with_zero_point(value: float) -> Source:
 
 
 def _shift(zero_point: float) -> float:
-    """Return by how much all of x is moved for a zero point."""
     return round(-0.01 * zero_point, 2) + 0.0
 
 
-#: Zero points from x moved down as far as it goes to x moved up.
+#: From x moved down to x moved up.
 _ZERO_POINTS = tuple(float(zero_point) for zero_point in range(127, -129, -1))
 
 
@@ -198,7 +188,6 @@ def _difference(correct: ProgramResult, broken: ProgramResult, place: CellIndex)
 
 
 def _ratio(outcome: ProgramResult) -> torch.Tensor:
-    """Return the codes before the cast."""
     values = outcome.values
     rounded: torch.Tensor = (outcome.x / values["absmax"] * values["q_max"]).round()
     return rounded
@@ -238,7 +227,6 @@ def _moved(correct: ProgramResult, broken: ProgramResult, place: CellIndex) -> F
     return {"scale": scale, "moved": zero_point + scale * zero_point}
 
 
-#: Every handle by its bug's id.
 HANDLES: Mapping[str, Handle] = MappingProxyType(
     {
         "int8_difference_wraps": Handle(_ZERO_POINTS, 0.0, _with_zero_point, _difference, shown=_shift),

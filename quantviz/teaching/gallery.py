@@ -1,9 +1,7 @@
-"""The bug gallery's programs: accidents that really happen in quantization code, each with the line that
-causes it.
+"""The bug gallery's programs: accidents that happen in quantization code, and the line that causes each.
 
-A program is a list of lines, each shown as Python and run as it is shown. Wrapped codes and NaN are torch's
-own doing, never typed. A bug is added here: one entry in `BUGS` and its words under
-`[bugs.<id>]` in each language.
+Programs run as they are shown; wrapped codes and NaN are torch's own doing. A bug is added here: one entry in
+`BUGS` and its words under `[bugs.<id>]` in each language.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from quantviz.errors import QuantVizError
 from quantviz.sources import AllPositive, Builtin, Normal, Source, Uniform
 from quantviz.sources.typed import Typed
 
-#: Variables of a program, by name: tensors, numbers, dtypes.
 Variables = Mapping[str, Any]
 
 
@@ -28,27 +25,25 @@ Variables = Mapping[str, Any]
 class ProgramLine:
     """One line of a program."""
 
-    #: Names the line within its program: its words are under `[bugs.<id>.why]`.
+    #: Its words are under `[bugs.<id>.why]`.
     key: str
-    #: The line: `name = expression`, or `name, name = expression`.
+    #: `name = expression`, or `name, name = expression`.
     code: str
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names that it gives values to."""
         return tuple(self.code.partition(" = ")[0].split(", "))
 
     def given(self, values: Variables) -> dict[str, Any]:
-        """Return the values it gives, by name."""
         result = eval(self.code.partition(" = ")[2], {"torch": torch, **values})
         return dict(zip(self.names, result if len(self.names) > 1 else (result,), strict=True))
 
 
 @dataclass(frozen=True)
 class ProgramCase:
-    """A tensor to run a program on, and the lines before the program's first one."""
+    """A tensor to run a program on, and lines before the program's first one."""
 
-    #: Names the case within its bug: its words are under `[bugs.<id>.cases]`.
+    #: Its words are under `[bugs.<id>.cases]`.
     id: str
     source: Source
     given: tuple[ProgramLine, ...] = ()
@@ -58,7 +53,7 @@ class ProgramCase:
 class Bug:
     """A correct program and the one line that breaks it."""
 
-    #: Permanent id, lower_snake: it is in people's links.
+    #: Permanent: it is in people's links.
     id: str
     #: The first shows the bug.
     cases: tuple[ProgramCase, ...]
@@ -66,7 +61,6 @@ class Bug:
     lines: tuple[ProgramLine, ...]
     #: Takes the place of the correct line of the same key.
     broken: ProgramLine
-    #: Bits of its codes, by which they are coloured.
     bits: int = 8
 
     @property
@@ -74,14 +68,12 @@ class Bug:
         return next(line for line in self.lines if line.key == self.broken.key)
 
     def program(self, case: ProgramCase, broken: bool) -> tuple[ProgramLine, ...]:
-        """Return all lines, in the order they run."""
         return (
             *case.given,
             *(self.broken if broken and line.key == self.broken.key else line for line in self.lines),
         )
 
     def case(self, case_id: str) -> ProgramCase:
-        """Return the case called `case_id`; `QuantVizError` lists the known ones."""
         for case in self.cases:
             if case.id == case_id:
                 return case
@@ -95,29 +87,18 @@ class ProgramResult:
     x: torch.Tensor
     q: torch.Tensor
     x_hat: torch.Tensor
-    #: The program that ran.
     lines: tuple[ProgramLine, ...]
-    #: The values that each line set when it ran, by name: a name may be set twice.
+    #: The values that each line set: a name may be set twice.
     steps: tuple[Mapping[str, Any], ...]
-    #: The values at the end.
     values: Variables
 
     @property
     def mse(self) -> float:
-        """Return the mean of (x_hat - x)², NaN where a cell is NaN."""
         return (self.x_hat - self.x).to(torch.float64).square().mean().item()
 
 
 def run_bug(bug: Bug, x: torch.Tensor, broken: bool, case: ProgramCase | None = None) -> ProgramResult:
-    """Run the bug's program on `x`, correct or broken.
-
-    `case` sets values before it; without one the first case does.
-
-    >>> bug = BUGS["int8_difference_wraps"]
-    >>> x = bug.cases[0].source.tensor()
-    >>> run_bug(bug, x, broken=False).values["zero_point"], run_bug(bug, x, broken=True).x_hat.shape
-    (-77, torch.Size([3, 3]))
-    """
+    """Run the bug's program on `x`, correct or broken; `case` sets values before it, else the first case."""
     lines = bug.program(case or bug.cases[0], broken)
     values: dict[str, Any] = {"x": x}
     steps = []
@@ -135,7 +116,7 @@ def run_bug(bug: Bug, x: torch.Tensor, broken: bool, case: ProgramCase | None = 
 
 
 def differing(one: ProgramResult, other: ProgramResult) -> torch.Tensor:
-    """Return where codes or values differ, bool of the tensor's shape. NaN equals NaN here."""
+    """Return where codes or values differ; NaN equals NaN here."""
     return _differ(one.q.to(torch.float64), other.q.to(torch.float64)) | _differ(one.x_hat, other.x_hat)
 
 
@@ -144,14 +125,13 @@ def _differ(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def find_bug(bug_id: str) -> Bug:
-    """Return the bug called `bug_id`; `QuantVizError` lists the known ones."""
     if bug_id not in BUGS:
         raise QuantVizError("bugs.unknown", got=bug_id, known=", ".join(BUGS))
     return BUGS[bug_id]
 
 
 def puzzle(number: int) -> Bug:
-    """Return the bug of puzzle `number`, counted from 1: in an order that is not that of the list of bugs."""
+    """Return the bug of a puzzle, from 1: in another order than the list of bugs."""
     if not 1 <= number <= len(BUGS):
         raise QuantVizError("bugs.unknown_puzzle", got=number, most=len(BUGS))
     return sorted(BUGS.values(), key=lambda bug: zlib.crc32(bug.id.encode()))[number - 1]
@@ -173,8 +153,7 @@ _UINT8 = ProgramLine("dtype", "dtype = torch.uint8")
 
 # ---- tensors made for a purpose -----------------------------------------------------------------
 
-# From -1.28 to 1.27 in steps of 0.01: int8 gives it the scale 0.01 and the zero point 0. A value that is
-# added moves the zero point by as many codes as it has hundredths.
+# int8 gives it the scale 0.01 and the zero point 0; a value added moves the zero point by its hundredths.
 BALANCED = (
     (-1.28, 0.40, 0.07, 1.01),
     (0.33, 1.27, -0.90, 0.02),
@@ -202,7 +181,6 @@ _RANDOM = Normal(rows=6, cols=6)
 
 
 def setting(name: str, value: float) -> tuple[ProgramLine, ...]:
-    """Return the line before a program that sets a number."""
     return (ProgramLine(name, f"{name} = {value!r}"),)
 
 
@@ -336,8 +314,7 @@ _ALL = (
         (
             ProgramLine("absmax", "absmax = x.abs().amax(dim=1, keepdim=True)"),
             ProgramLine("scale", "scale = torch.where(absmax > 0, absmax / 127, 1)"),
-            # Codes that stay float, as in training with fake quantization: a cast to int8 would turn NaN into
-            # some code.
+            # Codes that stay float, as in fake quantization: a cast to int8 would turn NaN into some code.
             ProgramLine("codes", "q = (x / scale).round().clamp(-127, 127)"),
             ProgramLine("values", "x_hat = scale * q"),
         ),

@@ -22,19 +22,18 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.schemes.text_form import split_outside_parentheses
 from quantviz.sources import AllPositive, Bimodal, LoudColumns, Normal, Source, StudentT
 
-#: Bits a weight that a try may take at most, scales, zero points and second levels included.
+#: Bits a weight that a try may take at most, with scales, zero points and second levels.
 BUDGET = 4.5
-#: Differences in dB are shown, and compared, to so many decimals.
+#: Of differences in dB, shown and compared.
 DECIMALS = 2
-#: Characters of a link's tries at most, as an address has them: with the app's own it stays within the 2,000
-#: that chat programs and old browsers take.
+#: Characters of a link's tries: with the app's own it stays within the 2,000 that chat programs take.
 LONGEST = 1800
 #: The scheme in the controls before the first try.
 TEE = Scheme("int4")
 
-#: Large enough (2^16 values) that a tensor is priced at its own size: a scale for each row costs 0.06 bits.
+#: Large enough that a tensor is priced at its own size: a scale for each row costs 0.06 bits.
 _SIDE = 256
-#: Parts of a scheme's text form that a link leaves out, by their places there.
+#: Parts of a scheme's text form that a link leaves out, by place.
 _USUAL = MappingProxyType(dict(enumerate(str(TEE).split(","))) | {0: None})
 #: Stands between tries in a link; no text form has it.
 _BETWEEN = "~"
@@ -72,25 +71,16 @@ _NO_TRIES: Mapping[str, tuple[Scheme, ...]] = MappingProxyType({})
 
 
 def price(hole: Hole, scheme: Scheme) -> float:
-    """Return the bits a weight that a scheme takes on the hole's tensor, without quantizing it.
-
-    >>> price(HOLES["bell"], TEE), price(HOLES["bell"], RECIPES["int4_g32"])
-    (4.000244140625, 4.5)
-    """
+    """Return the bits a weight that a scheme takes, without quantizing."""
     from quantviz.evaluation.metric_formulas import bits_per_element
 
     return bits_per_element(scheme, hole.source.shape)
 
 
 def problems(hole: Hole, scheme: Scheme) -> Iterator[QuantVizError]:
-    """Yield the errors of a scheme that cannot be tried: it does not fit the tensor, or its arithmetic is no
-    engine's.
+    """Yield the errors of a scheme that does not fit the tensor, or has rules of its own.
 
-    With custom rules the size of a scale can be set too, so that a scheme would count too few bits.
-
-    >>> cheap = "int4,symmetric,per_group(size=8),min_max,course(scale_bits=1)"
-    >>> [problem.key for problem in problems(HOLES["bell"], Scheme.parse(cheap))]
-    ['golf.own_rules']
+    With these a scheme could count too few bits, since they set the size of a scale.
     """
     yield from scheme.problems(hole.source.shape)
     convention = scheme.chosen
@@ -101,15 +91,14 @@ def problems(hole: Hole, scheme: Scheme) -> Iterator[QuantVizError]:
 
 
 def score(x: Any, scheme: Scheme) -> RecipeRow:
-    """Return bits and error of a try on `x`, a tensor or `Stored`."""
     from quantviz.streaming.measuring import measure
 
     return row_of(measure(x, scheme), is_current=False)
 
 
 def recipes_within(x: Any) -> tuple[RecipeRow, ...]:
-    """Return the recipes that par is made of: those that fit `x`, a tensor or `Stored`, and the budget, and
-    leave something to be found, as an engine that searches scales does not.
+    """Return the recipes within the budget that par is made of, without engines that search scales: something
+    is left to find.
     """
     by_ranges = {name: scheme for name, scheme in RECIPES.items() if scheme.search is None}
     rows = recipe_rows(x, current=TEE, most_bits=BUDGET, recipes=by_ranges)
@@ -117,12 +106,11 @@ def recipes_within(x: Any) -> tuple[RecipeRow, ...]:
 
 
 def counts(row: RecipeRow) -> bool:
-    """Return whether a try is within the budget, its limit included."""
     return row.bits <= BUDGET and not math.isnan(row.sqnr_db)
 
 
 def best_of(rows: Iterable[RecipeRow]) -> RecipeRow | None:
-    """Return the row of least error within the budget, the first of equals; None without one."""
+    """Return the row of least error within the budget, the first of equals."""
     return max((row for row in rows if counts(row)), key=lambda row: row.sqnr_db, default=None)
 
 
@@ -131,34 +119,31 @@ class HoleResults:
     """How a hole stands: its recipes, and the tries."""
 
     hole: Hole
-    #: The recipes of `recipes_within`.
     recipes: tuple[RecipeRow, ...]
     tries: tuple[RecipeRow, ...] = ()
 
     @property
     def par(self) -> RecipeRow:
-        """Return the best of the recipes within the budget."""
         best = best_of(self.recipes)
         assert best is not None, "int4 with one scale fits every tensor and the budget"
         return best
 
     @property
     def best(self) -> RecipeRow | None:
-        """Return the best try that counts."""
         return best_of(self.tries)
 
     def gain(self, row: RecipeRow) -> float:
-        """Return how much better than par a row is, in dB, rounded as it is shown."""
+        """Return how many dB a row is better than par, as shown."""
         return round(row.sqnr_db - self.par.sqnr_db, DECIMALS)
 
     @property
     def score(self) -> float | None:
-        """Return by how many dB the best try beats par; none before the first that counts."""
+        """Return the gain of the best try."""
         return None if self.best is None else self.gain(self.best)
 
 
 def total(standings: Iterable[HoleResults]) -> float:
-    """Return the sum of the scores of all holes that have one, in dB better than par, as they are shown."""
+    """Return the sum of all scores, as shown."""
     return round(sum(each.score for each in standings if each.score is not None), DECIMALS)
 
 
@@ -167,10 +152,7 @@ def total(standings: Iterable[HoleResults]) -> float:
 
 @dataclass(frozen=True)
 class GolfRound(PageState):
-    """The hole that is played, and the schemes tried on each, in order; none twice.
-
-    A link has schemes alone: scores are found again from them.
-    """
+    """The hole that is played, and the schemes tried on each, none twice; a link has no scores."""
 
     page = "golf"
 
@@ -179,19 +161,16 @@ class GolfRound(PageState):
 
     @property
     def here(self) -> tuple[Scheme, ...]:
-        """Return the schemes that were tried on the hole that is played."""
         return self.tries.get(self.hole, ())
 
     def at(self, hole: str) -> GolfRound:
-        """Return the round turned to another hole."""
         return dataclasses.replace(self, hole=hole)
 
     def with_try(self, scheme: Scheme, keep: Collection[Scheme] = ()) -> GolfRound:
-        """Return the round with one more try on the hole that is played.
+        """Return the round with one more try on this hole.
 
-        Where the link would grow beyond `LONGEST`, the first tries of the hole with the most are left out,
-        but none in `keep`, which are each hole's best.
-
+        Where the link would be longer than `LONGEST`, the first tries of the hole with the most go, but for
+        those in `keep`.
         >>> len(GolfRound().with_try(TEE).with_try(TEE).here)
         1
         """
@@ -210,16 +189,15 @@ class GolfRound(PageState):
         return dataclasses.replace(self, tries=MappingProxyType(tries))
 
     def without_try(self, hole: str, scheme: Scheme) -> GolfRound:
-        """Return the round without one try on a hole."""
         left = tuple(each for each in self.tries[hole] if each != scheme)
         return dataclasses.replace(self, tries=MappingProxyType({**self.tries, hole: left}))
 
     def without_tries(self) -> GolfRound:
-        """Return the round before the first try on the hole that is played."""
+        """Return the round without tries on this hole."""
         return dataclasses.replace(self, tries=MappingProxyType({**self.tries, self.hole: ()}))
 
     def written(self) -> dict[str, str]:
-        """Return the round as parameters of a link.
+        """Return the link's parameters.
 
         >>> GolfRound("columns").with_try(TEE).with_try(RECIPES["int4_g32"]).written()
         {'hole': 'columns', 'columns': 'int4~int4,,per_group(size=32)'}
@@ -231,12 +209,7 @@ class GolfRound(PageState):
 
     @classmethod
     def read(cls, params: Mapping[str, str], **_: Codec) -> tuple[GolfRound, tuple[QuantVizError, ...]]:
-        """Return the round of a link, and an error for each try that could not be used; the rest is kept.
-
-        >>> played, wrong = GolfRound.read({"hole": "heaps", "heaps": "int4~int9"})
-        >>> played.hole, list(map(str, played.here)), [problem.key for problem in wrong]
-        ('heaps', ['int4,symmetric,per_tensor,min_max,course'], ['golf.link_try'])
-        """
+        """Return the round of a link, and an error for each try that was left out."""
         wrong: list[QuantVizError] = []
         hole = params.get(_HOLE, _ALL[0].id)
         if hole not in HOLES:
@@ -265,7 +238,7 @@ def _length(tries: Mapping[str, tuple[Scheme, ...]]) -> int:
 
 
 def write_try(scheme: Scheme) -> str:
-    """Return a scheme's text form without the parts that are as in `TEE`: `read_try` puts them back.
+    """Return a scheme's text form without parts that are as in `TEE`.
 
     >>> write_try(Scheme.parse("nf4,symmetric,per_group(size=32),mse,course")), write_try(TEE)
     ('nf4,,per_group(size=32),mse', 'int4')
@@ -275,7 +248,7 @@ def write_try(scheme: Scheme) -> str:
 
 
 def read_try(form: str) -> Scheme:
-    """Return the scheme written as `form`, short or in full; `QuantVizError` names a part that is not valid.
+    """Return the scheme written as `form`, short or in full.
 
     >>> read_try("int4") == TEE, read_try(str(TEE)) == TEE
     (True, True)

@@ -1,8 +1,8 @@
 """Split, reduce and expand by blocks: the only file that reshapes.
 
-A tensor of `view_shape` (a, b) in blocks of (p, q) is looked at as (a/p, p, b/q, q): even axes count
-blocks, odd axes count elements inside one. A number of each block has the layout's `grid_shape`. If the last
-blocks do not fill up, the view is padded with a value that does not change the result.
+A tensor of `view_shape` (a, b) in blocks of (p, q) is looked at as (a/p, p, b/q, q): even axes count blocks,
+odd axes count elements. A number of each block has the layout's `grid_shape`. Last blocks that do not fill up
+are padded with a value that does not change the result.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import torch
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
 from quantviz.schemes.orientation import Orientation
 
-#: How many values of a block are looked at at a time, so that sums are the same whatever is read at once.
+#: Values of a block at a time: sums are the same whatever is read at once.
 STRETCH = 2**16
-#: How many values of all blocks are looked at at a time.
+#: Values of all blocks at a time.
 _TOGETHER = 2**20
 
 
-#: How the answers of two stretches become one.
+#: Makes one of the answers of two stretches.
 Join = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some blocks, each a row: see `calibration_protocol.Part`."""
+    """Some blocks, each a row: see `calibration_protocol.BlockSource`."""
 
     numbers: torch.Tensor
     #: float32 (k, n), NaN where a block has no more values.
@@ -53,9 +53,9 @@ class Rows:
 
 
 def sums_of_rows(*values: torch.Tensor) -> torch.Tensor:
-    """Return the sum of each row of each of some (k, n), as the columns of (k, m), float64.
+    """Return the sum of each row of each (k, n), as the columns of (k, m), float64.
 
-    numpy adds each row up by itself in an order that follows from its length, torch does not.
+    numpy adds up a row in an order that follows from its length, torch does not.
 
     >>> sums_of_rows(torch.ones(2, 3), torch.eye(2) > 0).tolist()
     [[3.0, 1.0], [3.0, 1.0]]
@@ -80,8 +80,7 @@ class Blocks:
     layout: BlockLayout
     #: Dtype of the answers.
     dtype: torch.dtype
-    #: Which elements count, bool of the shape of `x`; none where all of them do. Of a block without any, all
-    #: answers are 0.
+    #: Which elements count, bool of the shape of `x`; none for all. Blocks without any have answers 0.
     counted: torch.Tensor | None = None
 
     def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -138,9 +137,7 @@ class Blocks:
         return tuple(answers)
 
     def mean_magnitude(self) -> torch.Tensor:
-        """Return the mean of |x| of each block: the exact sum rounded once, so that no order of adding up
-        changes it.
-        """
+        """Return the mean of |x| of each block: the exact sum rounded once, in whatever order."""
         sizes = rows_of_blocks(self._filled(0).abs(), self.layout, 0)
         counts = rows_of_blocks(self._ones(), self.layout, 0).sum(-1, dtype=torch.float64) + self._padding()
         sums = torch.tensor([math.fsum(row) for row in sizes.flatten(0, -2).tolist()], dtype=torch.float64)
@@ -153,8 +150,8 @@ class Blocks:
         return torch.full(self.layout.grid_shape, value, dtype=torch.float64).to(self.dtype)
 
     def runs(self, count: int) -> torch.Tensor:
-        """Return the values of each run of `count` neighbouring blocks along the axis of the groups, or of
-        all of a row for 0; 0 where they are left out: (elements of a block, count, runs).
+        """Return the values of each run of `count` neighbouring blocks along the groups' axis, or of a row
+        for 0: (elements of a block, count, runs), 0 where they are left out.
 
         >>> from quantviz.schemes.granularity import PerGroup
         >>> x = torch.arange(8.0).reshape(1, 8)
@@ -167,7 +164,7 @@ class Blocks:
         return rows.reshape(of_runs.block_count, in_run, -1).permute(2, 1, 0)
 
     def of_runs(self, values: torch.Tensor) -> torch.Tensor:
-        """Return the grid of a value for each block, from `values` by runs of blocks, (count, runs).
+        """Return the grid of `values` (count, runs), one for each block of a run.
 
         >>> from quantviz.schemes.granularity import PerGroup
         >>> blocks = Blocks(torch.zeros(8, 2), PerGroup(2, axis=0).layout((8, 2)), torch.float32)
@@ -182,7 +179,7 @@ class Blocks:
     def by_parts(
         self, answer: Callable[[Rows], tuple[torch.Tensor, ...]], count: int, most: int
     ) -> tuple[torch.Tensor, ...]:
-        """Return `count` numbers a block that `answer` gives, of at most `most` blocks at a time: float64."""
+        """Return `count` numbers a block by `answer`, of at most `most` blocks at a time: float64."""
         answers = [torch.zeros(self.layout.block_count, dtype=torch.float64) for _ in range(count)]
         for rows in self.rows(most):
             for whole, part in zip(answers, answer(rows), strict=True):
@@ -197,7 +194,7 @@ class Blocks:
             yield Rows(numbers, values[numbers])
 
     def _padding(self) -> torch.Tensor:
-        """Return how many zeros fill each block."""
+        # The zeros that fill each block.
         if self.layout.tail == "pad":
             return self.layout.block_size - block_sizes(self.layout)
         return torch.zeros(self.layout.grid_shape, dtype=torch.int64)
@@ -206,16 +203,14 @@ class Blocks:
         return rows_of_blocks(self._filled(fill), self.layout, fill)
 
     def _filled(self, fill: float) -> torch.Tensor:
-        """Return the tensor, with `fill` in place of elements that do not count."""
         return self.x if self.counted is None else self.x.masked_fill(~self.counted, fill)
 
     def _ones(self) -> torch.Tensor:
-        """Return 1 for each element that counts, 0 for the others."""
         return torch.ones_like(self.x) if self.counted is None else self.counted.to(self.x.dtype)
 
 
 def lines_of_runs(values: torch.Tensor) -> torch.Tensor:
-    """Return the runs of `Blocks.runs` as one row for each block, run after run: (blocks, elements).
+    """Return the runs of `Blocks.runs` as (blocks, elements), run after run.
 
     >>> lines_of_runs(torch.arange(8).view(2, 2, 2).permute(2, 1, 0)).tolist()
     [[0, 1], [2, 3], [4, 5], [6, 7]]
@@ -224,7 +219,7 @@ def lines_of_runs(values: torch.Tensor) -> torch.Tensor:
 
 
 def runs_of_lines(values: torch.Tensor, count: int) -> torch.Tensor:
-    """Return one number for each of these lines as (blocks of a run, runs).
+    """Return a number for each of these lines as (blocks of a run, runs).
 
     >>> runs_of_lines(torch.arange(4), 2).tolist()
     [[0, 2], [1, 3]]
@@ -233,7 +228,7 @@ def runs_of_lines(values: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def layout_of_runs(layout: BlockLayout, count: int) -> BlockLayout:
-    """Return the layout whose blocks are runs of `count` neighbouring groups each; 0 for all of a row.
+    """Return the layout of runs of `count` neighbouring groups each; 0 for all of a row.
 
     >>> from quantviz.schemes.granularity import PerGroup
     >>> layout_of_runs(PerGroup(2).layout((1, 8)), 2).grid_shape
@@ -249,12 +244,12 @@ def layout_of_runs(layout: BlockLayout, count: int) -> BlockLayout:
 
 
 def _axis_of_groups(layout: BlockLayout) -> int:
-    """Return the axis along which groups have more than one element; the last one where none has."""
+    # The last one where no group has more than one element.
     return max(range(len(layout.block_shape)), key=lambda axis: (layout.block_shape[axis], axis))
 
 
 def expand(grid: torch.Tensor, layout: BlockLayout, shape: Shape) -> torch.Tensor:
-    """Return one value a block (`grid_shape`) as one value an element, broadcastable to the tensor's `shape`.
+    """Return one value a block as one an element, broadcastable to the tensor's `shape`.
 
     >>> from quantviz.schemes.granularity import PerGroup
     >>> expand(torch.tensor([[1.0, 2.0]]), PerGroup(2).layout((1, 4)), (1, 4)).tolist()
@@ -272,7 +267,7 @@ def expand(grid: torch.Tensor, layout: BlockLayout, shape: Shape) -> torch.Tenso
 
 
 def block_ids(layout: BlockLayout, shape: Shape) -> torch.Tensor:
-    """Return the number of the block of each element, counted row-major over the grid, int32 of `shape`.
+    """Return the row-major number of each element's block, int32 of `shape`.
 
     >>> from quantviz.schemes.granularity import PerBlock
     >>> block_ids(PerBlock(1, 2).layout((2, 4)), (2, 4)).tolist()
@@ -283,9 +278,7 @@ def block_ids(layout: BlockLayout, shape: Shape) -> torch.Tensor:
 
 
 def flat_indices_of(shape: Shape, index: Window) -> torch.Tensor:
-    """Return the flat indices, in a tensor of `shape`, of the part at `index`: int64 of the part's shape.
-
-    `index` has one number or slice of step 1 for each axis.
+    """Return the flat indices of the part at `index`, one number or slice of step 1 an axis: int64.
 
     >>> flat_indices_of((3, 4), (slice(1, 3), slice(2, 4))).tolist()
     [[6, 7], [10, 11]]
@@ -298,8 +291,7 @@ def flat_indices_of(shape: Shape, index: Window) -> torch.Tensor:
 
 
 def block_numbers(places: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
-    """Return the number of the block, counted row-major over the grid, of the elements at flat `places`:
-    int64 of their shape.
+    """Return the row-major numbers of the blocks of the elements at flat `places`, int64.
 
     >>> from quantviz.schemes.granularity import PerBlock
     >>> block_numbers(torch.tensor([0, 3, 7]), PerBlock(1, 2).layout((2, 4))).tolist()
@@ -316,7 +308,7 @@ def block_numbers(places: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
 
 
 def flat_indices(shape: Shape) -> torch.Tensor:
-    """Return the place of each element in row-major order, int64 of `shape`.
+    """Return each element's place in row-major order, int64.
 
     >>> flat_indices((2, 2)).tolist()
     [[0, 1], [2, 3]]
@@ -325,23 +317,19 @@ def flat_indices(shape: Shape) -> torch.Tensor:
 
 
 def to_grid(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor | None:
-    """Return one value for all blocks, or one a block in any shape, as `grid_shape`; none where the count
-    does not fit.
-    """
+    """Return one value for all blocks, or one a block, as `grid_shape`; None if the count does not fit."""
     if values.numel() == 1:
         return values.reshape(()).expand(layout.grid_shape).clone()
     return values.reshape(layout.grid_shape) if values.numel() == layout.block_count else None
 
 
 def block_values(x: torch.Tensor, layout: BlockLayout, block: Shape) -> torch.Tensor:
-    """Return the elements of the block at `block` of the grid, as a vector."""
     window = tuple(slice(i * n, (i + 1) * n) for i, n in zip(block, layout.block_shape, strict=True))
     return x.reshape(layout.view_shape)[window].reshape(-1)
 
 
 def rows_of_blocks(values: torch.Tensor, layout: BlockLayout, fill: float) -> torch.Tensor:
-    """Return `values` as (*grid_shape, elements of a block): each block in row-major order, a short one
-    filled up with `fill`.
+    """Return `values` as (*grid_shape, elements of a block), row-major, short blocks filled with `fill`.
 
     >>> from quantviz.schemes.granularity import PerBlock
     >>> rows_of_blocks(torch.arange(8).reshape(2, 4), PerBlock(2, 2).layout((2, 4)), 0).tolist()
@@ -353,7 +341,7 @@ def rows_of_blocks(values: torch.Tensor, layout: BlockLayout, fill: float) -> to
 
 
 def block_sums(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
-    """Return the sum of each block's elements, of `grid_shape`; integers and bool are added up as int64.
+    """Return each block's sum, of `grid_shape`; integers and bool are added up as int64.
 
     >>> from quantviz.schemes.granularity import PerBlock
     >>> block_sums(torch.arange(8).reshape(2, 4), PerBlock(2, 2).layout((2, 4))).tolist()
@@ -363,7 +351,7 @@ def block_sums(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
 
 
 def any_of_blocks(marks: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
-    """Return whether any of each block's elements is marked, bool of `grid_shape`.
+    """Return whether any element of each block is marked.
 
     >>> from quantviz.schemes.granularity import PerBlock
     >>> any_of_blocks(torch.eye(4) > 0, PerBlock(2, 2).layout((4, 4))).tolist()
@@ -373,7 +361,7 @@ def any_of_blocks(marks: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
 
 
 def block_sizes(layout: BlockLayout) -> torch.Tensor:
-    """Return how many elements of the tensor each block has, int64 of `grid_shape`.
+    """Return the tensor's elements in each block, int64 of `grid_shape`.
 
     >>> from quantviz.schemes.granularity import Flat
     >>> block_sizes(Flat(4).layout((2, 3), "short")).tolist()
@@ -386,10 +374,7 @@ def block_sizes(layout: BlockLayout) -> torch.Tensor:
 
 
 def matrix(values: torch.Tensor, row_axis: int | None, col_axis: int, at: Shape) -> torch.Tensor:
-    """Return the rows × columns seen of a tensor: two axes of it, the others held at `at` (whose entries for
-    the two are ignored).
-
-    A tensor of one axis is one row (`row_axis` none).
+    """Return the rows × columns of two axes, the others held at `at`; one row of a single axis.
 
     >>> matrix(torch.arange(8).reshape(2, 2, 2), 2, 0, (0, 1, 0)).tolist()
     [[2, 6], [3, 7]]
@@ -401,7 +386,7 @@ def matrix(values: torch.Tensor, row_axis: int | None, col_axis: int, at: Shape)
 
 
 def oriented(x: torch.Tensor, orientation: Orientation) -> torch.Tensor:
-    """Return a weight as a matrix, outputs × inputs, with memory of its own.
+    """Return a weight as outputs × inputs, in memory of its own.
 
     >>> oriented(torch.arange(6.0).view(2, 3), Orientation((1,))).tolist()
     [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
@@ -411,8 +396,7 @@ def oriented(x: torch.Tensor, orientation: Orientation) -> torch.Tensor:
 
 
 def viewed(values: torch.Tensor, shape: Shape) -> torch.Tensor:
-    """Return the same memory in another shape; `RuntimeError` where it does not lie in that order, as in a
-    transposed tensor.
+    """Return the same memory in another shape; `RuntimeError` for another order, as a transposed tensor's.
 
     >>> viewed(torch.arange(4), (-1, 2)).tolist()
     [[0, 1], [2, 3]]
@@ -434,11 +418,9 @@ def _split(x: torch.Tensor, layout: BlockLayout, fill: float) -> torch.Tensor:
 
 
 def _axes(layout: BlockLayout) -> list[int]:
-    """Return the number of blocks along the first axis of the view, of places in one of them, of blocks along
-    the second axis, and so on.
+    """Return, by axes, the number of blocks and of places in one.
 
-    A block that reaches beyond the tensor has one place beyond it, which marks that it does: the block may be
-    many times as long as the tensor.
+    A block that reaches beyond the tensor has one place beyond it as a mark: it may be many times as long.
 
     >>> from quantviz.schemes.granularity import PerGroup
     >>> _axes(PerGroup(4).layout((2, 10), "pad")), _axes(PerGroup(4000).layout((2, 10), "pad"))

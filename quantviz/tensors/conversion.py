@@ -1,6 +1,4 @@
-"""Conversion of an input to the tensor that is quantized: float32, of 1 to 4 axes, with the rules for NaN and
-Inf in it.
-"""
+"""Conversion of an input to the float32 tensor that is quantized, with the rules for NaN and Inf."""
 
 from __future__ import annotations
 
@@ -15,27 +13,26 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.granularity import Shape
 
-#: Dtypes whose every value is a float32 value.
+#: Every value is a float32 value.
 _EXACT = frozenset(
     {
         *(torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e4m3fnuz),
         *(torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu),
     }
 )
-#: Dtypes that are converted with a count of the values float32 cannot hold.
+#: The values that float32 cannot hold are counted.
 _COUNTED = frozenset(
     {
         *(torch.float64, torch.int8, torch.int16, torch.int32, torch.int64),
         *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
     }
 )
-#: Most elements of a tensor that repeats fewer by `expand` or broadcasting; a tensor whose elements all lie
-#: in memory has no such limit.
+#: For tensors that repeat fewer elements by `expand` or broadcasting; others lie in memory already.
 _MOST_REPEATED = 2**28
 
 
 def as_float32(tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """Return `tensor` as float32 on the CPU, detached, and a note that counts the values changed by it.
+    """Return `tensor` as float32 on the CPU, detached, and a note that counts the changed values.
 
     Raises:
         QuantVizError: For bool, complex, quantized, sparse and nested tensors.
@@ -63,18 +60,17 @@ class NonFinite:
     NonFinite(nan=1, inf=1, minus_inf=0, first=(1,), value=inf)
     """
 
-    #: How many are NaN, Inf and -Inf.
     nan: int
     inf: int
     minus_inf: int
-    #: Where the first one is, in row-major order.
+    #: In row-major order.
     first: Shape
-    #: The value there, as it was stored: of float64 it can be a number beyond float32.
+    #: As stored: of float64 it can be a number beyond float32.
     value: float
 
     @classmethod
     def of(cls, values: torch.Tensor, stored: torch.Tensor | None = None) -> NonFinite | None:
-        """Return the counts of `values`, which were `stored` so; None if all are finite."""
+        """Return the counts of `values`, stored before as `stored`; None if all are finite."""
         finite = torch.isfinite(values)
         if bool(finite.all()):
             return None
@@ -86,12 +82,11 @@ class NonFinite:
 
     @property
     def count(self) -> int:
-        """Return the number of values that are NaN or Inf."""
         return self.nan + self.inf + self.minus_inf
 
     @property
     def shown(self) -> str | float:
-        """Return the first such value's name, or its number before rounding."""
+        """Return the first one's name, or its number before rounding."""
         if math.isnan(self.value):
             return "NaN"
         if math.isfinite(self.value):
@@ -101,7 +96,7 @@ class NonFinite:
         return "-Inf"
 
     def refusal(self, rounded_to: str | None = None) -> QuantVizError:
-        """Return the error for refused values; `rounded_to` is the dtype that they were rounded to first."""
+        """Return the error; `rounded_to` is the dtype that the values were rounded to first."""
         if rounded_to is not None and math.isfinite(self.value):
             return QuantVizError(
                 "input_beyond_dtype", dtype=rounded_to, value=self.shown, index=self.first, count=self.count
@@ -110,25 +105,21 @@ class NonFinite:
         return QuantVizError(key, value=self.shown, index=self.first, count=self.count)
 
     def note(self, nonfinite: str) -> Note:
-        """Return the note of a choice of `scheme.NONFINITE` other than "refuse"."""
+        """Return the note under a rule other than "refuse"."""
         key = "nonfinite_clipped" if nonfinite == "clip" else "nonfinite_left_out"
         counts = {"count": self.count, "nan": self.nan, "inf": self.inf, "minus_inf": self.minus_inf}
         return Note.of(key, **counts, index=self.first, value=self.shown)
 
 
 class Input(NamedTuple):
-    """A tensor as it is quantized."""
-
-    #: float32.
     values: torch.Tensor
-    #: Notes of the changes on the way.
     notes: tuple[Note, ...]
-    #: The name of the dtype that it came in.
+    #: The dtype that it came in.
     dtype: str
 
 
 def as_real(x: Any) -> Input:
-    """Return `x`, a real tensor or nested list of 1 to 4 axes, as float32. NaN and Inf come through.
+    """Return a real tensor or nested list of 1 to 4 axes as float32, with NaN and Inf.
 
     Raises:
         QuantVizError: For anything else.
@@ -141,7 +132,7 @@ def as_real(x: Any) -> Input:
 
 
 def as_dtype(values: torch.Tensor, dtype: str) -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """Return values rounded to a dtype of half precision, in it, and a note where that changed one.
+    """Return values rounded to a dtype of half precision, and a note if one changed.
 
     >>> values, notes = as_dtype(torch.tensor([1.0, 1.001]), "bfloat16")
     >>> values.tolist(), str(notes[0])
@@ -153,8 +144,7 @@ def as_dtype(values: torch.Tensor, dtype: str) -> tuple[torch.Tensor, tuple[Note
 
 
 def to_half(values: torch.Tensor, dtype: str) -> torch.Tensor:
-    """Return values in a dtype of half precision, every NaN the positive one: torch's own sign of it depends
-    on its place.
+    """Return values in half precision, every NaN positive: torch's sign of it depends on its place.
 
     >>> to_half(torch.full((20,), math.nan), "bfloat16").signbit().any().item()
     False
@@ -164,12 +154,11 @@ def to_half(values: torch.Tensor, dtype: str) -> torch.Tensor:
 
 
 def as_input(x: Any, nonfinite: str = "refuse", rounded_to: str | None = None) -> Input:
-    """Return `x`, a real tensor, array or nested list (see `as_plain`), as the tensor that is quantized.
+    """Return a tensor, array or nested list of 1 to 4 axes (see `as_plain`) as it is quantized.
 
-    `rounded_to` names a dtype of half precision that the values are rounded to first. `nonfinite` is one of
-    `scheme.NONFINITE`: under "refuse" all of the answer is finite, else NaN and Inf are still in it. Raises
-    `QuantVizError` for anything else than 1 to 4 axes of real numbers, and where NaN or Inf are refused, with
-    the first place and how many there are.
+    `rounded_to` names a dtype of half precision for the values first. Unless `nonfinite` is "refuse", NaN and
+    Inf come through. Raises `QuantVizError` for anything else, and for refused values with the first place
+    and their count.
 
     >>> as_input([[1.0, 2.0], [3.0, 4.0]]).values.shape
     torch.Size([2, 2])
@@ -192,16 +181,14 @@ def as_input(x: Any, nonfinite: str = "refuse", rounded_to: str | None = None) -
 
 
 def as_plain(x: Any) -> torch.Tensor:
-    """Return `x` as a dense tensor of real numbers on the CPU, detached, in its own dtype and with any number
-    of axes.
+    """Return `x` as a dense real tensor on the CPU, detached, in its own dtype, with any number of axes.
 
-    Args:
-        x: A torch tensor, nested list, NumPy array in any order of bytes and elements, or an object that
-            NumPy reads as an array, such as a table of pandas.
+    `x` is a torch tensor, nested list, NumPy array in any order of bytes and elements, or an object that
+    NumPy reads as an array, such as a table of pandas.
 
     Raises:
-        QuantVizError: For anything else, and for a masked array of NumPy in which something is masked: there
-            is no value there, so that neither using the stored one nor making one up would be right.
+        QuantVizError: For anything else, and for masked values: there is no value there, so that neither
+            using the stored one nor making one up would be right.
 
     >>> as_plain(np.array([1.0, 2.0], dtype=">f4")[::-1])
     tensor([2., 1.])
@@ -212,9 +199,7 @@ def as_plain(x: Any) -> torch.Tensor:
 
 
 def refuse_other_kinds(tensor: torch.Tensor) -> None:
-    """Raise `QuantVizError` for a tensor that is not dense or not of real numbers, or that repeats a few
-    values more often than memory allows.
-    """
+    """Raise `QuantVizError` unless a tensor is dense, real, and repeats values within `_MOST_REPEATED`."""
     if (
         tensor.is_nested
         or tensor.layout != torch.strided
@@ -233,7 +218,7 @@ def refuse_other_kinds(tensor: torch.Tensor) -> None:
 
 
 def _has_values(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor has memory of its own: those that trace a program have a shape alone."""
+    # Tensors that trace a program have a shape alone.
     try:
         return tensor.untyped_storage().data_ptr() != 0 or not tensor.numel()
     except (RuntimeError, NotImplementedError):
@@ -263,7 +248,7 @@ def _converted(x: Any) -> torch.Tensor:
 
 
 def _of_array(array: np.ndarray[Any, Any]) -> torch.Tensor:
-    """Return a NumPy array as a tensor; in its own memory where torch can read that."""
+    # In its own memory where torch can read that.
     if isinstance(array, np.ma.MaskedArray):
         if np.ma.is_masked(array):
             raise QuantVizError("input_masked", count=int(np.ma.getmaskarray(array).sum()), shape=array.shape)
@@ -294,8 +279,7 @@ def _tensor(x: Any) -> torch.Tensor:
 
 
 def as_codes(q: Any, fmt: NumberFormat) -> torch.Tensor:
-    """Return `q`, whole numbers of 1 to 4 axes, as codes of the format; raise `QuantVizError` where it has no
-    such code.
+    """Return whole numbers of 1 to 4 axes as codes of the format; raise `QuantVizError` for others.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> as_codes([3, 15], FORMATS["nf4"]).tolist()
@@ -310,7 +294,7 @@ def as_codes(q: Any, fmt: NumberFormat) -> torch.Tensor:
 
 
 def as_accumulators(sums: Any) -> torch.Tensor:
-    """Return `sums`, whole numbers of int32 in 1 to 4 axes, as int64; raise `QuantVizError` where one is not.
+    """Return whole numbers within int32, of 1 to 4 axes, as int64; raise `QuantVizError` for others.
 
     >>> as_accumulators([585, -4524]).tolist()
     [585, -4524]
@@ -323,7 +307,7 @@ def as_accumulators(sums: Any) -> torch.Tensor:
 
 
 def _first_wrong(tensor: torch.Tensor, lowest: int, highest: int) -> float | None:
-    """Return the first number that is not whole or lies beyond the ends; none if there is none."""
+    # Not whole, or beyond the ends.
     # 16 bits without a sign have no arithmetic.
     wide = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
     right = (wide >= lowest) & (wide <= highest) & (wide == wide.round())
@@ -331,20 +315,12 @@ def _first_wrong(tensor: torch.Tensor, lowest: int, highest: int) -> float | Non
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Return the dtype's name without its module.
-
-    >>> dtype_name(torch.int8)
-    'int8'
-    """
+    """Return the dtype's name without its module."""
     return str(dtype).removeprefix("torch.")
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """Return the dtype that torch calls `name`.
-
-    >>> torch_dtype("float32")
-    torch.float32
-    """
+    """Return the dtype that torch calls `name`."""
     dtype = getattr(torch, name)
     assert isinstance(dtype, torch.dtype)
     return dtype

@@ -1,8 +1,8 @@
 """Hadamard matrices: entries ±1, whose rows are orthogonal to each other.
 
-Sylvester's have 2^k rows. Paley's have q + 1 or 2(q + 1) for a prime q, made of the quadratic residues of q;
-12, 20, 28, 36, 44, 60 … Williamson's have 4n, made of four symmetric circulants of order n: 92 and 172, where
-Paley has none. Larger ones are products: K·2^k rows.
+Sylvester's have 2^k rows; Paley's q + 1 or 2(q + 1) for a prime q, of its quadratic residues: 12, 20, 28 …;
+Williamson's 4n, of four symmetric circulants of order n: 92 and 172, where Paley has none. Larger ones are
+products: K·2^k rows.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import torch
 
 from quantviz.errors import QuantVizError
 
-#: The largest K of K·2^k that is tried: a product with K rows costs K additions a value.
+#: A product with K rows costs K additions a value.
 _TRIED_UP_TO = 256
-#: Places up to n / 2 at which the first rows of Williamson's four circulants are −1, by n: J. Williamson,
-#: "Hadamard's determinant theorem and the sum of four squares", 1944; 23 by Baumert, Golomb and Hall, 1962.
+#: Places up to n / 2 of −1 in the first rows of Williamson's four circulants, by n (J. Williamson 1944,
+#: "Hadamard's determinant theorem and the sum of four squares"; 23 by Baumert, Golomb and Hall, 1962).
 _WILLIAMSON = {
     23: ((5, 8, 9, 10), (1, 5, 6, 9, 11), (1, 3, 4, 10, 11), (1, 2, 5, 7, 9, 10, 11)),
     43: (
@@ -32,8 +32,7 @@ _WILLIAMSON = {
 def hadamard(order: int) -> torch.Tensor:
     """Return a Hadamard matrix, float64 (order, order), with HHᵀ = order · I.
 
-    Hadamard matrices of one order are not unique: this is the Kronecker product of `base_matrix` of K
-    rows and Sylvester's of 2^k.
+    One of many of its order: the Kronecker product of `base_matrix` and Sylvester's of 2^k.
 
     Raises:
         QuantVizError: No such matrix is made here.
@@ -61,23 +60,19 @@ def regular_hadamard(order: int) -> torch.Tensor:
 
 
 def _product(matrix: torch.Tensor, factor: torch.Tensor, order: int) -> torch.Tensor:
-    """Return the Kronecker product of a matrix and as many factors as the order has."""
+    # As many factors as the order has.
     while len(matrix) < order:
         matrix = torch.kron(matrix, factor)
     return matrix
 
 
 def has_hadamard(order: int) -> bool:
-    """Return whether `hadamard` makes one of this order.
-
-    >>> [n for n in range(1, 41) if has_hadamard(n)]
-    [1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40]
-    """
+    """Return whether `hadamard` makes one of this order."""
     return base_factor(order) is not None
 
 
 def largest_block(width: int) -> int:
-    """Return the largest divisor of a width that is the order of a Hadamard matrix made here.
+    """Return the largest divisor of a width with a Hadamard matrix made here.
 
     >>> largest_block(384), largest_block(11008), largest_block(29 * 32), largest_block(15)
     (384, 11008, 32, 1)
@@ -93,11 +88,7 @@ def largest_block(width: int) -> int:
 
 @cache
 def base_factor(order: int) -> int | None:
-    """Return the K of K·2^k = order: 1, or the smallest that has a `base_matrix`; None if there is none.
-
-    >>> base_factor(64), base_factor(384), base_factor(14336), base_factor(11008), base_factor(232)
-    (1, 12, 28, 172, None)
-    """
+    """Return the K of K·2^k = order: 1, or the smallest with a `base_matrix`; None if there is none."""
     if order < 1:
         return None
     odd = order // (order & -order)
@@ -143,9 +134,7 @@ def is_skew(factor: int) -> bool:
 
 
 def _bordered(prime: int, sign: float) -> torch.Tensor:
-    """Return Jacobsthal's matrix χ(i − j) of the residues of a prime, with a row of 1 and a column of `sign`
-    around it: symmetric for 1, skew for −1.
-    """
+    """Return Jacobsthal's matrix χ(i − j) of a prime, bordered by 1 and `sign`: 1 symmetric, −1 skew."""
     residues = {i * i % prime for i in range(1, prime)}
     character = torch.tensor([0.0, *(1.0 if i in residues else -1.0 for i in range(1, prime))])
     places = torch.arange(prime)
@@ -157,7 +146,6 @@ def _bordered(prime: int, sign: float) -> torch.Tensor:
 
 
 def _williamson(order: int) -> torch.Tensor:
-    """Return Williamson's matrix of four circulants of an order, and of four such rows."""
     places = torch.arange(order)
     apart = (places[:, None] - places[None, :]) % order
     a, b, c, d = (_signs(order, negative)[apart] for negative in _WILLIAMSON[order])
@@ -166,7 +154,6 @@ def _williamson(order: int) -> torch.Tensor:
 
 
 def _signs(order: int, negative: tuple[int, ...]) -> torch.Tensor:
-    """Return ±1, float64 (order,): −1 at the places and as far from the end."""
     signs = torch.ones(order, dtype=torch.float64)
     for place in negative:
         signs[[place, order - place]] = -1.0
@@ -174,7 +161,7 @@ def _signs(order: int, negative: tuple[int, ...]) -> torch.Tensor:
 
 
 def _prime_of_second(order: int) -> int | None:
-    """Return the prime q ≡ 1 mod 4 with 2(q + 1) = order, for Paley's second construction."""
+    # q ≡ 1 mod 4 with 2(q + 1) = order: Paley's second construction.
     prime = order // 2 - 1
     return prime if order % 4 == 0 and prime % 4 == 1 and _is_prime(prime) else None
 

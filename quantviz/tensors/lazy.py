@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from quantviz.schemes.scheme import Scheme
 
 Values = npt.NDArray[np.float32]
-#: Elements up to which a weight that lies otherwise than outputs × inputs is turned as a whole.
+#: A weight that does not lie as outputs × inputs is turned whole up to so many elements.
 _MOST_TRANSPOSED_WHOLE = 2**22
 
 
 class OwnScales(NamedTuple):
-    """The scales and zero points of a tensor that lies quantized in its file, one a block of its scheme."""
+    """Scales and zero points of a tensor's file, one a block of its scheme."""
 
     scale: torch.Tensor
     zero_point: torch.Tensor
@@ -40,7 +40,7 @@ class Stored(ABC):
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype})"
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
-        # Code that needs the whole array, such as `quantize`, gets an error that names the way to load it.
+        # `quantize` and its like need the whole array: the error names the way to load it.
         raise QuantVizError("input_stored", got=type(self).__name__)
 
     _shape: Shape
@@ -54,17 +54,16 @@ class Stored(ABC):
 
     @property
     def count(self) -> int:
-        """Return the number of elements."""
         return math.prod(self.shape)
 
     @property
     def dtype(self) -> str:
-        """Return the name of the dtype that its values are stored in; they are read as float32."""
+        """Return the dtype that its values are stored in; they are read as float32."""
         return self._dtype
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Return the notes for the user on how the tensor was read."""
+        """Return notes on how the tensor was read."""
         return self._notes
 
     @property
@@ -74,11 +73,11 @@ class Stored(ABC):
 
     @property
     def own_scheme(self) -> Scheme | None:
-        """Return the scheme by which the tensor is quantized in its file; None if it is not."""
+        """Return the scheme of a tensor that is quantized in its file."""
         return None
 
     def own_scales(self, scheme: Scheme) -> OwnScales | None:
-        """Return the scales stored in the file, if the tensor is quantized there under `scheme`."""
+        """Return the scales in the file, if the tensor is quantized there under `scheme`."""
         stored_scheme = self.own_scheme
         alike = (
             stored_scheme is not None and scheme.replace(nonfinite=stored_scheme.nonfinite) == stored_scheme
@@ -87,38 +86,29 @@ class Stored(ABC):
 
     @property
     def _file_scales(self) -> OwnScales | None:
-        """Return the scales that go with `own_scheme`."""
         return None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Wherever it lies: another process gets its values.
+        # Another process gets its values, wherever it lies.
         values = self.read((slice(None),) * len(self.shape)).contiguous().numpy()
         return _in_memory, (values, self.notes, self.dtype, self.own_scheme, self._file_scales)
 
     def check(self) -> None:  # noqa: B027
-        """Raise `QuantVizError` if it lies in a file that has been changed, so that it must not be read any
-        more.
-        """
+        """Raise `QuantVizError` if its file has been changed and must not be read any more."""
 
     @abstractmethod
     def run(self, start: int, stop: int) -> Values:
-        """Return the elements from `start` to before `stop` in row-major order: one axis, contiguous, not to
-        be changed.
+        """Return the elements from `start` to before `stop`, row-major: contiguous, not to be changed.
 
-        A view of the memory or file they lie in where they lie there as float32, else a copy. NaN and Inf
-        come through. `QuantVizError` if they lie in a file that has been changed.
+        A view where they lie as float32, else a copy, with NaN and Inf. `QuantVizError` for a changed file.
         """
 
     @abstractmethod
     def read(self, index: Window) -> torch.Tensor:
-        """Return the part at `index`, one number or slice of step 1 for each axis: float32, not to be
-        changed.
-        """
+        """Return the part at `index`, one number or slice of step 1 an axis: float32, not to be changed."""
 
     def rows_as_stored(self, start: int, stop: int) -> torch.Tensor:
-        """Return some indices of the first axis, in the dtype in which they are stored where that is one of
-        half precision, else float32; not to be changed.
-        """
+        """Return some indices of the first axis, in a stored half precision or float32; not to be changed."""
         return self.read((slice(start, stop), *(slice(None),) * (len(self.shape) - 1)))
 
 
@@ -171,7 +161,7 @@ def _in_memory(
 
 
 class Over(Stored):
-    """Another view of a stored tensor, with its dtype and notes; it is valid as long as that is."""
+    """Another view of a stored tensor, with its dtype and notes, valid as long as that is."""
 
     def __init__(self, stored: Stored) -> None:
         self._stored = stored
@@ -184,7 +174,7 @@ class Over(Stored):
 
 
 class HalfPrecision(Over):
-    """The same tensor with its values rounded to a dtype of half precision.
+    """The same tensor rounded to a dtype of half precision.
 
     >>> HalfPrecision(InMemory(torch.tensor([1.0, 1.001])), "bfloat16").run(0, 2).tolist()
     [1.0, 1.0]
@@ -206,8 +196,7 @@ class HalfPrecision(Over):
 
 
 class Matrix(Over):
-    """A tensor of two axes or more as a matrix, its first axis by all the others. Only the parts that are
-    read are copied.
+    """A tensor of two axes or more as a matrix, its first axis by the others; only what is read is copied.
 
     >>> x = Matrix(InMemory(torch.arange(12.0).view(2, 3, 2)))
     >>> x.shape, x.read((slice(0, 2), slice(1, 3))).tolist(), x.read((1, slice(None))).tolist()
@@ -245,7 +234,7 @@ class Matrix(Over):
 
 
 class ByRows(Stored):
-    """A matrix that is read by whole rows."""
+    """The base of a matrix that is read by whole rows."""
 
     @abstractmethod
     def _rows(self, first: int, last: int) -> torch.Tensor:
@@ -266,9 +255,10 @@ class ByRows(Stored):
 
 
 class Oriented(Over, ByRows):
-    """A weight as a matrix, outputs × inputs, whichever of its axes are the outputs. Only the parts that are
-    read are copied; a small one is copied whole when it is first read, and of runs of a large one whole
-    bands, of which each thread keeps its last.
+    """A weight as a matrix, outputs × inputs, whichever of its axes are the outputs.
+
+    Only what is read is copied: a small weight whole at once, of a large one whole bands, of which each
+    thread keeps its last.
 
     >>> x = Oriented(InMemory(torch.arange(6.0).view(2, 3)), Orientation((1,)))
     >>> x.shape, x.run(0, 4).tolist(), x.read((slice(1, 3), 0)).tolist()
@@ -304,7 +294,6 @@ class Oriented(Over, ByRows):
         return super().read(index)
 
     def _band(self, first: int, last: int) -> Values:
-        """Return the elements of some rows, which this thread keeps."""
         self.check()
         kept: tuple[int, Values] | None = getattr(self._own, "band", None)
         if kept is None or kept[0] != first:
@@ -312,7 +301,7 @@ class Oriented(Over, ByRows):
         return kept[1]
 
     def _whole(self) -> InMemory | None:
-        """Return all of a small tensor, turned; none of a larger one."""
+        # Of a small tensor alone.
         if math.prod(self._shape) > _MOST_TRANSPOSED_WHOLE:
             return None
         self.check()
@@ -322,7 +311,7 @@ class Oriented(Over, ByRows):
             return self._small
 
     def _rows(self, first: int, last: int) -> torch.Tensor:
-        """Return some rows: of several axes of outputs those of the first that these lie in."""
+        # Of several axes of outputs only the first's indices in use are read.
         shape = self._stored.shape
         outputs = self._orientation.outputs
         a_step = math.prod(shape[axis] for axis in outputs[1:])
@@ -389,9 +378,7 @@ def _refuse_vectors(shape: Shape) -> None:
 
 
 def as_stored(x: Any) -> tuple[Stored, tuple[Note, ...]]:
-    """Return `x` itself if it is `Stored`, else the tensor of `as_real` as a `Stored`, and the notes of
-    changes. NaN and Inf come through.
-    """
+    """Return `x` itself if it is `Stored`, else `as_real`'s tensor as one, and the notes of changes."""
     if isinstance(x, Stored):
         return x, ()
     tensor, notes, dtype = as_real(x)

@@ -253,6 +253,8 @@ def test_small_and_odd_tensors():
     assert all(each.choice is None for each in culprits(torch.zeros(4, 4), "int4_per_tensor"))
     assert culprits(normal(2, 3, 4), "int4_per_tensor")
     assert len(block_costs([[3.0, 1.0]], "int4_per_tensor").rows) == 1
+    with pytest.raises(qv.QuantVizError, match="n must be at least 1"):
+        block_costs([[3.0, 1.0], [2.0, 1.0]], "int4_per_row", n=0)
     with pytest.raises(qv.QuantVizError, match="one part"):
         blame([[3.0, 1.0]], "int4_per_tensor", most=0)
 

@@ -378,21 +378,6 @@ def test_the_lab_opens_with_the_steps_state_and_undo_keeps_the_way_back():
         assert at.button(key="back_to_lesson")
 
 
-@pytest.mark.parametrize(
-    ("params", "there"),
-    [
-        ({"l": "symmetric", "p": "3", "k": "shown"}, True),
-        ({"l": "symmetric", "p": "3"}, False),
-        ({"l": "symmetric", "p": "3", "k": "withheld"}, False),
-        ({"l": "symmetric", "p": "3", "k": "2.projector.shown.2"}, False),
-        ({"l": "learning_on_stairs", "p": "1", "k": "shown"}, False),  # a dial
-    ],
-)
-def test_an_answered_step_can_be_saved_as_a_page(params, there):
-    saved = [each for each in opened(**params).get("download_button") if each.key == "lesson_to_page"]
-    assert [each.proto.label for each in saved] == [catalogue("en")["below.page"]] * there
-
-
 def test_an_address_that_asks_for_what_is_not_there_is_told_until_one_goes_on_and_back_comes_back_to_it():
     at = opened(l="symmetric", p="99")
     assert "no step '99'" in at.warning[0].value

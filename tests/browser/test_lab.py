@@ -96,7 +96,6 @@ def test_a_visit_of_the_first_example(new_page, url, language):
         switch_to(page, "en", "English")
     resize(page, 1366, 625)
     drawn(page)
-    a_click_on_a_cell_and_arrow_keys_choose_it(page)
     a_saved_picture_is_named_and_titled_and_holds_the_values(page)
     copying_the_link_copies_the_address(page)
     a_change_of_the_scheme_sends_little(page, received)
@@ -113,17 +112,6 @@ def numbers_beside_the_open_sidebar_keep_their_words(page):
         .filter((each) => getComputedStyle(each).overflow !== "visible")
         .map((each) => each.textContent)"""
     assert page.evaluate(cut) == []
-
-
-def a_click_on_a_cell_and_arrow_keys_choose_it(page):
-    """The bridge's own tests click in all panels."""
-    page.mouse.click(*middle(page, 3, 5, 2))
-    wait_address(page, "c", "5.2")
-    expect(page.locator(".qv-sentence")).to_contain_text("(5, 2)")
-    why = qv.explain(qv.quantize(Builtin("loud_column").tensor(), qv.Scheme("int4")), (5, 2))
-    assert f"→ {why.q} →".replace("-", "−") in page.inner_text(".qv-sentence")
-    page.keyboard.press("ArrowUp")
-    wait_address(page, "c", "4.2")
 
 
 def a_saved_picture_is_named_and_titled_and_holds_the_values(page):

@@ -1,12 +1,14 @@
 """The panels' modules, function by function: numbers, cells and geometry, in a blank page."""
 
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 from quantviz.browser import FOLDER, read_script
 from quantviz.browser.packing import pack
+from quantviz.figures.numbers import WRITING
 from quantviz.schemes.names import SEPARATORS, contains
 
 #: What the tests call of the panels' modules.
@@ -386,3 +388,73 @@ def test_the_key_of_undo_is_heard_while_the_page_has_not_heard_of_the_step(blank
     page.locator("input").blur()
     page.keyboard.press("Control+z")
     assert page.evaluate("window.pressed")
+
+
+def test_a_slider_that_came_back_to_where_it_began_is_let_go(blank_with):
+    """No browser says that it changed: what the server answers then would wait for ever."""
+    page = blank_with(f"{read_script('layer_hand_component')}\nwindow.Knobs = Knobs;")
+    page.evaluate(
+        """(writing) => {
+            document.body.innerHTML = "<div style='width: 400px'></div>";
+            window.said = [];
+            const said = (name) => (...values) => window.said.push([name, ...values].join(" "));
+            const moves = { move: said("move"), release: said("release"), cancel: said("cancel") };
+            const knobs = new Knobs(document.querySelector("div"), moves);
+            knobs.show([{ name: "weight", words: "w", value: 0, least: -1, most: 1 }], {}, writing);
+        }""",
+        asdict(WRITING),
+    )
+    box = page.locator("input").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for away in (50, 0):
+        page.mouse.move(x + away, y)
+    page.mouse.up()
+    assert page.evaluate("said") == ["move weight 0.263", "move weight 0", "release"]
+
+
+def test_a_cell_that_keys_have_left_is_not_gone_back_to(blank_with):
+    """An answer to a key before the last one moves nothing back, or the next key would go on from there."""
+    page = blank_with(f"{read_script('gallery_component')}\nwindow.Board = Board;")
+    scale = {"ramp": ["#000000", "#777777", "#ffffff"], "stops": [0, 0.5, 1], "lo": 0, "hi": 1}
+    names = ("x", "q", "x_hat", "error")
+    data = {
+        "shape": [1, 8],
+        "cell": [0, 0],
+        "at": 0,
+        "board": [1],
+        "handle": None,
+        "x": [0] * 8,
+        "rows": [{"name": "broken", "title": "", "told": [], "q": [0] * 8, "x_hat": [0] * 8}],
+        "titles": dict.fromkeys(names, ""),
+        "scales": {name: [scale, scale] for name in names},
+        "styles": {name: [{"decimals": 0, "zero": True, "power": False}] for name in names},
+        "writing": asdict(WRITING),
+        "enlarge": 1,
+        "colors": {},
+    }
+    page.evaluate(
+        """(data) => {
+            data.x = Float32Array.from(data.x);
+            for (const row of data.rows)
+                for (const name of ["q", "x_hat"]) row[name] = Float32Array.from(row[name]);
+            window.said = [];
+            const board = new Board(document.body);
+            window.answer = (col) =>
+                board.update({ ...data, cell: [0, col] }, (_, { col }) => said.push(col));
+            answer(0);
+        }""",
+        data,
+    )
+    table = page.locator("table").first
+    table.press("ArrowRight")
+    page.wait_for_function("said.length === 1")
+    table.press("ArrowRight")
+    page.evaluate("answer(1)")
+    table.press("ArrowRight")
+    page.wait_for_function("said.length === 2")
+    assert page.evaluate("said") == [1, 3]
+    # Answered, the cell is the server's again, as where a step is undone.
+    page.evaluate("[3, 1].forEach(answer)")
+    assert page.locator("table").first.locator("td").nth(1).evaluate("cell => cell.className") == "qv-marked"

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quantviz as qv
+from quantviz.checkpoints.allocation import sensitivities
 from quantviz.checkpoints.allocation.allocating import allocate
 from quantviz.checkpoints.allocation.offers import Offers
 from quantviz.checkpoints.allocation.sensitivities import alphas
@@ -148,7 +149,7 @@ def test_what_stays_as_stored_takes_its_share_of_the_model():
     assert allocate(rows, bits_per_weight=4.0598).bits == 8000
 
 
-def test_without_costs_the_error_is_relative_and_weighs_as_told(tmp_path):
+def test_without_costs_the_error_is_relative_and_weighs_as_told(tmp_path, monkeypatch):
     rows = scanned(("a", (10, 10), (20, 40), "x"), ("b", (10, 10), (25, 45), "y"))
     assert allocate(rows, budget_bits=1200).choice["a"] == "int8"
     assert allocate(rows, budget_bits=1600).cost == pytest.approx(1e-4 + 10**-4.5)
@@ -158,6 +159,12 @@ def test_without_costs_the_error_is_relative_and_weighs_as_told(tmp_path):
     file = tmp_path / "alpha.csv"
     file.write_text("tensor,alpha\nb,10\n")
     assert allocate(rows, budget_bits=1200, sensitivities=file).choice == weighed.choice
+    file.write_text("tensor,alpha\nb,10\nb,1\n")
+    with pytest.raises(qv.QuantVizError, match="two rows for b"):
+        allocate(rows, budget_bits=1200, sensitivities=file)
+    monkeypatch.setattr(sensitivities, "TABLE_BYTES", 10)
+    with pytest.raises(qv.QuantVizError, match="larger than the 10 bytes"):
+        allocate(rows, budget_bits=1200, sensitivities=file)
 
 
 def test_what_has_no_error_costs_nothing():

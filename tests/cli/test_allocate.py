@@ -90,6 +90,7 @@ def test_what_is_asked_for_is_kept_to(folder):
     )
     assert [point["recipe"] for point in points if point["recipe"]] == ["int4_g128", "int8_per_row"]
     assert points[0]["bits"] == points[-2]["bits"]
+    assert "leave out --for" in run(file, "--bits", 8, "--frontier", "--for", "json", status=2).stderr
 
 
 def test_a_tool_gets_what_it_has(folder, tmp_path):

@@ -13,15 +13,19 @@ from safetensors.torch import save_file
 
 import quantviz as qv
 from quantviz import cli
+from quantviz.analysis.study import Study
 from quantviz.checkpoints.results.stored_rows import ScanProgress
 from quantviz.cli import figure, output, quantviz, scan, serve
 from quantviz.cli.reporting import ProgressLine
 from quantviz.export.cell_words import derivation
 from quantviz.lab.state import LabState
+from quantviz.live.hand_words import Looks
+from quantviz.live.standalone import LivePage, LivePages
 from quantviz.text import text
 from tests.helpers.browser import chromium_of_tests
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
+DARK = Looks("en", "dark")
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +225,13 @@ def test_a_figure_of_several_schemes_has_each_beside_the_others(tmp_path):
     page = tmp_path / "x.html"
     named = ("figure", "normal(rows=8,cols=64)", "-s", "int4_per_row", "-s", "int8_per_tensor")
     run(*named, "-o", page)
-    assert 'id="qv-frames"' in page.read_text(encoding="utf-8")
+    written = page.read_text(encoding="utf-8")
+    assert ('id="qv-frames"' in written, "data-theme=" in written.partition("<head>")[0]) == (True, False)
+    # In a theme it is that of the page and of each frame in it.
+    run(*named, "--theme", "dark", "-o", page)
+    assert 'data-theme="dark"' in page.read_text(encoding="utf-8").partition("<head>")[0]
+    one = LivePage.of(Study.of_result(qv.quantize(torch.ones(2, 4), "int8_per_row")), "", DARK)
+    assert b'data-theme="dark"' in LivePages((one,), follows=False)._parts("dark")[0]["frame0"]
     assert "shows one scheme" in run(*named, "--cdn", "-o", page, status=2).stderr
 
 

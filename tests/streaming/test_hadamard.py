@@ -51,8 +51,8 @@ def test_the_fast_product_is_that_of_the_matrix(block, large, monkeypatch):
         )
         turned = hadamard_transform(x, block)
         torch.testing.assert_close(turned.to(torch.float64), wanted, atol=nearness, rtol=0)
-        assert hadamard_transform(turned, block, back=True, out=turned) is turned
-        torch.testing.assert_close(turned, x, atol=2 * nearness, rtol=0)
+        again = hadamard_transform(turned, block, back=True)
+        torch.testing.assert_close(again, x, atol=2 * nearness, rtol=0)
 
 
 def test_a_block_divides_the_last_axis():

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tracemalloc
 from functools import partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -367,6 +368,17 @@ def test_the_first_of_two_extremes_keeps_its_sign():
         assert torch.equal(torch.signbit(found), torch.signbit(wanted))
 
 
+def test_a_percentile_of_one_number_takes_little_memory():
+    x = torch.zeros(2**12, 2**12)
+    scheme = qv.Scheme("int8", calibration=qv.Percentile(90.0))
+    ranges.ranges(InMemory(x), scheme)
+    tracemalloc.start()
+    assert ranges.ranges(InMemory(x), scheme).hi.item() == 0.0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < x.nbytes
+
+
 @pytest.mark.parametrize("width", [16, 32, 48, 128])
 @pytest.mark.parametrize("blocks", [16, 19, 37])
 def test_the_ends_of_many_blocks_in_a_line(width, blocks):
@@ -454,7 +466,7 @@ def test_what_is_not_finite(nonfinite, bad, scheme):
 def test_nothing_finite():
     x = torch.full((3, 700), math.nan)
     found = tensor_facts.facts(InMemory(x))
-    assert (found.lo, found.hi, found.nonfinite, found.nan, found.first_nonfinite, found.negative) == (
+    assert (found.lo, found.hi, found.nonfinite, found.found.nan, found.found.first, found.negative) == (
         0.0,
         0.0,
         2100,
@@ -519,8 +531,8 @@ def test_facts(shape, monkeypatch):
         assert (
             (found.lo, found.hi),
             found.largest,
-            (found.nonfinite, found.nan),
-            found.first_nonfinite,
+            (found.nonfinite, found.found.nan),
+            found.found.first,
             found.negative,
             found.found.value,
         ) == wanted
@@ -829,7 +841,7 @@ assert str(root) == sys.argv[1] and not os.access(root / "quantviz", os.W_OK)
 before = sorted(root.rglob("*"))
 x, scheme = torch.randn(1100, 1024), qv.Scheme.parse(sys.argv[2])
 assert readiness.compiles(scheme, x.shape)
-found = qv.measure(x, scheme)
+found = qv.measure(x, scheme, by_axis=True)
 assert found.path == "fused" and found.compiled_seconds > 0 and kernel_access.cache_folder() is None
 assert not readiness.compiles(scheme, x.shape)
 assert abs(found.metrics["mse"] / qv.metrics(qv.quantize(x, scheme))["mse"] - 1) < 1e-6

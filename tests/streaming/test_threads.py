@@ -1,9 +1,27 @@
 """The sharing of work among threads."""
 
 import threading
+import time
 from contextlib import closing
 
-from quantviz.streaming.threads import results_of
+import pytest
+
+from quantviz.streaming.threads import results_of, shared_out
+
+
+def test_the_others_end_when_one_fails():
+    begun = []
+
+    def work(items):
+        for item in items:
+            begun.append(item)
+            if item == 0:
+                raise KeyError(item)
+            time.sleep(0.001)
+
+    with pytest.raises(KeyError):
+        shared_out(work, range(10_000), threads=3)
+    assert len(begun) < 1_000
 
 
 def test_results_are_worked_on_together_and_come_in_order():

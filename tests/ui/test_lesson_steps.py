@@ -286,6 +286,24 @@ def test_the_wall_compares_errors_in_one_colour_scale_and_says_how_many_times(sa
     assert not picture._tells(now)
 
 
+@pytest.mark.parametrize(
+    ("room", "step", "there"),
+    [
+        ("shown", ("symmetric", 3), True),
+        ("", ("symmetric", 3), False),
+        ("withheld", ("symmetric", 3), False),
+        ("2.projector.shown.2", ("symmetric", 3), False),
+        ("shown", ("learning_on_stairs", 1), False),  # a dial
+    ],
+)
+def test_an_answered_step_can_be_saved_as_a_page(session, pressed, monkeypatch, room, step, there):
+    saved = []
+    monkeypatch.setattr(st, "download_button", lambda label, *_, **__: saved.append(label))
+    session["classroom"] = Classroom.parse(room)
+    step_page._more(at(*step))
+    assert saved == [catalogue("en")["below.page"]] * there
+
+
 # ---- where a lesson is opened, and where it leads --------------------------------------------------
 
 

@@ -64,13 +64,19 @@ export class Knobs {
       this.moves.move(name, toUnit(Number(input.value), knob.unit));
     });
     input.addEventListener("pointerdown", () => (this.pointer = true));
-    input.addEventListener("change", () => {
-      if (this.pointer) this.moves.release();
-      else this.keys.goOn(KEYS);
-      this.pointer = false;
-    });
+    input.addEventListener("change", () => this.letGo() || this.keys.goOn(KEYS));
+    // What came back to where it was is no change.
+    for (const ended of ["pointerup", "pointercancel"]) input.addEventListener(ended, () => this.letGo());
     input.addEventListener("keydown", ({ key }) => key === "Escape" && this.giveUp());
     return knob;
+  }
+
+  // Return whether a pointer held a knob.
+  letGo() {
+    const { pointer } = this;
+    this.pointer = false;
+    if (pointer) this.moves.release();
+    return pointer;
   }
 
   giveUp() {

@@ -34,10 +34,10 @@ const PATIENCE = 8000;
 // What is old news while a hand moves something.
 const OLD = `.st-key-layers_sentence, .qv-products, .st-key-layers_steps,
   [class*="st-key-layers_tab_"]:not(.st-key-layers_tab_cell, .st-key-layers_tab_choice)`;
-// The same where the steps in integers follow the hand.
-// And where the output error alone follows.
+// The same where the output error alone follows.
 const OLD_BY_ERROR = `.st-key-layers_stage, .qv-parts, .qv-share, .qv-others, .qv-large small,
   .st-key-layers_fix`;
+// And where the steps in integers follow the hand.
 const OLD_BY_STEPS = `.st-key-layers_sentence, .st-key-layers_steps,
   .st-key-layers_tab_integer [data-testid="stCaptionContainer"]`;
 

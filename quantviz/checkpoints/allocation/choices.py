@@ -100,12 +100,7 @@ def choices_of(
     among: Iterable[str] | None = None,
     files_of: str | None = None,
 ) -> Choices:
-    """Return the choices of an allocation; the arguments are those of `allocate`.
-
-    Raises:
-        QuantVizError: The table lacks a column or has a value that cannot be used, or an argument does not
-            fit the table.
-    """
+    """Return the choices of an allocation; arguments and errors are those of `allocate`."""
     read = Offers.of(table)
     if files_of is not None:
         read = as_written(read, profile_named(files_of))
@@ -171,9 +166,6 @@ def _costs(
     pinned: Mapping[str, str],
     recipes: Sequence[str],
 ) -> tuple[Array, Array, Array]:
-    """Return bits and cost of each group under each recipe; `leader` names the one that counts for a tied
-    tensor.
-    """
     columns = {recipe: at for at, recipe in enumerate(recipes)}
     bits = np.zeros((len(groups), len(recipes)), np.int64)
     cost = np.zeros((len(groups), len(recipes)))
@@ -193,7 +185,6 @@ def _costs(
 
 
 def _matching(names: Collection[str], patterns: str | Iterable[str]) -> set[str]:
-    """Return the names that equal a pattern, or match one that is no name (`*` for any text)."""
     names_matched: set[str] = set()
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         # A list of names is looked up, not searched.

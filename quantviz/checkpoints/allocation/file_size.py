@@ -28,9 +28,8 @@ _FULL = 32
 def file_sizes(
     entries: Sequence[Entry], named: Sequence[tuple[str, Scheme]], files: ToolFiles
 ) -> dict[str, int]:
-    """Return the bytes of the files of weights by recipe, with the header where `has_header` is set.
-
-    A recipe that does not fit a tensor is left out: the tool ends with an error.
+    """Return the bytes of the files of weights by recipe, with the header where `has_header` is set; without
+    recipes that do not fit a tensor, for which the tool ends with an error.
     """
     schemes = [scheme for _, scheme in named]
     sizes: list[int | None] = [_header(entries, files)] * len(named)
@@ -43,8 +42,8 @@ def file_sizes(
 
 
 def as_written(read: Offers, profile: Profile) -> Offers:
-    """Return a table's rows with the bits of tensors in an engine's files, each with its part of the header.
-    Bits that are not those of the row's scheme stay as they are.
+    """Return a table with the bits of tensors in an engine's files, each with its part of the header; bits
+    that are not those of the row's scheme stay.
     """
     files = profile.files
     if files is None or "scheme" not in read.table.names:

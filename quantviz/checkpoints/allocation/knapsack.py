@@ -251,9 +251,8 @@ class _KnapsackSearch:
             saved[group] -= saved[group, choice]
 
     def _extend(self, states: _States, group: int, outside: Array) -> int:
-        """Add a group's choices to some states, and return how many states that made.
-
-        The steps `outside` are those of groups that the states have no choice of.
+        """Add a group's choices to states that have none of `outside`, and return the number of states
+        made.
         """
         limit = self._excess - self._noise
         choices = np.flatnonzero(self._reduced[group] < limit)

@@ -45,11 +45,7 @@ class Offers:
 
     @classmethod
     def of(cls, table: Table) -> Offers:
-        """Return the offers of a table.
-
-        Raises:
-            QuantVizError: It is no table, or a column that is needed is not there.
-        """
+        """Return the offers of a table; `QuantVizError` where it is none or lacks a column."""
         typed = TypedTable.of(table)
         for needed in ("tensor", "recipe", "bits"):
             typed.check_column(needed)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quantviz.checkpoints.results.table_files import csv_table
+from quantviz.checkpoints.results.typed_values import TABLE_BYTES
 from quantviz.checkpoints.scan.importance import Importance, by_tensor, importances, mean_squares
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
@@ -22,11 +23,8 @@ _COLUMNS = ("alpha", "sensitivity")
 
 
 def alphas(given: Sensitivities, read: Offers) -> Mapping[str, float]:
-    """Return α of each tensor of a table that has one; the others weigh 1.
-
-    Raises:
-        QuantVizError: The file cannot be read, a tensor is not in the table, or a weight is no finite number
-            of at least 0.
+    """Return α of each tensor of a table that has one, the others weigh 1; `QuantVizError` for a file that
+    cannot be read, an unknown tensor, or a weight that is no finite number of at least 0.
     """
     if given is None:
         return {}
@@ -48,11 +46,6 @@ def alphas(given: Sensitivities, read: Offers) -> Mapping[str, float]:
 
 
 def weights_in(path: Path) -> Mapping[str, Any]:
-    """Return α of each tensor in a CSV, or the importance of each in a matrix.
-
-    Raises:
-        QuantVizError: It cannot be read.
-    """
     return _of_csv(path) if path.suffix.lower() in (".csv", ".txt") else importances(path)
 
 
@@ -89,11 +82,19 @@ def _of_importance(theirs: Mapping[str, Importance], file: str, read: Offers) ->
 
 def _of_csv(path: Path) -> dict[str, Any]:
     try:
+        if path.stat().st_size > TABLE_BYTES:
+            raise QuantVizError("tables.too_large", file=os.fspath(path), most=TABLE_BYTES)
         with open(path, encoding="utf-8-sig", newline="") as file:
             names, rows = csv_table(file)
             column = next((name for name in _COLUMNS if name in names), None)
             if column is None or "tensor" not in names:
                 raise QuantVizError("allocate.alpha_columns", file=os.fspath(path), got=", ".join(names))
-            return {from_csv_text(row.get("tensor", "")): row.get(column) for row in rows}
+            found: dict[str, Any] = {}
+            for row in rows:
+                tensor = from_csv_text(row.get("tensor", ""))
+                if tensor in found:
+                    raise QuantVizError("allocate.alpha_twice", file=os.fspath(path), tensor=tensor)
+                found[tensor] = row.get(column)
+            return found
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise QuantVizError("allocate.cannot_read", file=os.fspath(path), reason=str(error)) from None

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 #: Pairs compared at a time: while two are prepared or read, another one keeps the processors busy.
 _PAIRS = 3
-#: Columns of the table that are counts.
 _COUNTS = ("blocks", "saturated_blocks", "unused_codes", "elements", "stored_bytes")
 
 
@@ -197,10 +196,8 @@ class _PairedTensors:
 def _sides(
     models: tuple[OpenModel, OpenModel], quantized_path: str | PurePath, original_path: str | PurePath
 ) -> _PairedTensors:
-    """Pair the tensors of two checkpoints.
-
-    Raises:
-        QuantVizError: The first has no weights but the second has, or no tensor has a partner.
+    """Pair the tensors of two checkpoints; `QuantVizError` where they are swapped, or nothing has a
+    partner.
     """
     items, others = (items_of(model) for model in models)
     if not any(item.kind in ("weight", "unread") for item in items):

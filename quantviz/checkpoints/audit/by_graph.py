@@ -65,7 +65,6 @@ def _in_order(graph: Graph, items: Iterable[ModelItem]) -> list[ModelItem]:
 
 
 def _by_order(items: Sequence[ModelItem], others: Sequence[ModelItem]) -> dict[str, str]:
-    """Return the partners by the order of those shapes that both have as often; {} where it differs."""
     counts = [Counter(_kind(item) for item in side) for side in (items, others)]
     alike = {kind for kind, count in counts[0].items() if counts[1][kind] == count}
     ours, theirs = ([item for item in side if _kind(item) in alike] for side in (items, others))

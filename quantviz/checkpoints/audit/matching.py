@@ -22,7 +22,6 @@ from quantviz.schemes.granularity import Shape
 #: tells which is meant.
 _MOST_PARTS = 64
 _MOST_ALIKE = 64
-#: Last parts of names that do not identify the tensor.
 _PLAIN_ENDS = frozenset(("weight", "bias"))
 #: The number of an expert in a tensor that holds all of them, as it ends a name.
 _OF_STACK = re.compile(r"(.*)\[(\d{1,9})\]", re.ASCII | re.DOTALL)
@@ -85,7 +84,6 @@ _SAME: Rule = ((), ())
 class NameParts(NamedTuple):
     #: Without the parts that only announce an expert's number.
     parts: tuple[str, ...]
-    #: The expert's number, or "".
     expert: str = ""
 
     @property
@@ -159,7 +157,6 @@ def matched_by_ends(
 class _Candidate(NamedTuple):
     here: str
     there: str
-    #: First parts of both.
     rule: Rule
     #: The common end, and parts inside of it that one of them alone has.
     end: tuple[str, ...]
@@ -205,7 +202,6 @@ class _SuffixMatcher:
         }
 
     def _candidates(self) -> Iterator[_Candidate]:
-        """Yield for each name those that have the longest end in common with it."""
         by_end: dict[tuple[tuple[str, ...], str], dict[Shape | None, list[str]]] = {}
         for name, parts in self._of_there.items():
             shape = _either_way(self._there[name])
@@ -287,7 +283,6 @@ class _SuffixMatcher:
 
 
 def _kept(parts: NameParts, others: set[str]) -> list[tuple[int, str]]:
-    """Return the parts of a name, with their places, that the other list has too."""
     return [(at, part) for at, part in enumerate(parts.parts) if part in others]
 
 

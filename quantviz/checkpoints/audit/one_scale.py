@@ -47,9 +47,8 @@ def under_one_scale(weight: QuantizedWeight, siblings: Sequence[QuantizedWeight]
 
 
 def _requantized(codes: torch.Tensor, scale: torch.Tensor, largest: torch.Tensor) -> torch.Tensor:
-    """Return the values of FP8 codes that were quantized again at the largest scale of the siblings.
-
-    They are dequantized in float16, the product of which rounds the scale to float16 too.
+    """Return the values of FP8 codes quantized again at the largest scale of the siblings. They are
+    dequantized in float16, the product of which rounds the scale to float16 too.
     """
     most = torch.finfo(torch.float8_e4m3fn).max
     values = codes.view(torch.float8_e4m3fn).to(torch.float16) * scale

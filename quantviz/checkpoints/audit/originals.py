@@ -53,7 +53,6 @@ _METAS = ("wq", "wk")
 #: An order of rows is wrong where the other one's error is less than this share.
 _CLEARLY = 0.5
 
-#: Note on a weight that lies inputs × outputs.
 _TURNED_NOTE = (Note.of("audit.turned_inputs"),)
 #: The name of an expert's weight in a tensor that holds all of them.
 _OF_EXPERTS = re.compile(r"(.+)\[(\d{1,9})\]", re.ASCII | re.DOTALL)
@@ -76,7 +75,6 @@ class Original:
     of_rows: torch.Tensor | None = None
     #: Whether the quantized tensor's rows lie in another order than its engine reads.
     misplaced: bool = False
-    #: Notes on the changes so far.
     done: tuple[Note, ...] = ()
 
     @property

@@ -28,7 +28,6 @@ from quantviz.sources.layouts.decoded import ModelTensors, values_of
 _LOW_DB = -10.0
 _LOW_DB_A_BIT = 5.0
 _FOLDING = ("awq",)
-#: Bits of a tensor that is not quantized.
 _PLAIN_BITS = 8
 #: Least cosine of a weight that is the original's, whatever its scales.
 _ALIKE = 0.5
@@ -195,10 +194,8 @@ def _as_stored(
     original: ModelTensors,
     rows: Callable[[int, int], torch.Tensor],
 ) -> Original:
-    """Return the original in the order and the orientation of the quantized tensor.
-
-    Raises:
-        QuantVizError: It has another shape.
+    """Return the original in the quantized tensor's order and orientation; `QuantVizError` for another
+    shape.
     """
     assert pair.item
     assert pair.partner

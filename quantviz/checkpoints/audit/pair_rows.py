@@ -34,7 +34,6 @@ from quantviz.text import catalogue, languages
 _VERSION = 5
 #: Statuses of compared pairs, which alone are stored.
 _COMPARED = ("ok", "not_same", "rescaled", "same", "rounded", "changed")
-#: Fields of a record, each with its parser.
 _FIELDS: Mapping[str, values.Parser] = {
     "status": values.one_of(_COMPARED),
     "shape": values.lengths,
@@ -46,7 +45,6 @@ _FIELDS: Mapping[str, values.Parser] = {
 }
 #: Files whose weights may lie in other files that the header names.
 _SPREAD = ".onnx"
-#: Configuration files beside a file of weights.
 _BESIDE = ("config.json", "quantize_config.json", "hf_quant_config.json")
 
 
@@ -109,7 +107,6 @@ def _headers(model: OpenModel) -> str:
 
 
 def written(result: TensorAudit) -> str | None:
-    """Return the JSON record of a pair; None where it was not compared, or its scheme has no text form."""
     if result.status not in _COMPARED:
         return None
     form = None

@@ -40,13 +40,11 @@ _OF_QUANTIZER = re.compile(
     r"(.*[._])?((input|output|activation|act|k|v|kv|q|prob)_?(scale|zero_point|amax)s?(_inv)?|scaled_fp8)",
     re.ASCII,
 )
-#: The key of a configuration.
 _TIED = "tie_word_embeddings"
 #: Last parts of the names of an output layer, and of its embedding.
 _HEADS, _EMBEDDINGS = (frozenset(NAMES["modules"][key]) for key in ("heads", "embeddings"))
 #: Most tensors with the same bytes at both ends that are compared as a whole.
 _MOST_TWINS = 4
-#: Kinds without partners.
 _NO_WEIGHTS = ("whole", "training")
 #: Most elements of a tensor that is checked for being all zero.
 _SMALL = 2**20
@@ -339,7 +337,6 @@ class _Pairing:
 
 
 def _last(name: str) -> str:
-    """Return the last module of a weight's name; "" for a bias."""
     head, _, attribute = name.rpartition(".")
     return head.rpartition(".")[2] if attribute == "weight" else ""
 
@@ -414,8 +411,6 @@ def _is_zero(model: OpenModel, item: ModelItem) -> bool:
 
 
 class _Twins:
-    """Tensors of a model by their content, to find another one of the same bytes, such as tied embeddings."""
-
     def __init__(self, model: OpenModel, items: Iterable[ModelItem]) -> None:
         self.model = model
         self._of_shape: dict[tuple[str, Shape], list[str]] = {}

@@ -45,9 +45,8 @@ class Answers:
 def both_open(
     quantized: str | PurePath, original: str | PurePath, outputs: Named = None
 ) -> Iterator[tuple[OpenModel, OpenModel]]:
-    """Open both checkpoints while the `with` block lasts, quantized weights decoded in either.
-
-    `outputs` are the axes of outputs in the original, where its files do not contain them.
+    """Open both checkpoints while the `with` block lasts; `outputs` are the axes of outputs in the original,
+    where its files do not contain them.
     """
     with open_model(quantized) as one, open_model(original) as other:
         one.check_names()
@@ -57,9 +56,8 @@ def both_open(
 
 
 def audit_task(task: AuditTask, *, threads: int | None = None) -> Answers:
-    """Return the results of a task's pairs, in their order.
-
-    It opens the files by itself and keeps nothing: a task can run anywhere its files are.
+    """Return the results of a task's pairs. It opens the files itself and keeps nothing: it runs wherever
+    they are.
     """
     try:
         with both_open(task.quantized, task.original, task.outputs) as (quantized, original):

@@ -52,7 +52,6 @@ BECAME_OF: Mapping[str, Became] = MappingProxyType(
     }
 )
 STATUSES = tuple(BECAME_OF)
-#: Statuses of tensors that are not the original's.
 OTHER = ("not_same", "rescaled")
 #: Statuses of tensors whose SQNR counts: not of one that took scales, for which the layers behind it answer.
 _GATED = ("ok", *OTHER, "rounded", "changed")
@@ -62,7 +61,6 @@ _MOST_READ_WHOLE = 2**26
 _TOGETHER = 2**18
 #: Threads that compare one tensor: each has a band with its codes and values, some 100 MB.
 _THREADS = 4
-#: Ways in which codes can have been chosen.
 ROUNDINGS = ("nearest", "gptq", "other")
 #: Oddities of the values of a weight: of all of them, of whole rows or columns, and of the original's.
 ODDITIES = (
@@ -98,7 +96,6 @@ class TensorAudit(Picklable):
     original: str
     #: Its layout, of `LAYOUTS`; "plain" where it is not quantized.
     layout: str
-    #: One of `STATUSES`.
     status: str
     #: The problem, or why no partner is needed.
     reason: Reason | None = None
@@ -118,7 +115,6 @@ class TensorAudit(Picklable):
     blocks: int = 0
     #: Blocks in which a value lies beyond the range of codes and scale.
     saturated_blocks: int = 0
-    #: Codes of the format that no element has.
     unused_codes: int = 0
     metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     #: SQNR in dB where its engine multiplies it and its siblings in one kernel under one scale; None where
@@ -136,7 +132,6 @@ class TensorAudit(Picklable):
     stored_bytes: int = 0
     #: The path of its partner's file; "" where it has none, or several.
     original_file: str = ""
-    #: Of `ODDITIES`.
     oddities: tuple[str, ...] = ()
 
     @property
@@ -198,10 +193,8 @@ class _ValueFacts:
 
 
 class AuditBands:
-    """Bands of a weight beside its original, with shared preparation. Safe for many threads.
-
-    Raises:
-        QuantVizError: The weight has no scheme.
+    """Bands of a weight that has a scheme beside its original, with shared preparation. Safe for many
+    threads.
     """
 
     def __init__(self, weight: QuantizedWeight, x: Original) -> None:
@@ -223,8 +216,8 @@ class AuditBands:
             self._scales = scales_of_rows(weight.scheme, whole.scale, whole.zero_point, weight.shape)
 
     def band(self, start: int, stop: int) -> WeightBand:
-        """Return codes, scales and values of some rows, from one multiple of the weight's `row_step` to
-        before another, and the original's values.
+        """Return codes, scales and values of rows between two multiples of `row_step`, and the original's
+        values.
         """
         coded = self._coded(start, stop)
         original = self._x.as_stored(start, stop)
@@ -297,11 +290,9 @@ def _part_of(band: WeightBand, count: int) -> _RowResults:
 class _SchemeRowErrors(_RowErrors):
     def __init__(self, columns: int) -> None:
         super().__init__()
-        #: Nearest codes of each column.
         self.near = torch.zeros(columns, dtype=torch.float64)
         self.blocks = 0
         self.saturated = 0
-        #: Whether 0 is the middle code of every block.
         self.middle = True
         self._added: Added | None = None
 
@@ -332,10 +323,7 @@ def audit_weight(
     """Return the audit of a quantized weight beside its original; of one without a scheme its errors
     alone.
 
-    It has the same bits for any number of threads. `original` is the original's name.
-
-    Raises:
-        QuantVizError: It cannot be read, or decodes to no number.
+    It has the same bits for any number of threads. `QuantVizError` if it cannot be read.
     """
     errors = _RowErrors()
     if weight.scheme is None:

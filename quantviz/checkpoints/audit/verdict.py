@@ -19,7 +19,6 @@ from quantviz.schemes.scheme import Scheme
 
 #: Share of different weights from which the whole file is another model.
 _MOST = 0.5
-#: Names that a sentence lists.
 _LISTED = 3
 _SIDES: tuple[Side, ...] = ("quantized", "original")
 #: The reason of a tensor of an optimizer, and the sentence on all of them.
@@ -30,7 +29,6 @@ _OFF_BY = 0.5
 
 
 def findings(tensors: Sequence[TensorAudit], account: Account) -> tuple[Note, ...]:
-    """Return the sentences on an audit: the tensors that were not read, the verdict, then all others."""
     is_complete = account.is_complete
     notes = [] if is_complete else [not_read(account, "audit")]
     verdict = _verdict(tensors, everything_read(account, "audit") if is_complete else "")
@@ -188,7 +186,6 @@ def _matched(tensors: Sequence[TensorAudit]) -> Iterator[Note]:
 
 
 def _verdict(tensors: Sequence[TensorAudit], coverage: Note | str) -> Note | None:
-    """Return the verdict on the compared tensors; None if there are none and `coverage` has that already."""
     compared = _sound(tensors)
     other = _with_status(tensors, "not_same")
     rescaled = _with_status(tensors, "rescaled")
@@ -261,7 +258,6 @@ def type_of(scheme: Scheme | None) -> str | None:
 
 
 def _scheme_words(compared: Sequence[TensorAudit]) -> Note:
-    """Return a GGUF's types, or the scheme of most weights and the number of other schemes."""
     types = Counter(type_of(tensor.scheme) if tensor.layout == "gguf" else None for tensor in compared)
     if None not in types:
         listed = ", ".join(f"{count} × {name}" for name, count in types.most_common())

@@ -89,8 +89,6 @@ class Accounted(Picklable):
 
 @dataclass(frozen=True)
 class OutcomeTotal(Picklable):
-    """Part of a checkpoint with one outcome: numbers of tensors, weights, values of weights, and bytes."""
-
     tensors: int = 0
     weights: int = 0
     elements: int = 0
@@ -165,7 +163,6 @@ class Account(Picklable):
 
     @property
     def is_sound(self) -> bool:
-        """Return whether everything was read, and all weights are the original's up to rounding."""
         return self.is_complete and all(tensor.outcome.is_sound for tensor in self.tensors)
 
     def below(self, least: float) -> tuple[Accounted, ...]:

@@ -10,7 +10,6 @@ from quantviz.checkpoints.model.account import Account, Accounted, Reason, Side,
 from quantviz.errors import Note
 from quantviz.sources.files.file_data import clipped
 
-#: Names that a sentence lists, and reasons.
 _LISTED = 3
 _REASONS = 4
 #: Subject of a sentence: both sides of an audit, or a scanned checkpoint.

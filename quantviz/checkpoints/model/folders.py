@@ -64,10 +64,8 @@ _NO_MODEL = (
 class Aside(Picklable):
     """A file of a folder that is not a part of the model."""
 
-    #: Its path or address.
     file: str
     reason: Note
-    #: Bytes; 0 if unknown.
     size: int = 0
 
 
@@ -78,7 +76,6 @@ class CheckpointFiles:
     index: str = ""
     #: Missing ones included, by the numbers in the names of others.
     files: tuple[str, ...] = ()
-    #: Files of tensors that are none of it.
     aside: tuple[Aside, ...] = ()
     #: Further files of tensors beside an index, which tells its shards once it is read.
     others: tuple[str, ...] = ()

@@ -35,7 +35,6 @@ from quantviz.sources.layouts.unclaimed import accompanies, is_of_training
 Kind = Literal["weight", "plain", "whole", "inputs", "training", "unread"]
 
 
-#: In place of an unknown shape.
 _ANY_MATRIX = (2, 2)
 
 
@@ -48,9 +47,7 @@ class ModelItem:
     shape: Shape
     #: Its dtype in the file; of a quantized weight its layout and the format of its codes.
     dtype: str
-    #: The path of the file that holds its first part.
     file: str
-    #: Why it cannot be read.
     reason: QuantVizError | None = None
     #: Whether it is a file of the model with unknown tensors.
     is_file: bool = False
@@ -74,9 +71,8 @@ class ModelItem:
 
 
 def items_of(model: OpenModel, *, stacked: bool = False) -> tuple[ModelItem, ...]:
-    """Return the tensors of a model in the order of its files, missing ones included.
-
-    With `stacked`, experts in one tensor of a .gguf are one item, as the file has them.
+    """Return the tensors of a model in the order of its files, missing ones included; with `stacked`, experts
+    in one tensor of a .gguf are one item.
     """
     tensors = model.tensors
     items: list[ModelItem] = []

@@ -38,7 +38,6 @@ from quantviz.text import visible
 _NO_FOLDER = ("store.no_list", "store.unknown_kind")
 #: Errors of parts that another part's header lists.
 _OTHER_PARTS = ("checkpoint.part_of", "checkpoint.parts_of")
-#: Parts of a split file.
 _MOST_PARTS = 1000
 _FOLDERS_NAMED = 6
 #: Elements above which a tensor is not like another by chance: norms are all ones in every file.
@@ -49,15 +48,11 @@ _TELLING = 256
 class OpenModel:
     """The tensors of one model while its files are open, and the other files beside them."""
 
-    #: Quantized weights are decoded.
     tensors: ModelTensors
-    #: The path of the file that holds each tensor.
     files: Mapping[str, str]
-    #: Files of a folder that are none of the model.
     aside: tuple[Aside, ...] = ()
     #: Missing tensors of the index, by name, with their file and the reason.
     unread: Mapping[str, tuple[str, QuantVizError]] = field(default_factory=lambda: MappingProxyType({}))
-    #: Files that are missing or cannot be opened.
     lost: tuple[Lost, ...] = ()
     #: Bytes of all tensors of the index; None if unknown.
     whole_bytes: int | None = None
@@ -114,10 +109,8 @@ class Stray:
 
 
 def open_file(file: str) -> closing[Catalog]:
-    """Open one file of tensors, or an index of shards, while the `with` block lasts.
-
-    Raises:
-        QuantVizError: It cannot be opened or read, is damaged, unknown, or beyond the limits.
+    """Open one file of tensors, or an index of shards; `QuantVizError` if it is damaged, unknown or beyond
+    the limits.
     """
     return closing(_opened(file))
 
@@ -145,11 +138,8 @@ def open_model(path: str | PurePath) -> Iterator[OpenModel]:
 
 @contextmanager
 def open_near(path: str | PurePath, name: str | None) -> Iterator[Catalog]:
-    """Open a checkpoint for one tensor while the `with` block lasts: of an index only shards that hold
-    tensors near it. Without a name the whole index is opened.
-
-    Raises:
-        QuantVizError: As from `open_checkpoint`.
+    """Open a checkpoint for one tensor: of an index only shards that hold tensors near it, all without a
+    name. Errors are those of `open_checkpoint`.
     """
     files = found_at(path)
     if not files.index:
@@ -162,7 +152,7 @@ def open_near(path: str | PurePath, name: str | None) -> Iterator[Catalog]:
 
 @contextmanager
 def open_checkpoint(path: str | PurePath) -> Iterator[ModelTensors]:
-    """Open all tensors of a checkpoint while the `with` block lasts, its quantized weights decoded.
+    """Open all tensors of a checkpoint, its quantized weights decoded.
 
     Raises:
         QuantVizError: Nothing can be opened at `path`, a folder holds several models, a file is missing, or
@@ -178,11 +168,7 @@ def open_checkpoint(path: str | PurePath) -> Iterator[ModelTensors]:
 
 
 def found_at(path: str | PurePath) -> CheckpointFiles:
-    """Return the files of the checkpoint at a path or an address.
-
-    Raises:
-        QuantVizError: There is none.
-    """
+    """Return the files of the checkpoint at a path or an address; `QuantVizError` if there is none."""
     check_kinds(path, None)
     place = str(path)
     listed = _files_in(place)

@@ -102,7 +102,6 @@ def joined_ranks(
 
 
 def _missing(marked: str, group: Mapping[int, str]) -> list[str]:
-    """Return the missing files of ranks: those below the last, or below the count in the names."""
     told = re.search(r"-mp(\d{1,3})(?!\d)", marked)
     count = max(max(group) + 1, int(told[1]) if told else 0)
     folder, _, name = marked.rpartition("/")

@@ -32,7 +32,6 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.ASCII | re.IGNORECASE)) for kind, pattern in NAMES["kind_patterns"].items()
 )
-#: Axes of the matrices of many experts.
 _STACK = 3
 
 

@@ -116,9 +116,7 @@ class KindMap:
     #: Numbers of a row: the layer, and of an expert its own after it.
     rows: tuple[tuple[int, ...], ...]
     kinds: tuple[str, ...]
-    #: Names by row and kind.
     tensors: Mapping[tuple[tuple[int, ...], str], str]
-    #: Tensors that belong to no layer.
     others: tuple[str, ...]
 
 

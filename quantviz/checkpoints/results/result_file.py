@@ -88,11 +88,8 @@ class ResultFile:
     ) -> list[tuple[Any, ...]]:
         """Return the rows of `SELECT columns FROM rest`, after the columns of the table's primary `key`.
 
-        `values` are those of the conditions in `rest`. A value that is too long is `TooLong`; all else of its
-        row is read.
-
-        Raises:
-            QuantVizError: There are more rows, or the file is damaged or being replaced.
+        A value that is too long is `TooLong`. `QuantVizError` for too many rows, or a damaged or changing
+        file.
         """
 
         def read() -> list[tuple[Any, ...]]:
@@ -164,10 +161,8 @@ class ResultFile:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Write all changes inside the `with` block in one transaction.
-
-        Raises:
-            QuantVizError: The disk is full, or the file cannot be written. Rows written before stay.
+        """Write all changes inside the `with` block in one transaction; rows written before a full disk
+        stay.
         """
         if self._open.in_transaction:
             yield
@@ -247,7 +242,6 @@ class ResultFile:
             return False
 
     def _has_changed(self) -> bool:
-        """Return whether a file that was opened as immutable has been written to since."""
         return self._is_immutable and _state_of(self.path, self._log) != self._seen
 
     def _bound(self) -> None:

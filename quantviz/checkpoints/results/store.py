@@ -50,11 +50,8 @@ _TICK_NS = 20_000_000
 
 
 def default_results() -> Path:
-    """Return the default file of results: one for all checkpoints, so that a copy of one is not measured
-    again.
-
-    Raises:
-        QuantVizError: There is no folder that is this user's alone.
+    """Return the default file, one for all checkpoints: a copy of one is not measured again. `QuantVizError`
+    without a folder of this user's.
     """
     folder = own_folder("scans")
     if folder is None:
@@ -63,12 +60,8 @@ def default_results() -> Path:
 
 
 class Results:
-    """The results in a file. One object belongs to one thread.
-
-    With `read_only` nothing is written, neither into the file nor beside it.
-
-    Raises:
-        QuantVizError: The file is not there, is none of ours, or cannot be opened.
+    """The results in a file; with `read_only` nothing is written, neither into it nor beside it. One object
+    belongs to one thread. `QuantVizError` for a file that is missing or none of ours.
     """
 
     def __init__(self, path: str | PurePath | None = None, *, read_only: bool = False) -> None:
@@ -96,11 +89,7 @@ class Results:
         return tuple(scan for scan in self._scans() if isinstance(scan, QuantVizError))
 
     def scan(self, number: int) -> Scan:
-        """Return the scan of that number.
-
-        Raises:
-            QuantVizError: There is none, or it cannot be read.
-        """
+        """Return the scan of that number; `QuantVizError` where there is none, or it cannot be read."""
         rows = self._file.rows(stored_rows.SCAN_COLUMNS, "scans WHERE id = ?", (number,), key="id", most=1)
         if not rows:
             raise QuantVizError("checkpoint.no_scan", got=number, file=self.path.name)
@@ -117,17 +106,14 @@ class Results:
         return tuple(stored_rows.listed_of(at, position, row) for at, (_, position, *row) in enumerate(rows))
 
     def rows(self, number: int, language: str = DEFAULT_LANGUAGE) -> Iterator[ResultRow]:
-        """Yield the row so far of each tensor under each recipe, in plan order."""
         for _, rows in self.rows_by_position(number, language):
             yield from rows
 
     def rows_by_position(
         self, number: int, language: str = DEFAULT_LANGUAGE, positions: Collection[int] | None = None
     ) -> Iterator[tuple[int, list[ResultRow]]]:
-        """Yield the rows of each tensor, or of those at some positions, after its position.
-
-        Raises:
-            QuantVizError: There are more rows than are read.
+        """Yield the rows of each tensor, or of those at some positions; `QuantVizError` for more than are
+        read.
         """
         recipes = self.scan(number).recipes
         listed = self.listed(number)
@@ -175,12 +161,7 @@ class Results:
             yield row
 
     def table(self, number: int, language: str = DEFAULT_LANGUAGE) -> pandas.DataFrame:
-        """Return the rows of a scan so far, in plan order: numbers are float64, NaN where there is none;
-        counts Int64.
-
-        Raises:
-            QuantVizError: pandas is not installed.
-        """
+        """Return the rows of a scan so far: numbers are float64, NaN where there is none, counts Int64."""
         return stored_rows.frame_of(self.scan(number), self.rows(number, language), language)
 
     def measured(self, tensor: Listed, keys: Sequence[str]) -> dict[str, ContentMeasurement]:
@@ -407,7 +388,6 @@ def _whole_path(file: str) -> str:
 def _outcome(
     tensor: Listed, at: int, scheme: Scheme | None, measurement: ContentMeasurement | None
 ) -> tuple[str, Mapping[str, str] | None] | None:
-    """Return the status of a tensor under its recipe of that place, and the reason; None while it waits."""
     if tensor.status not in (None, "ok"):
         return tensor.status, tensor.reason
     if scheme is None:
@@ -420,8 +400,8 @@ def _outcome(
 
 
 def stamp_of(file: str, version: str = "") -> str | None:
-    """Return a text that changes with a file: its place on the disk, its size and its times; None where a
-    change could go unnoticed. `version` is the one that was read, where the file has an address.
+    """Return a text that changes with a file, by its place, size and times; None where a change could go
+    unnoticed. `version` is the one that was read at an address.
     """
     if is_address(file):
         # Each reading was of this version, or it has failed.

@@ -27,7 +27,6 @@ from quantviz.schemes.scheme import Scheme
 if TYPE_CHECKING:
     import pandas
 
-#: States of a scan in the file.
 STATES = ("running", "done", "cancelled")
 #: Key of the note on a scan's coverage: whether that is complete.
 COVERAGE = "complete"
@@ -103,10 +102,8 @@ class Listed(NamedTuple):
 
 
 def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) -> Scan:
-    """Return a scan from its row of `SCAN_COLUMNS`.
-
-    Raises:
-        QuantVizError: A value of it cannot be one of ours.
+    """Return a scan from its row of `SCAN_COLUMNS`; `QuantVizError` for a value that cannot be one of
+    ours.
     """
     raw = dict(zip(SCAN_COLUMNS, row, strict=True))
     counts = {name: values.whole(raw[name], name) for name in ("bytes", "bytes_done", "measured")}
@@ -141,11 +138,7 @@ def scan_of(number: int, row: Sequence[Any], tensors_done: int, tensors: int) ->
 
 
 def frame_of(scan: Scan, rows: Iterable[ResultRow], language: str) -> pandas.DataFrame:
-    """Return the rows of a scan as a `pandas.DataFrame` of `COLUMNS`, with the scan's notes in `attrs`.
-
-    Raises:
-        QuantVizError: pandas is not installed.
-    """
+    """Return the rows of a scan as a table of `COLUMNS`, with the scan's notes in `attrs`."""
     pd = load_pandas()
     rows = tuple(rows)
     frame: pandas.DataFrame = pd.DataFrame(
@@ -188,12 +181,8 @@ def listed_of(at: int, position: Any, row: Sequence[Any]) -> Listed:
 
 
 def measured_of(row: Sequence[Any], shape: Shape | None = None) -> ContentMeasurement:
-    """Return the measurement in a row of `MEASURED_COLUMNS`.
-
-    The place of the largest error is checked against the `shape` of the tensor, if given.
-
-    Raises:
-        QuantVizError: A value of it cannot be one of ours.
+    """Return the measurement in a row of `MEASURED_COLUMNS`, its place within the `shape` if that is given;
+    `QuantVizError` for a value that cannot be one of ours.
     """
     content, key, arithmetic, status, reason, written, at = row
     status = _status(status, "status")
@@ -238,7 +227,6 @@ def recipes_form(recipes: Sequence[tuple[str, Scheme]], selection: Selection) ->
 def _shape_of(
     written: Any,
 ) -> tuple[Shape, tuple[int, ...], Mapping[int, Scheme | None], str, tuple[int, ...]]:
-    """Return shape, outputs, substitutes, mark and refused places from the text of `shape_form`."""
     stored = _json(written, "shape")
     if not isinstance(stored, dict):
         return values.lengths(stored, "shape"), (0,), MappingProxyType({}), "", ()
@@ -286,7 +274,6 @@ def _pairs(written: Any) -> tuple[tuple[str, Scheme], ...]:
 
 
 def _note(written: Any) -> tuple[dict[str, str], bool | None]:
-    """Return a note by language, and of the one on coverage whether everything was read."""
     words = values.in_each_language(written, "notes")
     marked = written.get(COVERAGE) if COVERAGE in written else None
     if not isinstance(marked, bool | None):

@@ -18,22 +18,18 @@ from quantviz.checkpoints.results.typed_tables import COLUMNS, KINDS, TypedTable
 from quantviz.errors import QuantVizError
 from quantviz.quoting import from_csv_text
 
-#: The first bytes of a file of results.
 _RESULTS = b"SQLite format 3\x00"
 #: Characters of a line of JSON.
 _MOST_OF_LINE = 2**22
 #: Lists and objects of JSON for each row: the record, its shape, and a place.
 _LISTS_OF_ROW = 4
-#: Rows of Parquet that are read at once.
 _ROWS_PER_READ = 1024
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
 
 
 def read_table(path: str | os.PathLike[str]) -> TypedTable:
-    """Return the rows of a table for `allocate`; of a file of results the newest scan.
-
-    Raises:
-        QuantVizError: The file cannot be read, is no table, is larger than the bounds, or has no scan.
+    """Return the rows of a table for `allocate`, of a file of results the newest scan; `QuantVizError` for a
+    file that is no table, beyond the bounds, or without a scan.
     """
     file = Path(path)
     try:
@@ -55,11 +51,8 @@ def read_table(path: str | os.PathLike[str]) -> TypedTable:
 
 
 def csv_table(file: TextIO) -> tuple[list[str], Iterator[dict[str, str]]]:
-    """Return the names of a CSV's columns and its rows by these, cells as they are written; a row that is
-    shorter than the first line lacks its last columns.
-
-    Raises:
-        QuantVizError: A name is there twice or, when it is reached, a row is longer than the first line.
+    """Return the names of a CSV's columns and its rows by these, cells as they are written. A short row lacks
+    its last columns; `QuantVizError` for a name that is there twice, and later for a row that is too long.
     """
     reader = csv.reader(file)
     names = next(reader, [])

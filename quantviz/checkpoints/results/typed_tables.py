@@ -26,7 +26,6 @@ _NUMBERS: Mapping[str, Kind] = MappingProxyType(
         for name in ("mse", "sqnr_db", "max_error", *METRICS, *NUMBERS, "cost")
     }
 )
-#: The columns that are read.
 KINDS: Mapping[str, Kind] = MappingProxyType({**FIELDS, **_NUMBERS})
 _LAST = ("scheme", "file")
 #: The columns of a scan's table, in their order.
@@ -45,10 +44,8 @@ class TypedTable:
 
     @classmethod
     def of(cls, table: Any) -> TypedTable:
-        """Return the rows of a table: of a `pandas.DataFrame`, columns by name, records, or rows.
-
-        Raises:
-            QuantVizError: It is no table, has too many rows or columns, or columns of several lengths.
+        """Return the rows of a DataFrame, columns by name, records, or rows; `QuantVizError` for other
+        things, too many rows or columns, or columns of several lengths.
         """
         if isinstance(table, TypedTable):
             return table

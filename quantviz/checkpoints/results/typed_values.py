@@ -51,7 +51,6 @@ _AXES = 64
 _ELEMENTS = 10**18
 #: Seconds since the epoch of the last moment of the year 9999.
 _LAST_MOMENT = 253_402_300_799
-#: A number as text.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.ASCII | re.I)
 #: A shape as text: "[64, 128]", "64x128".
 _SHAPE = re.compile(r"[\d\s,x×()\[\]]*", re.ASCII)

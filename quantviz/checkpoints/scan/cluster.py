@@ -55,7 +55,6 @@ class WorkerCall(NamedTuple):
     arguments: tuple[Any, ...]
     #: Unique, so that the scheduler has no job twice.
     key: str
-    #: The first tensor that it measures, for people.
     name: str
 
 
@@ -91,13 +90,8 @@ _MOST_DEATHS = 5
 
 @contextmanager
 def joined(address: str, *, threads: int | None = None, patience: float = _PATIENCE) -> Iterator[Elsewhere]:
-    """Join a Dask scheduler while the `with` block lasts, and yield a function that runs jobs on its
-    workers.
-
-    Args:
-        address: The scheduler's address, such as tcp://10.0.0.5:8786.
-        threads: Threads that measure a task; by default one, for workers run several tasks at once.
-        patience: Seconds to wait for the scheduler and for its first worker.
+    """Join a Dask scheduler, such as tcp://10.0.0.5:8786, and yield a function that runs jobs on its workers,
+    by default with one `threads` a task, for workers run several tasks at once.
 
     Raises:
         QuantVizError: Dask is not installed, the scheduler is away or goes away, it has no workers, or these
@@ -281,8 +275,8 @@ def _stamp(entry: Entry) -> tuple[int, int] | str | uuid.UUID:
 
 
 def check_worker(problem: QuantVizError | None, file: str, address: str) -> None:
-    """Raise a `QuantVizError` where a worker lacks a file that is here, or the file's reader: no problem of
-    the tensor's.
+    """Raise a `QuantVizError` where a worker lacks a file that is here, or its reader: no problem of a
+    tensor's.
     """
     if problem is not None and problem.key in ("store.not_installed", "store.needs_package"):
         raise problem.again()

@@ -37,9 +37,7 @@ _COUNTS = ".counts"
 class Importance(Picklable):
     """Mean squares of the inputs of one weight, or of each expert that is stacked in it."""
 
-    #: Hash of its values.
     mark: str
-    #: 1 of a weight that has none.
     experts: int
     #: float32, one expert after the other.
     raw: bytes = field(repr=False)
@@ -54,7 +52,6 @@ class Importance(Picklable):
 
     @property
     def squares(self) -> Array:
-        """Return the mean squares, float32 (experts, columns)."""
         columns = len(self.raw) // (np.float32().itemsize * self.experts)
         return np.ndarray((self.experts, columns), np.float32, self.raw)
 
@@ -72,8 +69,8 @@ class Importance(Picklable):
         return self.experts > 1 and len(shape) > 2 and shape[0] == self.experts
 
     def columns(self, start: int, shape: Shape) -> torch.Tensor:
-        """Return the mean squares for the columns of the part at the flat place `start` of a weight of
-        `shape`, float32 (columns,).
+        """Return the mean squares of the columns at the flat place `start` of a weight of `shape`, float32
+        (columns,).
         """
         if not self.is_stacked_as(shape):
             # Of another size than the weight, `quantize` refuses it.
@@ -83,10 +80,8 @@ class Importance(Picklable):
 
 
 def importances(path: Path) -> dict[str, Importance]:
-    """Return the importance of each weight of the file, by llama.cpp's names.
-
-    Raises:
-        QuantVizError: The file cannot be read, or is no importance matrix.
+    """Return the importance of each weight by llama.cpp's names; `QuantVizError` for another or unreadable
+    file.
     """
     try:
         # Opened without waiting: a pipe may have no process at its other end.
@@ -107,11 +102,7 @@ def importances(path: Path) -> dict[str, Importance]:
 
 
 def importances_in(content: bytes, file: str) -> dict[str, Importance]:
-    """Return the importance of each weight in the content of a file.
-
-    Raises:
-        QuantVizError: It is no importance matrix.
-    """
+    """Return the importance of each weight in the content of a file; `QuantVizError` for another one."""
     if len(content) > IMPORTANCE_BYTES:
         raise QuantVizError("allocate.importance_too_large", file=file, most=IMPORTANCE_BYTES)
     return _importances(content, file)

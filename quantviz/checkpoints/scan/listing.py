@@ -43,14 +43,12 @@ class Entry(Picklable):
     #: Its dtype in the file; of a quantized weight its layout and the format of its codes.
     dtype: str
     shape: Shape
-    #: Bytes of the file that are read for it.
     size: int
     unmeasured: Unmeasured | None = None
     #: Version of its file on another machine, see `FileData.version`.
     version: str = ""
     #: Whether it is a quantized weight, of which the decoded values are measured.
     decoded: bool = False
-    #: Whether its parts lie in several files.
     spread: bool = False
 
     #: Axes of outputs, the rows as which it is quantized.
@@ -160,7 +158,6 @@ def _is_plain(model: OpenModel, item: ModelItem) -> bool:
 
 
 def _outputs_notes(model: OpenModel, items: Iterable[ModelItem]) -> Iterator[Note]:
-    """Yield notes on the number of weights seen turned, with the evidence, and of those with none."""
     turned: dict[str, list[str]] = {}
     for item in items:
         if not _is_plain(model, item) or len(item.shape) < 2:

@@ -43,7 +43,6 @@ class ContentMeasurement(Picklable):
     content: str
     #: See `recipes.row_key`.
     key: str
-    #: "ok", "refused" or "problem".
     status: str
     #: By language.
     reason: Mapping[str, str] | None = None
@@ -51,7 +50,6 @@ class ContentMeasurement(Picklable):
     numbers: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     #: Place of the first error of largest size.
     max_error_at: Shape | None = None
-    #: The reference's version.
     arithmetic: int = ARITHMETIC
 
     @property
@@ -89,10 +87,8 @@ class KnownFacts(Picklable):
 
     @classmethod
     def of(cls, loaded: LoadedTensor, *, threads: int | None = None, by_kernels: bool = True) -> KnownFacts:
-        """Return the facts of a tensor that was read, by more passes where reading did not find them.
-
-        A small one is always measured by the reference: a row has the same bits in every run, whatever is
-        compiled.
+        """Return the facts of a tensor that was read, by more passes where reading did not find them. A small
+        one is always measured by the reference: a row has the same bits in every run, whatever is compiled.
         """
         assert loaded.values is not None
         facts_of_values = loaded.known or facts(loaded.values)
@@ -117,7 +113,6 @@ class KnownFacts(Picklable):
 @dataclass(frozen=True, eq=False)
 class PartMeasurement(Picklable):
     moments: Moments | None = None
-    #: Measured elements.
     cells: int = 0
     #: Flat place of the first error of largest size in the whole tensor.
     largest_at: int = 0
@@ -142,7 +137,6 @@ def measure_loaded(
 
 
 def _experts_of(x: Stored, known: KnownFacts) -> list[tuple[Stored, int]]:
-    """Return the parts of a tensor whose columns count alike, each with its flat place."""
     if known.experts == 1:
         return [(x, 0)]
     size = math.prod(x.shape[1:])
@@ -165,10 +159,8 @@ def measure_for_now(loaded: LoadedTensor, scheme: Scheme) -> ContentMeasurement:
 def measure_part(
     x: Stored, start: int, scheme: Scheme, known: KnownFacts, *, threads: int | None = None
 ) -> PartMeasurement:
-    """Return the measurement of a part of a tensor, in whole blocks of the scheme, from the flat place
-    `start` on.
-
-    It has the same bits for any number of threads.
+    """Return the measurement of whole blocks of a tensor from the flat place `start` on, with the same bits
+    for any number of threads.
     """
     whole = known.facts
     nonfinite = known.facts.found

@@ -68,9 +68,8 @@ def plan(
 
 
 def smallest_first(tasks: Sequence[ScanTask]) -> tuple[ScanTask, ...]:
-    """Return the tasks with the smallest of all tensors before them, in a task of its own.
-
-    Whoever looks on sees something at once: an embedding, which comes first, takes long.
+    """Return the tasks with the smallest of all tensors before them: whoever looks on sees something at once,
+    where an embedding, which comes first, takes long.
     """
     sizes = {
         (of_task, k): math.prod(entry.shape)

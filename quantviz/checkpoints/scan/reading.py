@@ -42,12 +42,11 @@ from quantviz.tensors.lazy import InMemory, Matrix, Oriented, Stored, Values
 
 Array = npt.NDArray[Any]
 
-#: Most elements of a tensor that is loaded whole; larger ones are measured in bands.
+#: Larger tensors are measured in bands.
 MOST_LOADED = 2**26
 #: Threads that read ahead, and elements up to which each of them has a group at a time.
 _READERS = 2
 _MOST_AHEAD = 2**26
-#: Decoded values hashed at a time.
 _VALUES_PER_CHUNK = 2**22
 #: Values are read in multiples of this.
 _TOGETHER = 2**10
@@ -73,9 +72,8 @@ class LoadedTensor:
 
 
 class GroupReader:
-    """Iterator over groups of tensors in their order; two threads read the next ones meanwhile.
-
-    A group's values are gone when the next group is requested.
+    """Iterator over groups of tensors in their order; two threads read the next ones meanwhile. A group's
+    values are gone when the next group is requested.
     """
 
     def __init__(self, groups: Sequence[Sequence[Entry]]) -> None:
@@ -158,9 +156,8 @@ class FileCache:
         return left
 
     def expect(self, group: Sequence[Entry]) -> None:
-        """Note that the tensors of a group, which lie in one file, are read next.
-
-        A file that cannot be opened, or a store that is away, is waited for once, and not for each tensor.
+        """Note that the tensors of a group, which lie in one file, are read next. A file or a store that is
+        away is waited for once, and not for each tensor.
         """
         self._failed = None
         opened = False
@@ -213,9 +210,8 @@ def is_giant(entry: Entry) -> bool:
 
 
 def read_tensor(entry: Entry, files: FileCache, buffer: Buffer, *, by_kernels: bool = True) -> LoadedTensor:
-    """Return a tensor's values in `buffer` and the hash of its content, or the error of reading it.
-
-    With `by_kernels` its facts are a by-product, where it is not small.
+    """Return a tensor's values in `buffer` and the hash of its content, or the error of reading it; with
+    `by_kernels` also its facts, where it is not small.
     """
     try:
         catalog = files.catalog(entry)
@@ -279,10 +275,8 @@ class RawTensor(Stored):
 
     @classmethod
     def of(cls, entry: Entry, files: FileCache) -> RawTensor:
-        """Return a tensor of which parts are read, however small it is.
-
-        Raises:
-            QuantVizError: It is not as it was listed, or it cannot be read in parts.
+        """Return a tensor of which parts are read, however small it is; `QuantVizError` if it is not as it
+        was listed, or cannot be read in parts.
         """
         catalog = files.catalog(entry)
         check_listed(entry, catalog)
@@ -359,11 +353,7 @@ def _parts(raw: Raw, buffer: Buffer, into: Array | None = None) -> Iterator[Arra
 
 
 def decode(part: Array, packing: Packing, out: Array, entry: Entry) -> None:
-    """Put the values of whole units of bytes into `out`, float32.
-
-    Raises:
-        QuantVizError: A value is beyond float32.
-    """
+    """Put the values of whole units of bytes into `out`, float32; `QuantVizError` for one beyond float32."""
     kernel = _kernel(packing.dtype)
     if kernel is not None:
         kernel(part.view(np.uint16), out.view(np.uint32))

@@ -56,7 +56,6 @@ from quantviz.tensors.lazy import InMemory
 if TYPE_CHECKING:
     import pandas
 
-#: Seconds between two reports of progress.
 _BETWEEN_RATES = 0.25
 #: Rows and columns of a warm-up's tensor: as many as kernels of large tensors take.
 _SIDE = 1024
@@ -69,11 +68,9 @@ class Execution:
     scheduler: str | None = None
 
     def workers(self) -> AbstractContextManager[Elsewhere | None]:
-        """Return the scheduler's workers while the scan lasts; None where this process measures."""
         return joined(self.scheduler, threads=self.threads) if self.scheduler else nullcontext()
 
 
-#: This process measures, with all its threads.
 HERE = Execution()
 
 
@@ -139,11 +136,6 @@ def selection_of(
     exclude: str | Iterable[str] = (),
     imatrix: str | PurePath | None = None,
 ) -> Selection:
-    """Return the selection of a checkpoint's tensors by engine, patterns of names and importance matrix.
-
-    Raises:
-        QuantVizError: There is no profile of that engine.
-    """
     included, excluded = (
         tuple([pattern] if isinstance(pattern, str) else pattern) for pattern in (include, exclude)
     )
@@ -199,7 +191,6 @@ def run_scan(
 
 
 def _unfit(measured: Iterable[Entry], schemes: tuple[Scheme, ...]) -> Iterator[tuple[str, QuantVizError]]:
-    """Yield the tensors that no recipe fits, with the first reason."""
     for entry in measured:
         fitting = (scheme for scheme in entry.schemes(schemes) if scheme is not None)
         reason = next((refusal_of(scheme, entry.shape, entry.outputs) for scheme in fitting), None)
@@ -429,7 +420,6 @@ class Pace:
 
     @property
     def rate(self) -> tuple[int, float]:
-        """Return bytes, and the seconds that they took; zeros before there is a rate."""
         return self._bytes, self._seconds
 
     def finished(self, size: int, elements: int, now: float) -> None:
@@ -441,9 +431,8 @@ class Pace:
 
 
 def scan_as_job(path: str, recipes: Iterable[str], engine: str, imatrix: str, results: str | None) -> None:
-    """Scan a checkpoint as a job, which keeps its measurements where it is cancelled.
-
-    "" is no engine or no importance matrix, and None the usual file of results.
+    """Scan a checkpoint as a job, which keeps its measurements where it is cancelled; "" is no engine or no
+    matrix.
     """
     with Results(results) as opened:
         selection = selection_of(engine or None, imatrix=imatrix or None)

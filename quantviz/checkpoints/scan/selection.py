@@ -51,7 +51,6 @@ class Selection(Picklable):
         return {name: value for name, value in fields.items() if value}
 
 
-#: The default: the matrices that engines quantize.
 ALL_QUANTIZED = Selection()
 
 
@@ -63,11 +62,8 @@ def selected(
     listing: TensorListing, selection: Selection, named: Sequence[tuple[str, Scheme]]
 ) -> TensorListing:
     """Return a listing in which tensors that are not measured are left aside, with the reason, and the others
-    have the substitutes for each recipe.
-
-    Raises:
-        QuantVizError: No tensor has a name that a pattern asks for, or a recipe is a mixture of types of an
-            engine that is not named.
+    have the substitutes for each recipe; `QuantVizError` for a pattern without tensors, or a mixture of
+    another engine.
     """
     entries = listing.entries
     _check_presets(selection, named)
@@ -100,11 +96,7 @@ def selected(
 def _weighed(
     listing: TensorListing, selection: Selection, named: Sequence[tuple[str, Scheme]]
 ) -> TensorListing:
-    """Return a listing in which tensors have the importance of their columns, with notes.
-
-    Raises:
-        QuantVizError: The file cannot be read, or has none of these tensors.
-    """
+    """Return a listing with the importance of columns and notes; `QuantVizError` where no tensor has any."""
     path = Path(selection.imatrix)
     theirs = importances(path)
     by_name = by_tensor(theirs, [entry.name for entry in listing.entries])
@@ -148,7 +140,6 @@ def _check_patterns(entries: Iterable[Entry], selection: Selection) -> None:
 
 
 def _left_aside(entries: Sequence[Entry], selection: Selection) -> dict[int, QuantVizError]:
-    """Return the reasons why tensors are left aside, by their places; without unreadable tensors."""
     kept = kept_by(selection.profile, {entry.name: entry.shape for entry in entries if not entry.decoded})
     reasons: dict[int, QuantVizError] = {}
     for at, entry in enumerate(entries):
@@ -253,7 +244,6 @@ def _refused(profile: Profile, entry: Entry, schemes: Sequence[Scheme]) -> tuple
 def _instead(
     profile: Profile, entry: Entry, named: Sequence[tuple[str, Scheme]], schemes: Sequence[Scheme]
 ) -> tuple[tuple[int, Scheme | None], ...]:
-    """Return substitutes for recipes on a tensor, by place: None where the engine keeps the tensor."""
     substitutes: list[tuple[int, Scheme | None]] = []
     kind = kind_of_tensor(entry.name, entry.shape)
     for at, scheme in enumerate(schemes):

@@ -47,7 +47,6 @@ _MOST_LOADED_OF_BAND = 2**25
 
 @dataclass(frozen=True)
 class ScanTask(Picklable):
-    #: Places of the tensors in the checkpoint.
     positions: tuple[int, ...]
     entries: tuple[Entry, ...]
     schemes: tuple[tuple[Scheme, ...], ...]
@@ -63,8 +62,6 @@ class Measures(Picklable):
 
 @dataclass(frozen=True)
 class ScanBands(Picklable):
-    """Some bands of a tensor, one after the other, under schemes that divide it alike."""
-
     #: Elements of each band but the last; number of the first, and that after the last.
     size: int
     first: int
@@ -75,23 +72,19 @@ class ScanBands(Picklable):
 @dataclass(frozen=True, eq=False)
 class GiantFacts(Picklable):
     known: KnownFacts | None = None
-    #: Whether parts of it can be read alone.
     by_parts: bool = False
     problem: QuantVizError | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class BandMeasurements(Picklable):
-    """Measurements of some bands: for each in its order, a part for each scheme."""
-
     bands: tuple[tuple[PartMeasurement, ...], ...] = ()
     problem: QuantVizError | None = None
 
 
 def measure_task(task: ScanTask, *, threads: int | None = None) -> tuple[Measures, ...]:
-    """Return the measurements of a task's tensors, in their order.
-
-    It opens the files by itself and keeps nothing: a task can run anywhere its files are.
+    """Return the measurements of a task's tensors. It opens the files itself and keeps nothing: it runs
+    wherever they are.
     """
     done: list[Measures] = []
     with FileCache() as files:
@@ -115,11 +108,8 @@ def measure_read(
 ) -> Iterator[ContentMeasurement]:
     """Yield the row of each scheme on a tensor that was read, as one part or, of a giant one, in bands.
 
-    Rows of a giant one come in another order. Once `cancelled` is true, which is looked at after each row and
-    band, no more rows come.
-
-    Raises:
-        QuantVizError: The file of a giant tensor has been changed meanwhile.
+    No more rows come once `cancelled` is true, which is looked at after each row and band. `QuantVizError` if
+    the file of a giant tensor has changed meanwhile.
     """
     if not is_giant(loaded.entry):
         for row in measure_loaded(loaded, schemes, threads=threads):
@@ -168,7 +158,6 @@ class Joining:
     def take(
         self, bands: ScanBands, number: int, parts: Sequence[PartMeasurement]
     ) -> Iterator[ContentMeasurement]:
-        """Take a part for each scheme of a band; yield the rows of which it was the last."""
         count = -(-math.prod(self._known.seen) // bands.size)
         for scheme, part in zip(bands.schemes, parts, strict=True):
             parts_of_scheme = self._parts.setdefault(scheme, {})

@@ -1,7 +1,6 @@
-"""Lessons as data: one Markdown file per lesson and language, read here, shown by `quantviz.ui.lessons.page`.
+"""Lessons as data: a Markdown file per lesson and language, as `FORMAT.md` describes.
 
-`FORMAT.md` beside this file describes how a lesson is written; `python -m quantviz.teaching.lessons` checks
-all of them.
+`python -m quantviz.teaching.lessons` checks all of them.
 """
 
 from __future__ import annotations
@@ -21,11 +20,9 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def lessons(language: str = DEFAULT_LANGUAGE) -> Mapping[str, Lesson | QuantVizError]:
-    """Return all lessons of a language by id, in their order.
+    """Return the lessons of a language by id, in order; a mistake in a file is an error in its place.
 
-    In the place of a lesson with a mistake stands the error that names it.
-
-    A file's name is its number and its id: `06_per_channel.md` is lesson 6, `per_channel`.
+    `06_per_channel.md` is lesson 6, `per_channel`.
 
     >>> next(iter(lessons()))
     'fewer_bits'
@@ -34,12 +31,11 @@ def lessons(language: str = DEFAULT_LANGUAGE) -> Mapping[str, Lesson | QuantVizE
 
 
 def sound_lessons(language: str = DEFAULT_LANGUAGE) -> dict[str, Lesson]:
-    """Return the lessons of a language that can be read, by id, in their order."""
+    """Return the lessons that can be read."""
     return {name: lesson for name, lesson in lessons(language).items() if isinstance(lesson, Lesson)}
 
 
 def load(folder: Path) -> Mapping[str, Lesson | QuantVizError]:
-    """Return the lessons of a folder by id; one that cannot be read does not keep the others away."""
     by_id: dict[str, Lesson | QuantVizError] = {}
     for path in sorted(folder.glob("*.md")):
         name = path.stem.partition("_")[2] or path.stem
@@ -54,7 +50,7 @@ def load(folder: Path) -> Mapping[str, Lesson | QuantVizError]:
 
 @cache
 def known_by(lesson: str, step: int) -> frozenset[str]:
-    """Return the terms that were introduced up to a step, counted from 0, and in it.
+    """Return the terms introduced up to a step, counted from 0.
 
     >>> "scale" in known_by("range_to_grid", 1), "scale" in known_by("range_to_grid", 2)
     (False, True)
@@ -69,16 +65,11 @@ def known_by(lesson: str, step: int) -> frozenset[str]:
 
 @cache
 def term_home(term: str) -> tuple[str, int] | None:
-    """Return the step that introduces a term, as the id of its lesson and its number from 0; none where no
-    lesson does.
-
-    >>> term_home("scale")
-    ('range_to_grid', 2)
-    """
+    """Return the lesson that introduces a term, and its step from 0."""
     return next(((name, i) for name, i, step in all_steps() if (term, True) in step.terms), None)
 
 
 def all_steps() -> Iterator[tuple[str, int, LessonStep]]:
-    """Yield each step of the lessons that can be read, with its lesson's id and its number from 0."""
+    """Yield each readable step, with its lesson's id and its number from 0."""
     for name, lesson in sound_lessons().items():
         yield from ((name, i, step) for i, step in enumerate(lesson.steps))

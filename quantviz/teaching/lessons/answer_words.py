@@ -1,4 +1,4 @@
-"""Answers to a lesson's questions in words, and as a room counts them."""
+"""Answers in words, and as a room counts them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from quantviz.teaching.lessons.model import (
 )
 from quantviz.text import text
 
-#: Quantities of a dragged state, by the fields of the solution that have another name.
+#: Quantities whose fields in the solution have another name.
 _QUANTITIES: Mapping[str, str] = MappingProxyType(
     {"lo": "range_lo", "hi": "range_hi", "value": "x", "size": "block_size"}
 )
@@ -36,12 +36,11 @@ def as_vote(question: Question, answer: Any) -> Any:
 
 
 def of_vote(question: Question, vote: Any) -> Any:
-    """Return an answer as a room has counted it."""
     return DIRECTIONS[vote] if isinstance(question, DirectionQuestion) else vote
 
 
 def option_texts(question: Question, scenes: Scenes, language: str) -> list[str]:
-    """Return the answers that a question lists, in words: none where the answer is typed or pointed at."""
+    """Return the answers that a question lists; none where it is typed or pointed at."""
     match question:
         case ChoiceQuestion():
             return [option.text.say(scenes) for option in question.options]
@@ -53,7 +52,7 @@ def option_texts(question: Question, scenes: Scenes, language: str) -> list[str]
 
 
 def lettered(texts: Iterable[str]) -> list[str]:
-    """Return the answers with the letters that they have on the wall, where one does not begin with its own.
+    """Return the answers with their letters on the wall, unless they begin with them.
 
     >>> lettered(["rises", "B: falls"])
     ['A · rises', 'B: falls']
@@ -63,11 +62,7 @@ def lettered(texts: Iterable[str]) -> list[str]:
 
 
 def answer_words(question: Question, answer: Any, scenes: Scenes, language: str) -> str:
-    """Return an answer in words, as Markdown; of a cell question the truth may be several cells.
-
-    Raises:
-        QuantVizError: What was dragged describes no state.
-    """
+    """Return an answer, as Markdown; a cell question's truth may be several cells."""
     match question:
         case DragQuestion():
             start = scenes[HERE].state
@@ -85,7 +80,7 @@ def answer_words(question: Question, answer: Any, scenes: Scenes, language: str)
 
 
 def drag_words(state: LabState, names: Iterable[str], cell: tuple[int, ...], language: str) -> str:
-    """Return quantities of a dragged state in words, by the names that a solution has for them, at a cell."""
+    """Return quantities of a dragged state in words."""
     scene = Scene(state.replace(cell=cell))
     values = {name: made(name, scene) for name in names}
     return text("lessons.and", language).join(
@@ -97,5 +92,5 @@ def drag_words(state: LabState, names: Iterable[str], cell: tuple[int, ...], lan
 
 
 def made(name: str, scene: Scene) -> float:
-    """Return the quantity of a dragged state that a solution calls `name`."""
+    # By its name in a solution.
     return float(quantities()[_QUANTITIES.get(name, name)](scene))

@@ -26,10 +26,7 @@ class LessonBlock:
     lines: tuple[str, ...]
 
     def line_of(self, key: str, table: str = "", index: int = 0) -> int:
-        """Return the line on which `key` is set.
-
-        Where `table` is named, the search is below its `index`-th heading.
-        """
+        """Return the line on which `key` is set, below the `index`-th heading of `table` if one is named."""
         place = self.line
         seen = -1
         inside = not table
@@ -45,20 +42,19 @@ class LessonBlock:
 
 
 class BlockReader:
-    """Reads the blocks of one file, and names it and the line in errors."""
+    """Reads the blocks of one file."""
 
     def __init__(self, file: str) -> None:
         self.file = file
 
     def wrong(self, line: int, key: str, /, **params: object) -> QuantVizError:
-        """Return an error of the file that names it and a line."""
         return self._at_line(line, QuantVizError(key, **params))
 
     def _at_line(self, line: int, problem: QuantVizError) -> QuantVizError:
         return QuantVizError("lessons.at", file=self.file, line=line, problem=problem)
 
     def at(self, line: int, read: Callable[[], _T]) -> _T:
-        """Return the result of `read`; raise its error with the file and `line`."""
+        """Return the result of `read`; its error names the file and `line`."""
         try:
             return read()
         except QuantVizError as problem:
@@ -100,7 +96,7 @@ class BlockReader:
         least: int,
         optional: tuple[str, ...] = (),
     ) -> Iterator[tuple[tuple[str, int], ...]]:
-        """Yield the fields called `names` of each entry, each with its line."""
+        # Each field has its line.
         if len(raw) < least:
             raise self.wrong(
                 block.line_of("", table), "lessons.too_few", key=table, got=len(raw), least=least
@@ -124,7 +120,7 @@ class BlockReader:
         table: str = "",
         index: int = 0,
     ) -> dict[str, Any]:
-        """Return `raw` after a check that its fields are known, present and of the right type."""
+        # Checked: known, present and of the right type.
         if not isinstance(raw, dict):
             raise self.wrong(block.line_of("", table, index), "lessons.table_wanted", key=table)
         for name, value in raw.items():

@@ -1,4 +1,4 @@
-"""Dials on a cache of keys and values: the tokens that share a scale, and the length of the text."""
+"""Dials on a cache of keys and values: tokens that share a scale, and the length of the text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.teaching.lessons.dial_lines import MODEL_PAGE, against
 from quantviz.teaching.lessons.dial_series import MarksPicture, Series, Tensor
 
-#: Layers, channels of keys in each, and weights of Llama 2 7B (arXiv 2307.09288).
+#: Of Llama 2 7B (arXiv 2307.09288): layers, channels of keys in each, weights.
 _LAYERS, _CHANNELS, _WEIGHTS = 32, 4096, 6.74e9
 _TOKENS = tuple(2**power for power in range(9, 18))
 
@@ -27,14 +27,12 @@ _Picture: TypeAlias = Callable[[torch.Tensor, Sequence[int]], MarksPicture]
 
 
 def cut(keys: Tensor, values: Tensor, queries: Tensor) -> Series:
-    """Return attention at each shape of a block of keys or values, from the channels of a token to the tokens
-    of a channel. The number of scales stays.
-    """
+    """Return attention at each shape of a block, from a token's channels to a channel's tokens."""
     return _cut("kv_cut", _boxes, (keys, values, queries), {"key_error": "first", "value_error": "second"})
 
 
 def mean(keys: Tensor, values: Tensor, queries: Tensor) -> Series:
-    """Return the same of keys alone, and of keys less their mean over the tokens."""
+    """Return the same of keys, and of keys less their mean over the tokens."""
     return _cut(
         "kv_mean", _values, (keys, values, queries), {"key_error": "first", "centred_error": "second"}
     )
@@ -67,7 +65,7 @@ def _cut(dial: str, picture: _Picture, tensors: tuple[Tensor, ...], lines: Mappi
 
 
 def _boxes(keys: torch.Tensor, every: Sequence[int]) -> MarksPicture:
-    """Return where loud keys stand, and the blocks. All tokens would leave no room between the borders."""
+    """Draw loud keys and the blocks; all tokens would leave no room between the borders."""
     size = keys.shape[1]
     loud = (keys[:size].abs() > 2 * keys.abs().mean()).nonzero().numpy()
     borders = np.stack([_borders(size, size, tokens) for tokens in every])
@@ -82,7 +80,7 @@ def _boxes(keys: torch.Tensor, every: Sequence[int]) -> MarksPicture:
 
 
 def _values(keys: torch.Tensor, every: Sequence[int]) -> MarksPicture:
-    """Return all keys by their values, those of the first block marked, and each channel's mean."""
+    """Draw keys by value, those of the first block marked, and each channel's mean."""
     k, size = keys.numpy(), keys.shape[1]
     channel = np.arange(size) + 0.5
     block = [np.divmod(np.arange(size), size // tokens) for tokens in every]
@@ -102,7 +100,7 @@ def _values(keys: torch.Tensor, every: Sequence[int]) -> MarksPicture:
 
 
 def _borders(rows: int, cols: int, tokens: int) -> npt.NDArray[np.float64]:
-    """Return the lines between blocks of some tokens, as points (x, y) of one broken line."""
+    # Points (x, y) of one broken line.
     broken = (np.nan, np.nan)
     across = [point for y in range(0, rows + 1, tokens) for point in ((0, y), (cols, y), broken)]
     up = [point for x in range(0, cols + 1, cols // tokens) for point in ((x, 0), (x, rows), broken)]
@@ -111,11 +109,7 @@ def _borders(rows: int, cols: int, tokens: int) -> npt.NDArray[np.float64]:
 
 
 def length(keys: Tensor) -> Series:
-    """Return the sizes of a cache in GB by the length of its text, beside the weights of Llama 2 7B.
-
-    Args:
-        keys: Of its scheme, the bits with scales are those of the cache and the weights once rounded.
-    """
+    """Return a cache's size in GB by the text's length, beside weights of as many bits, of Llama 2 7B."""
     bits = stored_size(keys[1], keys[0].shape) / math.prod(keys[0].shape)
     weights = {"weights_16": _WEIGHTS * 2 / 1e9, "weights_rounded": _WEIGHTS * bits / 8e9}
     both = 2 * _LAYERS * _CHANNELS

@@ -1,6 +1,4 @@
-"""Checks of a lesson as a whole, and of its formulas: too much to read, a question without an answer, one
-whose mistakes are right, or one whose answer is shown before it.
-"""
+"""Checks of a lesson: too much to read, no answer, mistakes that are right, answers shown too early."""
 
 from __future__ import annotations
 
@@ -23,32 +21,30 @@ from quantviz.teaching.lessons.model import (
     Question,
 )
 
-#: Number of seeds that each question is checked on, its own included.
-ATTEMPTS = 4
-#: Limits of a lesson of about ten minutes: questions, typed answers among them, words of a step, and words in
-#: steps, questions and rules.
+#: Seeds that each question is checked on, its own included.
+_ATTEMPTS = 4
+#: Limits of a lesson of ten minutes: questions, typed ones among them, words of a step, words in all.
 MOST_QUESTIONS = 5
 MOST_TYPED = 1
 MOST_WORDS = 90
 MOST_IN_LESSON = 650
-#: Words that take as long to read as a Chinese character.
+#: Words that read as long as a Chinese character.
 _CHARACTER = 0.6
-#: Elements of a tensor that a hand can move, and of one in an integer format.
+#: Elements of a tensor that a hand can move, and in an integer format.
 _MOST_CELLS = 64 * 64
 _MOST_INTEGERS = 256 * 256
 #: Bits of a code that has a button for each.
 _MOST_FLIPPED = 8
-#: A number as a text has it.
 _NUMBER = re.compile(r"[−-]?\d[\d.,]*\d|[−-]?\d")
 
 
-def problems_of(lesson: Lesson, file: str, attempts: int = ATTEMPTS) -> Iterator[QuantVizError]:
-    """Yield the errors of a lesson: in its length, and in its numbers on its own and the first seeds."""
+def problems_of(lesson: Lesson, file: str) -> Iterator[QuantVizError]:
+    """Yield the errors in a lesson's length and in its numbers on the first seeds."""
     if lesson.format > 1:
         for line, problem in _rules(lesson):
             yield QuantVizError("lessons.at", file=file, line=line, problem=problem)
     for step in lesson.steps:
-        for attempt in range(attempts if step.questions else 1):
+        for attempt in range(_ATTEMPTS if step.questions else 1):
             try:
                 for problem in _problems(step, step.scenes(attempt), not attempt, lesson.format):
                     yield QuantVizError("lessons.at", file=file, line=step.line, problem=problem)
@@ -60,7 +56,7 @@ def problems_of(lesson: Lesson, file: str, attempts: int = ATTEMPTS) -> Iterator
 
 
 def words_in(text: str) -> float:
-    """Return how many words a text has; a formula in braces is one, a Chinese character a part of one.
+    """Return how many words a text has; a formula is one, a Chinese character part of one.
 
     >>> words_in("The scale is {x_max - x_min}."), words_in("一个步长")
     (4.0, 2.4)
@@ -75,7 +71,6 @@ def words_in(text: str) -> float:
 
 
 def _rules(lesson: Lesson) -> Iterator[tuple[int, QuantVizError]]:
-    """Yield each rule that a lesson does not keep to, with its line."""
     first = lesson.steps[0].line
     questions = [(step, question) for step in lesson.steps for question in step.questions]
     typed = [question for _, question in questions if isinstance(question, NumberQuestion)]
@@ -106,7 +101,7 @@ def _rules(lesson: Lesson) -> Iterator[tuple[int, QuantVizError]]:
 
 
 def words_to_read(lesson: Lesson) -> float:
-    """Return how many words everybody reads in a lesson: of its steps, questions and rules."""
+    """Return how many words of steps, questions and rules everybody reads."""
     read = [words for step in lesson.steps for words in (step.words, step.rule) if words]
     questions = [question for step in lesson.steps for question in step.questions]
     read += [question.ask for question in questions]
@@ -153,7 +148,7 @@ def _handle_problems(step: LessonStep, scenes: Scenes) -> Iterator[QuantVizError
 
 
 def _has_own_codes(state: LabState) -> bool:
-    """Return whether each code of the state has one value, whichever value a cell has."""
+    # Codes that each have one value, in whichever cell.
     scheme = state.scheme
     given = isinstance(scheme.calibration, Given) and scheme.mode == "symmetric"
     return given and bool(scheme.number_format.float_bits) and scheme.number_format.bits <= _MOST_FLIPPED

@@ -1,4 +1,4 @@
-"""Rules by which a number or a cell is right: within a tolerance, or by the largest or smallest value."""
+"""Rules for right numbers and cells: within a tolerance, the largest or the smallest."""
 
 from __future__ import annotations
 
@@ -16,20 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How close a number must be: `0.5`, `5 %` or `factor 2`.
-
-    >>> Tolerance.read("5 %").accepts(1.04, 1.0), Tolerance.read("factor 2").accepts(0.4, 1.0)
-    (True, False)
-    >>> Tolerance.read("0").accepts(3, 3)
-    True
-    """
+    """How close a number must be: `0.5`, `5 %` or `factor 2`."""
 
     amount: float
     kind: str
 
     @classmethod
     def read(cls, form: str) -> Tolerance:
-        """Return the tolerance written as `form`."""
         match = re.fullmatch(r"\s*(?:(\d+\.?\d*)\s*(%)?|(factor)\s+(\d+\.?\d*))\s*", form)
         if not match or (match[3] and float(match[4]) <= 1):
             raise QuantVizError("lessons.bad_within", got=form)
@@ -38,40 +31,33 @@ class Tolerance:
         return cls(float(match[1]), "relative" if match[2] else "absolute")
 
     def accepts(self, given: float, truth: float) -> bool:
-        """Return whether `given` is close enough to `truth`."""
         if not math.isfinite(given) or not math.isfinite(truth):
             return given == truth
         if self.kind == "factor":
             return given * truth > 0 and 1 / self.amount <= given / truth <= self.amount
-        # Typed numbers are decimals: the last bit of a float must not decide.
+        # Typed numbers are decimals: a float's last bit must not decide.
         far = self.amount / 100 * abs(truth) if self.kind == "relative" else self.amount
         return abs(given - truth) <= far + 1e-9 * max(1e-9, abs(truth))
 
 
-#: Values of cells that a rule can compare.
 CELL_VALUES = ("x", "abs_x", "q", "x_hat", "error", "abs_error", "relative_error")
 
 
 @dataclass(frozen=True)
 class CellRule:
-    """Which cells: `largest abs_error`, `smallest x`.
-
-    A tie is more than one cell, each of them right.
-    """
+    """Which cells, all of a tie: `largest abs_error`, `smallest x`."""
 
     extreme: str
     value: str
 
     @classmethod
     def read(cls, form: str) -> CellRule:
-        """Return the rule written as `form`."""
         extreme, _, value = form.strip().partition(" ")
         if extreme not in ("largest", "smallest") or value not in CELL_VALUES:
             raise QuantVizError("lessons.bad_cells", got=form, known=", ".join(CELL_VALUES))
         return cls(extreme, value)
 
     def cells(self, scene: Scene) -> frozenset[tuple[int, ...]]:
-        """Return the places it holds for."""
         import torch
 
         values = self._values(scene)

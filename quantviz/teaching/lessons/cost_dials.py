@@ -19,22 +19,18 @@ from quantviz.quantization.quantizer import quantize
 from quantviz.teaching.lessons.dial_lines import MODEL_PAGE, against
 from quantviz.teaching.lessons.dial_series import MarksPicture, Series, Tensor
 
-#: Bits of a word in memory, and the numbers of texts that a model answers at once.
+#: Bits of a word in memory; texts that are answered at once.
 _WORD = 32
 _BATCHES = tuple(2**power for power in range(11))
-#: A GPU by its data sheet (NVIDIA A100, 80 GB): bytes and products a second, and operations a second that
-#: shift and mask, of which unpacking and scaling a weight takes about `_UNPACKING`.
+#: A GPU (NVIDIA A100, 80 GB): bytes, products, and shifts or masks a second; of these a weight needs some.
 _BYTES, _PRODUCTS, _SHIFTS, _UNPACKING = 2.0e12, 156e12, 19.5e12, 4
-#: The layer whose calibration is tried, its outputs that are rounded, and the numbers of tokens.
+#: The layer that is calibrated, its outputs that are rounded, and numbers of tokens.
 _LAYER, _OUTPUTS, _TOKENS = "model.layers.1.fc1", 64, tuple(2**power for power in range(3, 11))
 _BITS = range(2, 9)
 
 
 def packing(weights: Tensor) -> Series:
-    """Return the time for a layer's products by the texts at once, of codes and of 16 bits.
-
-    Weights are unpacked for every 64 texts anew, as kernels do that have a tile of so many rows.
-    """
+    """Return the time for a layer's products, of codes and of 16 bits; codes are unpacked every 64 texts."""
     count, bits = math.prod(weights[0].shape), weights[1].number_format.bits
     numbers = []
     for batch in _BATCHES:
@@ -53,7 +49,7 @@ def packing(weights: Tensor) -> Series:
 
 
 def _word(weights: Tensor) -> MarksPicture:
-    """Return the bits of the word that holds the first codes, the lowest bit on the right, and the codes."""
+    """Draw the word that holds the first codes, its lowest bit on the right."""
     source, scheme = weights
     bits = scheme.number_format.bits
     codes = quantize(source.tensor(), scheme).q.reshape(-1)[: _WORD // bits].tolist()
@@ -73,11 +69,7 @@ def _word(weights: Tensor) -> MarksPicture:
 
 
 def texts(weights: Tensor) -> Series:
-    """Return the error of a layer of the character model that GPTQ has rounded, by the tokens that it saw.
-
-    Args:
-        weights: Its scheme is that of the layer's.
-    """
+    """Return the error of a layer of the character model under GPTQ by the tokens that it saw."""
     seen = watched_on_calibration(CHARACTER)[_LAYER].double()
     held: dict[str, torch.Tensor] = {}
     with torch.inference_mode():
@@ -108,7 +100,7 @@ def texts(weights: Tensor) -> Series:
 
 
 def budget(_: Tensor) -> Series:
-    """Return the sums of a thousand that the adder has right, by the bits of its weights."""
+    """Return the sums of a thousand that the adder has right, by its bits."""
     ran = [run_built_in("adder", f"int{bits},symmetric,per_channel,min_max,course") for bits in _BITS]
     numbers = [{"sums_right": each.sums.right, "adder_bits": each.bits} for each in ran if each.sums]
     fields = [[answer.is_right for answer in each.sums.field()] for each in ran if each.sums]

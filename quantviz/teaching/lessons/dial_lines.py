@@ -1,4 +1,4 @@
-"""Numbers of a dial as lines over its stops, and the pages that show the same as a dial."""
+"""Numbers of a dial as lines over its stops, and pages that show the same."""
 
 from __future__ import annotations
 
@@ -26,14 +26,9 @@ def against(
     *,
     log: bool = False,
 ) -> MarksPicture:
-    """Return a picture of some of the numbers over the places of their stops, with discs at the present one.
+    """Return a picture of some numbers over their stops, with discs at the present one.
 
-    Args:
-        words: The dial's id and the key of the caption.
-        places: Where the stops are across.
-        numbers: The numbers at each stop.
-        lines: The names of those that are drawn, each with its colour.
-        log: Whether the axis up is logarithmic.
+    `words` is the caption's key, behind the dial's id; `lines` has the numbers' colours.
     """
     across = np.asarray(places, dtype=np.float64)
     values = np.array([[own[name] for own in numbers] for name in lines], dtype=np.float64)
@@ -60,7 +55,6 @@ def against(
 
 
 def in_lab(tensor: Tensor) -> Callable[[str], tuple[str, Mapping[str, str]]]:
-    """Return the Lab with a tensor, for every stop."""
     source, scheme = tensor
     state = opening().replace(
         source=source, scheme=scheme, view=View.of(source.shape), cell=(0,) * len(source.shape)

@@ -15,20 +15,15 @@ from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.operands import held_back_tokens
 from quantviz.teaching.lessons.dial_series import MarksPicture, Series, Tensor, layer_address
 
-#: The order before any weight is rounded: weights are named by digits from 1.
+#: No weight is rounded; weights are named by digits from 1.
 NONE = "0"
-#: Levels of the output's error of two weights that are drawn, as parts of that of rounding both to nearest.
+#: Levels of the output's error that are drawn, in that of rounding both to nearest.
 _LEVELS = (0.1, 0.4, 1.0, 2.0)
 _CIRCLE = np.linspace(0, 2 * np.pi, 73)
 
 
 def series(weights: Tensor, inputs: Tensor, at: str) -> Series:
-    """Return a row of weights under GPTQ after those in the order `at`, and after each that a press adds or
-    takes back.
-
-    Raises:
-        QuantVizError: `at` is no order of the row's weights.
-    """
+    """Return weights under GPTQ after the order `at`, and after each that a press adds or takes back."""
     w, x = weights[0].tensor().double(), inputs[0].tensor().double()
     task = MethodTask(w, x[~held_back_tokens(len(x), 0)], weights[1], None)
     names = tuple(str(place + 1) for place in range(w.shape[1]))
@@ -48,8 +43,6 @@ def series(weights: Tensor, inputs: Tensor, at: str) -> Series:
 
 
 class _Swept:
-    """A row of which some weights are rounded."""
-
     def __init__(self, task: MethodTask, order: tuple[int, ...], count: int) -> None:
         self.task = task
         self.count = count
@@ -67,13 +60,12 @@ class _Swept:
 
     @classmethod
     def of(cls, task: MethodTask, stop: str) -> _Swept:
-        """Return the row after the weights of a stop; those that are left stand in their own order."""
+        """Return the row after the weights of a stop; the others keep their order."""
         first = [] if stop == NONE else [int(name) - 1 for name in stop]
         rest = (place for place in range(task.w.shape[1]) if place not in first)
         return cls(task, (*first, *rest), len(first))
 
     def numbers(self) -> dict[str, float]:
-        """Return the errors in percent, and how many weights are rounded, and how many of them wrongly."""
         return {
             "rounded": float(self.count),
             "wrong_ways": float(self.wrong.sum()),
@@ -85,7 +77,7 @@ class _Swept:
 
 
 def _of_row(task: MethodTask, names: tuple[str, ...]) -> dict[str, float]:
-    """Return the numbers that all stops share: orders that solve questions, and the pair of the ellipse."""
+    """Return the numbers that all stops share."""
     one, other = _pair(task.hessian)
     loud = task.hessian.diagonal()
     falling = loud.argsort(descending=True, stable=True).tolist()
@@ -100,14 +92,14 @@ def _of_row(task: MethodTask, names: tuple[str, ...]) -> dict[str, float]:
 
 
 def _pair(hessian: torch.Tensor) -> tuple[int, int]:
-    """Return the two weights whose inputs go together most."""
+    # The two weights whose inputs go together most.
     roots = hessian.diagonal().sqrt()
     alike = (hessian / torch.outer(roots, roots)).abs().triu(1)
     return divmod(int(alike.argmax()), len(roots))
 
 
 def _comb(sweep: list[_Swept]) -> MarksPicture:
-    """Return a line for each weight: a ring where it was, and a disc where it is, on the teeth of the row."""
+    """Draw each weight's line: a ring where it was, and a disc where it is, on the teeth of the row."""
     count = len(sweep[0].values)
     start = sweep[0].task.w[0].numpy()
     scale = sweep[0].scale
@@ -142,9 +134,7 @@ def _comb(sweep: list[_Swept]) -> MarksPicture:
 
 
 def _ellipse(sweep: list[_Swept]) -> MarksPicture:
-    """Return the two weights whose inputs go together most: ellipses of equal error of the output, the grid
-    of both, and where the two are.
-    """
+    """Draw the two weights that go together most: ellipses of equal error, and the grid of both."""
     pair = list(_pair(sweep[0].task.hessian))
     start, nearest = sweep[0].task.w[0].numpy()[pair], sweep[0].nearest[pair]
     scale = sweep[0].scale
@@ -169,7 +159,6 @@ def _ellipse(sweep: list[_Swept]) -> MarksPicture:
             Marks("dots", start[:1], start[1:], "muted", 5, hollow=True),
             Marks("dots", nearest[:1], nearest[1:], "text", 5, hollow=True),
             Marks("dots", here[:, :1], here[:, 1:], "accent", 6),
-            # The weights' names, at the far ends of their axes.
             Marks(
                 "words",
                 start[0] + 0.94 * reach * np.array([1.0, -1.0]),

@@ -1,7 +1,6 @@
-"""The stops of a lesson's dial: their numbers, and their pictures, which are made of marks.
+"""The stops of a lesson's dial: numbers, and pictures of marks.
 
-The browser gets all stops at once (`quantviz/browser/dial_component.js`), so that a hand is answered in the
-same frame, with the core's own numbers.
+The browser gets all stops at once (`quantviz/browser/dial_component.js`), to answer a hand in the same frame.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from quantviz.lab.layer_state import AS_IT_IS, LayerState, SchemePair
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 
-#: A tensor and its scheme.
 Tensor: TypeAlias = tuple[Source, Scheme]
 
 
@@ -24,46 +22,42 @@ Tensor: TypeAlias = tuple[Source, Scheme]
 class MarksPicture:
     """A picture of marks in a frame."""
 
-    #: The key of its caption and its description under `[lessons.dials]`.
+    #: Key of its caption and description under `[lessons.dials]`.
     words: str
-    #: The ends of both axes: left, right, bottom, top.
+    #: Left, right, bottom, top.
     frame: tuple[float, float, float, float]
     #: From back to front.
     marks: tuple[Marks, ...]
-    #: The keys of names of its parts under `[lessons.dials]`, each with its colour.
+    #: Its parts, as keys under `[lessons.dials]`, with colours.
     names: tuple[tuple[str, str], ...] = ()
     #: Whether both axes have one unit.
     equal: bool = False
-    #: CSS pixels.
     height: int = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Everything that the hand on a dial goes through, one of each at every stop."""
+    """A dial at each of its stops."""
 
+    #: As answers and links have them, such as "0.5".
     #: The stops as answers and links have them, such as "0.5".
     stops: tuple[str, ...]
-    #: The numbers of formulas, and of the dial's sentence, by their names.
+    #: By names that formulas know.
     numbers: tuple[Mapping[str, float], ...]
-    #: The pictures `dial.picture` and `dial.beside` of a step.
+    #: `dial.picture` and `dial.beside` of a step.
     pictures: tuple[MarksPicture, ...]
-    #: The page's script, and the link's parameters with which it shows the same.
+    #: Page and link that show the same at a stop.
     app: Callable[[str], tuple[str, Mapping[str, str]]]
-    #: The words of the stops' buttons, "" for one without; none where the stops name themselves.
+    #: Words of the stops' buttons; none where stops name themselves.
     labels: tuple[str, ...] = ()
 
 
 def layer_address(
     weights: Tensor, inputs: Tensor, method: str, rounded: tuple[str, ...] = ("weights", "inputs")
 ) -> Callable[[str], tuple[str, Mapping[str, str]]]:
-    """Return the function from a stop to the page of layers with this layer under a method.
+    """Return a function from a stop to the page of layers with this layer.
 
-    Args:
-        weights: The weights.
-        inputs: The inputs.
-        method: The chain of methods, with `{}` for the stop.
-        rounded: The sides that are rounded; the others stay as they are.
+    `method` has `{}` for the stop; sides that are not `rounded` stay as they are.
     """
     pair = SchemePair(AS_IT_IS, AS_IT_IS)
     for side in rounded:

@@ -15,7 +15,7 @@ _STEPS = 20
 
 
 def series(weights: Tensor, inputs: Tensor) -> Series:
-    """Return the layer `inputs · weightsᵀ` under SmoothQuant at every α from 0 to 1."""
+    """Return the layer `inputs · weightsᵀ` under SmoothQuant at every α."""
     alphas = [step / _STEPS for step in range(_STEPS + 1)]
     tensors = weights[0].tensor(), inputs[0].tensor()
     results = [
@@ -51,10 +51,7 @@ def series(weights: Tensor, inputs: Tensor) -> Series:
 
 
 def _skyline(inputs: Numbers, weights: Numbers) -> MarksPicture:
-    """Return the largest |x| of each channel upwards and the largest |w| downwards, (stops, channels) each.
-
-    Heights are roots: else nothing would be seen of the quiet channels.
-    """
+    """Draw each channel's largest |x| upwards and |w| downwards, as roots: quiet channels are seen."""
     places = np.arange(inputs.shape[1], dtype=np.float64)
     tall_inputs, tall_weights = (np.sqrt(side / side.max()) for side in (inputs, weights))
     frame = (-0.7, len(places) - 0.3, -1.0, 1.0)
@@ -72,7 +69,7 @@ def _skyline(inputs: Numbers, weights: Numbers) -> MarksPicture:
 
 
 def _errors(alphas: Numbers, outputs: Numbers, weights: Numbers) -> MarksPicture:
-    """Return both errors over α on a logarithmic axis, with discs at the present one."""
+    """Draw both errors over α."""
     lines = np.log10(outputs), np.log10(weights)
     low, high = min(map(np.min, lines)), max(map(np.max, lines))
     room = 0.08 * (high - low)

@@ -13,15 +13,15 @@ from quantviz.quantization.result import QuantResult
 from quantviz.teaching.lessons.dial_series import MarksPicture, Series, Tensor, layer_address
 
 _ANGLES = np.linspace(0, FULL_ANGLE, 31)
-#: The fall of the error that a goal asks for, in dB.
+#: Decibels by which a goal wants the error to fall.
 _GOAL = 10
-#: Bins of a histogram over the frame, and the share of the frame that its tallest bar takes.
+#: Bins of a histogram, and the share of the frame that its tallest bar takes.
 _BINS = 33
 _TALL = 0.3
 
 
 def series(inputs: Tensor, weights: Tensor) -> Series:
-    """Return the inputs rounded on axes that are turned by every angle up to a Hadamard matrix."""
+    """Return the inputs rounded on axes turned by each angle up to a Hadamard matrix."""
     source, scheme = inputs
     x = source.tensor().double()
     turned = [x @ turned_by(x.shape[1], angle) for angle in _ANGLES.tolist()]
@@ -53,9 +53,7 @@ def series(inputs: Tensor, weights: Tensor) -> Series:
 
 
 def _cloud(results: list[QuantResult]) -> MarksPicture:
-    """Return two channels over each other, the loudest and its first partner in the rotation, on the grid to
-    which both are rounded, with a histogram on each axis.
-    """
+    """Draw the loudest channel and its partner on the grid to which both are rounded, with histograms."""
     loud = int(results[0].x.abs().amax(0).argmax())
     x, y = (
         torch.stack([result.x[:, each] for result in results]).double().numpy() for each in (loud, loud ^ 1)
@@ -86,7 +84,7 @@ def _cloud(results: list[QuantResult]) -> MarksPicture:
 
 
 def _teeth(result: QuantResult, reach: float) -> Numbers:
-    """Return the values of all codes, those out of the frame as nan."""
+    # NaN out of the frame.
     scheme = result.scheme
     codes = np.arange(scheme.code_min, scheme.code_max + 1)
     levels = codes * float(result.qparams.scale.max())
@@ -94,7 +92,6 @@ def _teeth(result: QuantResult, reach: float) -> Numbers:
 
 
 def _falling(sqnr: Numbers) -> MarksPicture:
-    """Return the SQNR over the angle, with a disc at the present one."""
     room = 0.15 * (sqnr.max() - sqnr.min() or 1.0)
     ends = np.array([sqnr.min() - room / 2, sqnr.max() + room / 2])
     return MarksPicture(

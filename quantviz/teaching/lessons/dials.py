@@ -1,4 +1,4 @@
-"""The dials of lessons: knobs whose pictures and numbers the core computes at each of their stops.
+"""The dials of lessons: knobs with the core's pictures and numbers at each stop.
 
 A dial is added here: one entry in `DIALS`, a module that computes its `Series`, and its words under
 `[lessons.dials.<id>]` in each language.
@@ -22,15 +22,13 @@ from quantviz.teaching.lessons.dial_series import Series, Tensor
 class Dial:
     """A kind of dial."""
 
-    #: Its module, whose `function` returns a `Series` of the step's tensor, of those beside it, and of the
-    #: hand's place where stops depend on it.
+    #: Its `function` makes a `Series` of the step's tensor, those beside it, and for presses the place.
     module: str
-    #: The names of its numbers, besides `dial`, the number of a stop.
+    #: Its numbers, besides `dial`, the number of a stop.
     numbers: tuple[str, ...]
-    #: The states of the step that it reads besides the step's own.
+    #: Other states of the step that it reads.
     beside: tuple[str, ...] = ()
-    #: Whether its stops are buttons that lead on from the hand's place, as an order that is chosen piece by
-    #: piece, and not places of a slider.
+    #: Whether stops are buttons that lead on from the hand's place, as for an order chosen piece by piece.
     presses: bool = False
     function: str = "series"
 
@@ -86,7 +84,6 @@ DIALS: Mapping[str, Dial] = MappingProxyType(
         "budget": Dial(_COST, ("sums_right", "adder_bits"), function="budget"),
     }
 )
-#: The names that formulas have for numbers of dials.
 DIAL_NUMBERS = ("dial", *dict.fromkeys(name for dial in DIALS.values() for name in dial.numbers))
 
 
@@ -94,19 +91,14 @@ DIAL_NUMBERS = ("dial", *dict.fromkeys(name for dial in DIALS.values() for name 
 class DialState(LabState):
     """The state of a step whose hand is on a dial."""
 
-    #: The dial, one of `DIALS`, and the stop of the hand.
+    #: One of `DIALS`, and the stop of the hand.
     dial: str = field("")
     at: str = field("")
-    #: The other tensors that it reads.
     beside: tuple[Tensor, ...] = field(())
 
     @property
     def series(self) -> Series:
-        """Return the dial's stops with their pictures and numbers.
-
-        Raises:
-            QuantVizError: The stop is none of the dial's.
-        """
+        """The dial's stops; `QuantVizError` where the hand's is none of them."""
         at = self.at if DIALS[self.dial].presses else ""
         found = _series(self.dial, ((self.source, self.scheme), *self.beside), at)
         if self.at not in found.stops:
@@ -114,7 +106,7 @@ class DialState(LabState):
         return found
 
     def nearest(self, value: float) -> DialState:
-        """Return the state at the stop next to a number."""
+        """Return the state at the next stop."""
         if DIALS[self.dial].presses:
             return replace(self, at=f"{value:.0f}")
         stops = self.series.stops
@@ -131,7 +123,7 @@ def _series(dial: str, tensors: tuple[Tensor, ...], at: str) -> Series:
 
 
 def dial_number(state: LabState, name: str) -> float:
-    """Return a number of a state's dial at its stop; `ValueError` where it has none of this name."""
+    """Return a number of the dial at its stop; `ValueError` for none."""
     if not isinstance(state, DialState):
         raise ValueError(name)
     series = state.series

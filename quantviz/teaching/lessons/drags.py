@@ -18,11 +18,10 @@ from quantviz.sources.typed import Typed
 from quantviz.teaching.lessons.dials import DialState
 from quantviz.teaching.lessons.formulas import Scene
 
-#: Handles that a step can have on its ruler: both ends of the range, the zero point's tooth, the same
-#: while all codes are held and the values go along, any other tooth, the selected cell's value, the bits, the
-#: size of a group, below the ruler the bits of the selected value's code, and in place of a ruler a dial.
+#: Handles: both ends of the range, the zero point's tooth, the same while codes are held and values go along,
+#: any other tooth, the selected value, the bits, a group's size, the bits of the value's code; a dial.
 HANDLES = ("range", "zero", "held_zero", "tooth", "value", "bits", "group", "flip", "dial")
-#: Places that the knobs of a question's ruler can snap to: those it is about, and a finger does not hit.
+#: Places to which a ruler's knobs can snap.
 SNAPS = ("teeth", "midpoints", "zero")
 #: Quantities of a solution, with the handles that move them.
 SOLVED_BY: Mapping[str, frozenset[str]] = {
@@ -35,7 +34,7 @@ SOLVED_BY: Mapping[str, frozenset[str]] = {
     "size": frozenset({"group"}),
     "dial": frozenset({"dial"}),
 }
-#: Which handle each message of a hand is about: see `quantviz.lab.moves`.
+#: The handles that each message of a hand is about: see `quantviz.lab.moves`.
 _HANDLES_OF = {
     "range": {"range"},
     "given": {"zero", "held_zero", "tooth"},
@@ -47,11 +46,7 @@ _HANDLES_OF = {
 
 
 def moved_by(state: LabState, message: Mapping[str, object], moves: Iterable[str]) -> LabState:
-    """Return the state after a hand's message about one of the handles `moves`.
-
-    Raises:
-        QuantVizError: The message is about another handle, or its move is not possible.
-    """
+    """Return the state after a hand's message; `QuantVizError` unless it is about one of `moves`."""
     kind = message.get("kind")
     if not _HANDLES_OF.get(str(kind), set()) & set(moves):
         raise QuantVizError("hand.kind", got=str(kind)[:40], known=", ".join(moves))
@@ -60,11 +55,7 @@ def moved_by(state: LabState, message: Mapping[str, object], moves: Iterable[str
 
 
 def _turned(state: LabState, at: str) -> LabState:
-    """Return the state with its dial at a stop.
-
-    Raises:
-        QuantVizError: It has no such stop.
-    """
+    # An unknown stop is an error.
     if not isinstance(state, DialState):
         raise QuantVizError("hand.kind", got="dial", known="s, t")
     after = replace(state, at=at)
@@ -73,7 +64,7 @@ def _turned(state: LabState, at: str) -> LabState:
 
 
 def _with_codes_held(before: LabState, after: LabState) -> LabState:
-    """Return `after`, with another zero point, on the values that the codes of `before` have under it."""
+    """Return `after` on the values that the codes of `before` have under its zero point."""
     given = after.scheme.calibration
     assert isinstance(given, Given)
     values = (Scene(before).result.q - given.zero_point) * given.scale
@@ -81,7 +72,7 @@ def _with_codes_held(before: LabState, after: LabState) -> LabState:
 
 
 def drag_answer(start: LabState, now: LabState) -> str:
-    """Return a learner's changes as text: the scheme, the tensor if a value was dragged, the dial's stop."""
+    """Return a learner's changes as text: the scheme, a changed tensor, the dial's stop."""
     link = now.written()
     if isinstance(now, DialState):
         return urlencode({"s": link["s"], "d": now.at})
@@ -90,7 +81,7 @@ def drag_answer(start: LabState, now: LabState) -> str:
 
 
 def dragged(start: LabState, answer: str) -> LabState:
-    """Return the state that `answer` describes; raise `QuantVizError` if it describes none."""
+    """Return the state that `answer` describes."""
     parts: dict[str, str] = dict(parse_qsl(answer))
     link = start.written() | {name: parts[name] for name in ("s", "t") if name in parts}
     state, problems = LabState.read(link)
@@ -104,13 +95,13 @@ def dragged(start: LabState, answer: str) -> LabState:
 
 
 def can_be_dragged(start: LabState, state: LabState, moves: Iterable[str]) -> bool:
-    """Return whether dragging the handles `moves` leads from `start` to `state`, or back to `start`."""
+    """Return whether dragging `moves` leads from `start` to `state`, or back to `start`."""
     moves = frozenset(moves)
     scheme = start.scheme
     wanted = state.scheme
     try:
         if "bits" in moves and wanted.format != scheme.format:
-            # The slider once led to a format that needed another mode: such an answer stays one.
+            # A format that needs another mode was once on the slider: such an answer stays one.
             if wanted.format not in formats_like(start.scheme):
                 return False
             scheme = scheme.with_format(wanted.format)
@@ -128,7 +119,6 @@ def can_be_dragged(start: LabState, state: LabState, moves: Iterable[str]) -> bo
 
 
 def _one_value(before: Source, after: Source) -> bool:
-    """Return whether `after` is `before` with another value in one cell."""
     if after.shape != before.shape:
         return False
     x = after.tensor()
@@ -137,9 +127,9 @@ def _one_value(before: Source, after: Source) -> bool:
 
 
 def solved(start: LabState, values: Mapping[str, float], scale: float, zero_point: float) -> LabState:
-    """Return `start` with `values`, by their names of `SOLVED_BY`, in place of its own.
+    """Return `start` with `values`, by their names of `SOLVED_BY`.
 
-    `scale` and `zero_point` are those of `start`, for the one of them that is not named.
+    `scale` and `zero_point` are those of `start`, for the one that is not named.
     """
     state = start
     if "bits" in values:
@@ -166,7 +156,7 @@ def solved(start: LabState, values: Mapping[str, float], scale: float, zero_poin
 
 
 def sqnr_of_bits(state: LabState) -> tuple[tuple[int, float], ...]:
-    """Return bits and SQNR in dB under the state's scheme with each format of its family, fewest bits first.
+    """Return bits and SQNR in dB of each format of the scheme's family, fewest bits first.
 
     >>> from quantviz.lab.state import LabState, opening
     >>> points = sqnr_of_bits(opening())

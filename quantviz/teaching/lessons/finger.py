@@ -8,22 +8,19 @@ from collections.abc import Collection
 from quantviz.schemes.calibration import Given, ManualRange
 from quantviz.teaching.lessons.formulas import Scene, quantities
 
-#: Pixels of a ruler's axis on pages 390 and 1366 pixels wide: `SIDE` of `quantviz/browser/ruler/places.js`
-#: is free at both ends.
+#: Pixels of the axis on pages 390 and 1366 wide, less `SIDE` of `browser/ruler/places.js` at both ends.
 AXES = {390: 366 - 2 * 24, 1366: 674 - 2 * 24}
-#: Pixels on the narrower page by which a place may miss the goal and still count, and by which it is told to
-#: be near.
+#: Pixels by which a place on a phone may miss the goal and count, and be told to be near.
 FINGER = 4
 NEAR = 3 * FINGER
-#: Codes up to which all teeth are in view, and the room at the ends of an axis with and without values on
-#: both sides of 0: as `domainOf` in `quantviz/browser/hand/ruler_picture.js`.
+#: Most codes with all teeth in view, and room at the ends: as `domainOf` in `browser/hand/ruler_picture.js`.
 _FEW_TEETH = 16
 _BOTH_SIDES = 1.17
 _ONE_SIDE = 0.08
 
 
 def axis_of(scene: Scene, moves: Collection[str]) -> tuple[float, float]:
-    """Return the ends of the ruler on which the handles `moves` begin, in the values' unit.
+    """Return the ends of the ruler on which the handles `moves` begin.
 
     >>> from quantviz.lab.state import opening
     >>> lo, hi = axis_of(Scene(opening()), ("range",))
@@ -49,8 +46,9 @@ def axis_of(scene: Scene, moves: Collection[str]) -> tuple[float, float]:
 
 
 def pixels_off(start: Scene, own: Scene, goal: Scene, moves: Collection[str]) -> float:
-    """Return by how many pixels of a phone the hand's place in `own` misses that of `goal`, infinite where
-    the two differ in anything else. Below 0, the hand has to go left, or make the range narrower.
+    """Return by how many pixels of a phone `own` misses `goal`, infinite where anything else differs.
+
+    Below 0, the hand has to go left, or make the range narrower.
     """
     lo, hi = axis_of(start, moves)
     per_pixel = (hi - lo) / AXES[390]
@@ -67,7 +65,7 @@ def pixels_off(start: Scene, own: Scene, goal: Scene, moves: Collection[str]) ->
 
 
 def _ends(scene: Scene) -> list[float]:
-    """Return both ends of the range that the scale of the selected cell's block is made of, if any."""
+    # Of the range behind the scale of the selected cell's block.
     if scene.why.range is None:
         return []
     return [quantities()[name](scene) for name in ("range_lo", "range_hi")]

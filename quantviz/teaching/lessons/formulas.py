@@ -1,9 +1,7 @@
-"""Formulas in lessons: right answers, and the mistakes they are confused with, as arithmetic over numbers of
-the core.
+"""Formulas in lessons: arithmetic over numbers of the core, for right answers and likely mistakes.
 
-A formula such as `width / (code_max - code_min)` or `row.mse / column.mse` is read into a tree of
-the few operations listed here; nothing of it is run as Python. A bare name is a quantity of the
-step's own state, `row.mse` that of the state called `row`.
+A formula such as `row.mse / column.mse` is read into a tree of the operations listed here; none of it runs as
+Python. A bare name is a quantity of the step's own state, `row.mse` that of the state called `row`.
 """
 
 from __future__ import annotations
@@ -34,10 +32,10 @@ if TYPE_CHECKING:
 
 #: The step's own state, in formulas and tables.
 HERE = "here"
-#: In a question that is answered by dragging: the state before the hand came, and the right one.
+#: In a drag: the state before it, and the right one.
 START = "start"
 SOLUTION = "solution"
-#: In a step's words: the step's own state with the learner's changes; at first without any.
+#: In a step's words: the state with the learner's changes.
 HAND = "hand"
 
 
@@ -45,7 +43,7 @@ HAND = "hand"
 
 
 class Scene:
-    """One state and its quantization by the core, computed at the first use."""
+    """A state and its quantization, computed at first use."""
 
     def __init__(self, state: LabState) -> None:
         self.state = state
@@ -75,7 +73,7 @@ Scenes = Mapping[str, Scene]
 Quantity = Callable[[Scene], float]
 
 
-#: A difference that is so small a share of what it is of is float32's own rounding.
+#: A difference of less than this share is float32's own rounding.
 _RESIDUE = 2.0**-21
 
 
@@ -95,7 +93,7 @@ def _squares(scene: Scene) -> torch.Tensor:
 
 
 def _range(scene: Scene) -> tuple[float, float]:
-    """Return the range that the scale of the selected cell's block is made of; `ValueError` for none."""
+    """Return the range behind the scale of the selected cell's block; `ValueError` for none."""
     if scene.why.range is None:
         raise ValueError
     lo, hi = scene.why.range
@@ -104,7 +102,7 @@ def _range(scene: Scene) -> tuple[float, float]:
 
 
 def _codebook_sqnr_db(scene: Scene) -> float:
-    """Return the SQNR of a codebook of the tensor's own, by k-means, with as many values as the format."""
+    """Return the SQNR of a codebook that k-means makes for the tensor, as large as the format's."""
     from quantviz.analysis.source_bounds import Atoms, lloyd_max, sqnr_db
 
     atoms = Atoms.of(scene.result.x.numpy())
@@ -112,18 +110,17 @@ def _codebook_sqnr_db(scene: Scene) -> float:
     return float(sqnr_db(atoms.power, [noise])[0])
 
 
-#: Excerpts of the text that is held back on which the twin's cost is measured.
+#: Held-back excerpts on which the twin's cost is measured.
 _TWIN_PIECES = 4
 
 
 def _twin_cost(treatment: str, scene: Scene) -> float:
-    """Return the KL divergence of the built-in twin under a state's scheme, in bits a character."""
+    """Return the KL divergence of the built-in twin, in bits a character."""
     return _twin_costs(scene.state.scheme)[treatment]
 
 
 @lru_cache(maxsize=4)
 def _twin_costs(weights: Scheme) -> Mapping[str, float]:
-    """Return the KL divergence of the built-in twin under a scheme by the treatment of salient channels."""
     from quantviz.models.character_model import TWIN, tokens_of
     from quantviz.models.salient_channels import salient_costs
 
@@ -132,9 +129,9 @@ def _twin_costs(weights: Scheme) -> Mapping[str, float]:
     return MappingProxyType({name.replace(" ", "_"): cost.kl for name, cost in found.items()})
 
 
-#: The treatments of salient channels whose cost a formula can name, as `twin_kl_nothing`.
+#: The treatments of salient channels that formulas name, as in `twin_kl_nothing`.
 _TREATMENTS = ("nothing", "activation", "weight", "random", "scaled_2", "scaled_4", "scaled_8")
-#: Quantities by their names in formulas, beside the metrics of `measures.METRICS`.
+#: Quantities besides `metric_formulas.METRICS`.
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
     {
         # the number format
@@ -188,7 +185,6 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
 
 
 def _layer_mse(weights: Scene, inputs: Scene, x_hat: torch.Tensor) -> float:
-    """Return the mean squared error of the layer `inputs · weightsᵀ`, in float64."""
     import torch
 
     outer = inputs.result.x.to(torch.float64)
@@ -196,7 +192,7 @@ def _layer_mse(weights: Scene, inputs: Scene, x_hat: torch.Tensor) -> float:
 
 
 def _one_output(weights: Scene, inputs: Scene, of: torch.Tensor) -> float:
-    """Return one output of the layer: the first row of inputs with the selected cell's row of weights."""
+    """Return the product of the first row of inputs and the selected cell's row of weights."""
     import torch
 
     return float(
@@ -245,7 +241,6 @@ CONSTANTS: Mapping[str, float] = MappingProxyType({"rounding_rmse_steps": 1 / ma
 
 @cache
 def quantities() -> Mapping[str, Quantity]:
-    """Return every quantity that a formula can name."""
     from quantviz.evaluation.metric_formulas import METRICS
 
     of_metrics = {name: lambda scene, metric=metric: metric(scene.result) for name, metric in METRICS.items()}
@@ -265,7 +260,7 @@ _COMPARED: Mapping[type[ast.cmpop], Callable[[float, float], bool]] = MappingPro
         ast.NotEq: lambda a, b: not math.isclose(a, b, rel_tol=1e-9),
     }
 )
-#: The longest formula, and the largest exponent: a formula is for a person to read.
+#: Limits of a formula, which is for a person to read.
 LONGEST = 200
 _LARGEST_POWER = 64
 
@@ -286,7 +281,6 @@ class Formula:
 
     @classmethod
     def read(cls, text: str, states: Collection[str] = (HERE,)) -> Formula:
-        """Return the formula written as `text`, where the states called `states` can be named."""
         formula = cls(text)
         _Checker(text, states).visit(formula.tree)
         return formula
@@ -301,10 +295,7 @@ class Formula:
             raise QuantVizError("formulas.unreadable", got=self.text) from None
 
     def value(self, scenes: Scenes, *, shown: bool = False) -> float:
-        """Return its value; `QuantVizError` where that is no number, such as 1 / 0.
-
-        `shown`: metrics and both sides of a comparison are as the screen shows them.
-        """
+        """Return its value, `QuantVizError` for none, such as 1 / 0; `shown`: of numbers as on the screen."""
         try:
             return _value(self.tree, scenes, shown)
         except (ArithmeticError, ValueError, TypeError) as problem:
@@ -314,17 +305,12 @@ class Formula:
 
     @cached_property
     def named(self) -> tuple[tuple[str, str], ...]:
-        """Return the quantities that it names, each with its state, in the order of the text; a function of
-        whole states stands with each of them.
-
-        >>> Formula("mse < 2 * col.mse").named
-        (('here', 'mse'), ('col', 'mse'))
-        """
+        """The quantities that it names, each with its state, in the order of the text."""
         return tuple(dict.fromkeys(_named(self.tree)))
 
     @cached_property
     def subject(self) -> tuple[str, str] | None:
-        """Return the one quantity left of its first comparison, with its state; None for another form.
+        """The one quantity left of its first comparison, with its state.
 
         >>> Formula("col.mse <= mse and col.mse < all.mse").subject
         ('col', 'mse')
@@ -338,10 +324,7 @@ class Formula:
         return bool(self.value(scenes))
 
     def holds_as_shown(self, scenes: Scenes) -> bool:
-        """Return whether it is true of the numbers as the screen shows them.
-
-        A learner who drags sees the MSE with four digits. Two numbers that look alike must count as equal.
-        """
+        """Return whether it is true of the numbers as on the screen: those that look alike count as equal."""
         return bool(self.value(scenes, shown=True))
 
 
@@ -360,7 +343,7 @@ def _named(node: ast.expr) -> Iterator[tuple[str, str]]:
 
 
 class _Checker:
-    """Goes over a formula's tree and refuses nodes that are not part of the language."""
+    """Refuses nodes that are not part of the language."""
 
     def __init__(self, text: str, states: Collection[str]) -> None:
         self.text = text
@@ -422,8 +405,7 @@ class _Checker:
             )
 
 
-#: Significant digits of a metric on its tile: see `quantviz.ui.lab.numbers.tiles.metric_texts`. Of every
-#: other number the screen shows four.
+#: Significant digits of a metric on its tile (`tiles.metric_texts`); other numbers have four.
 _SHOWN_DIGITS: Mapping[str, int] = MappingProxyType({"sqnr_db": 3, "zeroed_share": 3, "clipped_share": 3})
 _MOST_SHOWN = 4
 
@@ -477,11 +459,9 @@ def _value(node: ast.expr, scenes: Scenes, shown: bool = False) -> float:
 _HOLE = re.compile(r"\{([^{}|]*)(?:\|([^{}|]*))?\}")
 #: The beginning of a piece of HTML.
 _HTML = re.compile(r"<[a-zA-Z/!][^\s>]*")
-#: A term of the glossary, `[[scale]]`, and the same in other words, `[[scale|scales]]`; bold where the course
-#: introduces it.
+#: A term of the glossary, `[[scale]]` or `[[scale|scales]]`; bold where the course introduces it.
 _TERM = re.compile(r"(\*\*)?\[\[(\w+)(?:\|([^\[\]|]+))?\]\](?(1)\*\*)")
-#: Permanent ids of terms, in the order of the alphabet: lessons name them in double brackets. Their words are
-#: in `quantviz/text`, under `glossary`.
+#: Permanent ids of terms, in the order of the alphabet; their words are in `quantviz/text`, under `glossary`.
 TERMS = tuple(templates("glossary.met_by", DEFAULT_LANGUAGE))
 #: Significant digits of a number in words, unless the words set them.
 _DIGITS = 4
@@ -501,13 +481,12 @@ class Words:
     text: str
 
     def __post_init__(self) -> None:
-        """Refuse HTML, however the text was made: a page shows terms as HTML, and nothing else may be."""
+        """Refuse HTML: a page shows terms as HTML, and nothing else may be."""
         if found := _HTML.search(self.text):
             raise QuantVizError("lessons.html", got=found[0])
 
     @classmethod
     def read(cls, text: str, states: Collection[str] = (HERE,)) -> Words:
-        """Return the text, whose formulas may name `states`."""
         for match in _HOLE.finditer(text):
             Formula.read(match[1], states)
             if match[2] is not None and not re.fullmatch(r"[1-9]|%|\^|\+[1-9]?", match[2]):
@@ -518,7 +497,7 @@ class Words:
         return cls(text.strip())
 
     def say(self, scenes: Scenes, term: Callable[[str, str], str] | None = None) -> str:
-        """Return the text with its numbers. `term` makes the HTML of a term, of its id and its words."""
+        """Return the text with its numbers; `term` makes a term's HTML of its id and its words."""
 
         def words_of(match: re.Match[str]) -> str:
             words = match[3] or match[2].replace("_", " ")
@@ -534,7 +513,7 @@ class Words:
 
     @property
     def terms(self) -> tuple[tuple[str, bool], ...]:
-        """Return the terms that are marked, each with whether the course introduces it here.
+        """The marked terms, each with whether the course introduces it here.
 
         >>> Words("a **[[scale]]** of [[bit|bits]]").terms
         (('scale', True), ('bit', False))

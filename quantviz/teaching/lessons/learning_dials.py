@@ -1,4 +1,4 @@
-"""Dials on learning while weights are rounded: one weight on a staircase, its swing, and lost updates."""
+"""Dials on learning while weights are rounded: a weight on a staircase, its swing, and lost updates."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from quantviz.teaching.lessons.dial_series import MarksPicture, Series, Tensor
 
 #: The weight at which the loss (ŵ − best)² is least, in steps.
 _BEST = 2.6
-#: The learning rate of `stairs`, and the updates up to which its buttons lead.
+#: The learning rate of `stairs`, and the most updates.
 _RATE, _PRESSED = 0.1, 12
 _RATES, _UPDATES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8), 200
-#: Sizes of an update in steps, and the number of them.
 _SIZES, _COUNT = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9), 100
 
 
@@ -25,10 +24,7 @@ def _rounded(values: Numbers, scheme: Scheme) -> Numbers:
 
 
 def learned(weight: Tensor, rates: tuple[float, ...], updates: int) -> tuple[Numbers, Numbers]:
-    """Return w and ŵ before and after each update of the loss (ŵ − best)², (rates, updates + 1) each.
-
-    Straight through, the slope at ŵ is taken for that at w.
-    """
+    """Return w and ŵ before and after each update of (ŵ − best)², by rate, with the slope at ŵ for w's."""
     ways = [np.full(len(rates), float(weight[0].tensor().flatten()[0]))]
     hats = [_rounded(ways[0], weight[1])]
     for _ in range(updates):
@@ -38,7 +34,7 @@ def learned(weight: Tensor, rates: tuple[float, ...], updates: int) -> tuple[Num
 
 
 def stairs(weight: Tensor, at: str) -> Series:
-    """Return one weight after some updates straight through, and by the true slope, which is 0."""
+    """Return a weight after updates straight through, and by the true slope, which is 0."""
     now = int(at)
     stops = sorted({0, now, *(min(now + more, _PRESSED) for more in (1, 3) if now < _PRESSED)})
     (way,), (hat,) = learned(weight, (_RATE,), stops[-1])
@@ -87,7 +83,7 @@ def rates(weight: Tensor) -> Series:
 
 
 def lost(weight: Tensor) -> Series:
-    """Return a weight of few bits after equal updates, rounded after each to nearest and by chance."""
+    """Return a weight after equal updates, rounded to nearest and by chance."""
     sizes, when = np.array(_SIZES), np.arange(_COUNT + 1.0)
     ways = {}
     for name, convention in (("nearest", "course"), ("chance", "course(ties=stochastic,seed={})")):
@@ -110,7 +106,6 @@ def lost(weight: Tensor) -> Series:
 
 
 def _first_update(sizes: Numbers) -> MarksPicture:
-    """Return a picture of two teeth, and an update of each size from the first of them."""
     teeth, ends = np.array([0.0, 1.0]), np.stack([np.zeros_like(sizes), sizes], 1)
     marks = (
         Marks("bars", teeth, np.ones(2), "muted", 0.01),

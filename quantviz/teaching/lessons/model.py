@@ -1,8 +1,4 @@
-"""A lesson as data: steps, each with words, a state of the Lab, a table, questions and a rule.
-
-Every rule by which a question is judged is a formula over numbers that the core computes from the step's
-state.
-"""
+"""A lesson as data: steps with words, a state of the Lab, a table, and questions that formulas judge."""
 
 from __future__ import annotations
 
@@ -72,7 +68,6 @@ class Verdict:
 class ComparedNumber:
     """One of the numbers that a question compares."""
 
-    #: The state that the number is about.
     state: str
     number: Formula
     #: Its name in the question; None where it is called by its state.
@@ -108,8 +103,7 @@ class Question:
     kind: ClassVar[str]
     #: Key of the kept answers: its permanent name in the lesson; in the old format its number in the step.
     id: str | int
-    #: In which step and at which place of it the question stood before it had an id, counted from 0: answers
-    #: kept since then are answers to it. None for a new question.
+    #: The step and the place in it where it stood before it had an id, from 0: kept answers are found by it.
     was: tuple[int, int] | None
     ask: Words
     #: The parts of the picture that are not shown before the answer.
@@ -121,27 +115,25 @@ class Question:
     why: Words | None
 
     def truth(self, scenes: Scenes) -> Any:
-        """Return the answer, computed."""
         raise NotImplementedError
 
     def judge(self, answer: Any, scenes: Scenes) -> Verdict:
-        """Return whether `given` is right, and which mistake it is if not."""
         raise NotImplementedError
 
     def takes(self, answer: Any, scenes: Scenes) -> bool:
-        """Return whether `given`, which may come from anywhere, can be an answer to this question."""
+        """Return whether `answer`, which may come from anywhere, can be one to this question."""
         raise NotImplementedError
 
     def named_scenes(self, scenes: Scenes) -> Scenes:
-        """Return the states that its words may name: the step's."""
+        """Return the states that its words may name."""
         return scenes
 
     def compared(self, scenes: Scenes) -> tuple[ComparedNumber, ...]:
-        """Return the numbers that it compares, two or more, each of one state; none for another question."""
+        """Return the two or more numbers that it compares, each of one state; else none."""
         return ()
 
     def state_told(self, scenes: Scenes) -> str:
-        """Return the name of the state that the right answer is about."""
+        """Return the state that the right answer is about."""
         return HERE
 
 
@@ -201,7 +193,6 @@ class NumberQuestion(Question):
         return _same_quantity(self.answer)
 
     def judge(self, answer: float, scenes: Scenes) -> Verdict:
-        """Judge a number: right within the tolerance, else the closest mistake if within its own."""
         if self.within.accepts(answer, self.truth(scenes)):
             return Verdict(True)
         near = [
@@ -215,7 +206,6 @@ class NumberQuestion(Question):
         return isinstance(answer, float) and math.isfinite(answer)
 
     def mistaken(self, scenes: Scenes) -> tuple[float, ...]:
-        """Return the value of each mistake."""
         return tuple(
             float(mistake.formula.value(scenes))
             for mistake in self.mistakes
@@ -231,7 +221,6 @@ class CellQuestion(Question):
     answer: CellRule
 
     def truth(self, scenes: Scenes) -> frozenset[tuple[int, ...]]:
-        """Return the cells, one or more."""
         return self.answer.cells(scenes[HERE])
 
     def judge(self, answer: tuple[int, ...], scenes: Scenes) -> Verdict:
@@ -278,7 +267,7 @@ class ChoiceQuestion(Question):
         return holding[0]
 
     def compared(self, scenes: Scenes) -> tuple[ComparedNumber, ...]:
-        """Return each option's own number, else the states of which the right one names the same quantity."""
+        """Return each option's own number, else those of the right one."""
         by_subject = dict[tuple[str, str], ComparedNumber]()
         for option in self.options:
             if subject := option.when.subject:
@@ -295,7 +284,6 @@ class ChoiceQuestion(Question):
         return HERE if shared or not right.subject else right.subject[0]
 
     def judge(self, answer: int, scenes: Scenes) -> Verdict:
-        """Judge the option chosen: each wrong one has its own sentence."""
         right = answer == self.truth(scenes)
         return Verdict(right, None if right else self.options[answer].says.say(scenes))
 
@@ -319,7 +307,6 @@ class OrderQuestion(Question):
     items: tuple[OrderItem, ...]
 
     def truth(self, scenes: Scenes) -> tuple[int, ...]:
-        """Return the items' numbers, the smallest value first."""
         return _sorted(tuple(item.value for item in self.items), scenes)
 
     def compared(self, scenes: Scenes) -> tuple[ComparedNumber, ...]:
@@ -329,7 +316,6 @@ class OrderQuestion(Question):
         return _own_state(self.items[self.truth(scenes)[0]].value)
 
     def judge(self, answer: tuple[int, ...], scenes: Scenes) -> Verdict:
-        """Judge the order: right where each value is at least the one before."""
         values = [self.items[i].value.value(scenes) for i in answer]
         if values == sorted(values):
             return Verdict(True)
@@ -359,7 +345,6 @@ class DragQuestion(Question):
     right: Formula
     #: The right values, by the names of `drags.SOLVED_BY`.
     solution: Mapping[str, Formula]
-    #: The tolerance in words.
     tolerance: Words
     #: The handles that can be moved, of `drags.HANDLES`.
     moves: tuple[str, ...]
@@ -368,7 +353,7 @@ class DragQuestion(Question):
 
     @property
     def marked_on(self) -> str:
-        """Return where a learner marks the expected place: `bits` or `group` for a slider, or `axis`."""
+        """Where a learner marks the expected place: on a slider, or on the ruler's axis."""
         sliders = {"bits": "bits", "size": "group"}
         return next((sliders[name] for name in self.solution if name in sliders), "axis")
 
@@ -392,11 +377,10 @@ class DragQuestion(Question):
 
     @property
     def pulled(self) -> bool:
-        """Return whether the browser pulls the value to the places that the question is about."""
+        """Whether the browser pulls the value to the places that the question is about."""
         return "value" in self.solution and bool(self.snap)
 
     def takes(self, answer: Any, scenes: Scenes) -> bool:
-        """Return whether an answer describes a state that the step's handles lead to."""
         start = scenes[HERE].state
         try:
             names_scheme = isinstance(answer, str) and answer.startswith("s=")
@@ -455,25 +439,21 @@ class LessonStep:
 
     title: str
     words: Words
-    #: The state in the picture.
     state: LabState
     #: The state in the picture when a question is put once more; its seed counts on.
     again: LabState | None
-    #: The parts of the picture that are shown at all.
     show: frozenset[str]
     #: Other states that formulas and the table name.
     states: Mapping[str, LabState]
     table: StateTable | None
     questions: tuple[Question, ...]
-    #: The lesson of the step, in one sentence.
     rule: Words | None
-    #: The handles that the learner can move on the ruler, of `drags.HANDLES`.
+    #: Handles that can be moved, of `drags.HANDLES`.
     move: tuple[str, ...]
     #: How much of the ruler is drawn, of `quantviz.lab.picture_parts.RULER_STAGES`.
     ruler: str
-    #: A remark on the notebooks, folded away; none where there is none.
+    #: A remark on the notebooks, folded away.
     note: Words | None
-    #: Where the step begins in its file.
     line: int
 
     def scenes(self, attempt: int = 0) -> dict[str, Scene]:
@@ -482,8 +462,7 @@ class LessonStep:
         by_name = {HERE: Scene(_reseeded(base, attempt))}
         by_name[HAND] = by_name[HERE]
         for name, state in self.states.items():
-            # A state that only changes the scheme goes along with the step's tensor, where that is another
-            # one.
+            # A state with the step's own tensor goes along where that becomes another.
             along = base is not self.state and state.source == self.state.source
             start = state.replace(source=base.source, cell=base.cell, view=base.view) if along else state
             by_name[name] = Scene(_reseeded(start, attempt))
@@ -496,7 +475,7 @@ class LessonStep:
 
     @property
     def speaks_of_cell(self) -> bool:
-        """Return whether its words are about the selected cell, or it can be moved."""
+        """Whether its words are about the selected cell, or it can be moved."""
         texts = [(question.ask, question.why) for question in self.questions]
         every = [self.words, self.rule, *(words for pair in texts for words in pair)]
         return bool({"value", "flip"} & set(self.move)) or any(
@@ -505,18 +484,16 @@ class LessonStep:
 
     @property
     def terms(self) -> tuple[tuple[str, bool], ...]:
-        """Return the terms that its words and its remark mark, as `Words.terms`."""
+        """The terms that its words and its remark mark, as `Words.terms`."""
         return self.words.terms + (self.note.terms if self.note else ())
 
     @property
     def hidden(self) -> frozenset[str]:
-        """Return the parts that are not shown before the last answer, except those that a mark opens."""
+        """The parts not shown before the last answer, except those that a mark opens."""
         return frozenset().union(*(question.hidden for question in self.questions))
 
     def handle_of(self, question: Question) -> str:
-        """Return the handle that messages on a question name: one that answers it, else the step's first, or
-        the dial's id.
-        """
+        """Return the handle that messages on a question name: one that answers it, the first, or a dial."""
         answering = frozenset[str]()
         if isinstance(question, DragQuestion):
             answering = answering.union(*(SOLVED_BY[name] for name in question.solution))
@@ -524,9 +501,7 @@ class LessonStep:
         return self.state.dial if isinstance(self.state, DialState) else handle
 
     def opened_by_mark(self, question: Question) -> frozenset[str]:
-        """Return the parts that open as soon as the learner has marked, without them, the expected place of a
-        drag; the drag is then made with them. Empty if the question hides none.
-        """
+        """Return the parts that a drag hides until the learner has marked the expected place."""
         if not isinstance(question, DragQuestion):
             return frozenset()
         others = (other.hidden for other in self.questions if other is not question)
@@ -545,21 +520,18 @@ class Lesson:
     """A lesson in one language."""
 
     title: str
-    #: Its subject, in a sentence or two.
     summary: str
     steps: tuple[LessonStep, ...]
-    #: The form of its file: 2 keeps to the rules of FORMAT.md.
     format: int
-    #: Which course it belongs to.
     course: int
 
     def question(self, step: int, id: str | int) -> Question | None:
-        """Return a question of a step by its id; none where there is no such."""
+        """Return the question of this id, if there is one."""
         questions = self.steps[step].questions if step < len(self.steps) else ()
         return next((question for question in questions if question.id == id), None)
 
     def place_now(self, step: int, id: str | int) -> tuple[int, str | int]:
-        """Return where a question stands today that was kept as `id` of a step."""
+        """Return where a question kept as `id` of a step stands today."""
         for i, each in enumerate(self.steps):
             for question in each.questions:
                 if question.id == id if isinstance(id, str) else question.was == (step, id):

@@ -13,48 +13,40 @@ from quantviz.teaching.lessons.formulas import Scene
 from quantviz.teaching.lessons.model import Lesson, Question
 from quantviz.text import DEFAULT_LANGUAGE, text
 
-#: The longest file that is read, in bytes, and how many answers are kept at most: each costs a quantization
-#: or two to judge.
+#: The longest file that is read, in bytes, and the most answers kept: each costs a quantization to judge.
 LONGEST = 200_000
 MOST_ANSWERS = 500
-#: Most times that a question can be put anew.
+#: Times that a question can be put anew.
 _MOST_ATTEMPTS = 1000
-#: The form of the file. Files from before it had a number are of the same form.
+#: The form of the file; files without a number have the same.
 VERSION = 1
 _KIND = "lessons"
 
 
 @dataclass(frozen=True)
 class LearnerAnswer:
-    """One answer that was committed to. Whether it is right is not part of it: a file or a browser that keeps
-    it must not give that away.
-    """
+    """An answer that was committed to; whether it is right must not be given away by a file."""
 
-    #: Id of the lesson, number of its step from 0, id of the question (in the old format its number in the
-    #: step), and how often it was put before.
+    #: Lesson's id, step from 0, question's id (in the old format its number), how often it was put before.
     lesson: str
     step: int
     question: int | str
     attempt: int
-    #: As the question's kind has it.
     given: Any
-    #: How sure the learner was.
     sure: bool
-    #: How often the learner had tried before: 1 for a second try.
+    #: Tries before: 1 for a second try.
     tried: int = 0
-    #: Where the learner, still blind, expected the goal of a drag: a value on the ruler's axis, or bits or a
-    #: group's size on their slider. None where nothing was marked.
+    #: The place where the learner expected the goal of a drag: on the ruler's axis or a slider.
     mark: float | None = None
-    #: The code of the room of the class in which it was given; "" for an answer of the learner's own.
+    #: Code of the class's room; "" for an answer of the learner's own.
     room: str = ""
 
     @property
     def place(self) -> tuple[str, int, int | str, int]:
-        """Return the question that it answers."""
         return self.lesson, self.step, self.question, self.attempt
 
 
-#: Whether each answer is right, of those whose verdict may be shown.
+#: Whether each answer is right, of those that may be shown.
 Verdicts = Mapping[LearnerAnswer, bool]
 
 
@@ -69,7 +61,7 @@ class AnswerCounts:
 
     @classmethod
     def of(cls, verdicts: Verdicts, lesson: str = "") -> AnswerCounts:
-        """Return the tally of all answers that were judged, or of one lesson's.
+        """Return the counts of all judged answers, or of one lesson's.
 
         >>> AnswerCounts.of({LearnerAnswer("a", 0, 0, 0, 1.0, True): False})
         AnswerCounts(sure_right=0, sure_wrong=1, guessed_right=0, guessed_wrong=0)
@@ -93,12 +85,11 @@ class AnswerCounts:
 
 
 def asked(lesson: Lesson) -> int:
-    """Return the number of a lesson's questions."""
     return sum(len(step.questions) for step in lesson.steps)
 
 
 def reached(answers: Iterable[LearnerAnswer], lesson_id: str) -> int:
-    """Return how many different questions of a lesson were answered."""
+    """Return how many questions of a lesson were answered."""
     return len({(answer.step, answer.question) for answer in answers if answer.lesson == lesson_id})
 
 
@@ -108,14 +99,7 @@ def finished(
     lesson: Lesson,
     judge: Callable[[list[LearnerAnswer]], Verdicts],
 ) -> bool:
-    """Return whether each question of a lesson is done with: right, or wrong without another try.
-
-    Args:
-        answers: A learner's answers, also to other lessons.
-        lesson_id: The lesson's id.
-        lesson: The lesson.
-        judge: Judges first tries, once every question has an answer.
-    """
+    """Return whether each question is done with: right, or wrong without another try. `judge` judges all."""
     in_lesson = [answer for answer in answers if answer.lesson == lesson_id]
     if not asked(lesson) or reached(in_lesson, lesson_id) < asked(lesson):
         return False
@@ -158,8 +142,7 @@ def revealed(answers: Iterable[LearnerAnswer], lessons: Mapping[str, Lesson]) ->
 
 
 def surely_wrong(verdicts: Verdicts, lesson_id: str) -> list[LearnerAnswer]:
-    """Return the answers of a lesson that were sure and wrong, by their steps: the last one to each question,
-    unless the question was answered right on other numbers since.
+    """Return a lesson's last sure and wrong answer to each question that was not answered right since.
 
     >>> first = LearnerAnswer("a", 0, "q", 0, 1.0, True)
     >>> surely_wrong({first: False}, "a") == [first]
@@ -199,7 +182,7 @@ def still_wrong(
 def judged(
     answers: Iterable[LearnerAnswer], lessons: Mapping[str, Lesson], known: Verdicts
 ) -> dict[LearnerAnswer, bool]:
-    """Return whether each of `answers` is right. Those in `known` are not computed again."""
+    """Return whether each of `answers` is right; those in `known` are not computed again."""
     scenes = _Scenes(lessons)
     verdicts = {}
     for answer in answers:
@@ -211,8 +194,6 @@ def judged(
 
 
 class _Scenes:
-    """The states of steps, each made once, at its first use."""
-
     def __init__(self, lessons: Mapping[str, Lesson]) -> None:
         self._lessons = lessons
         self._made: dict[tuple[str, int, int], Mapping[str, Scene]] = {}
@@ -229,7 +210,6 @@ class _Scenes:
         return question
 
     def fits(self, answer: LearnerAnswer) -> bool:
-        """Return whether there is such a question, and it can be answered so."""
         lesson = self._lessons.get(answer.lesson)
         if lesson is None or lesson.question(answer.step, answer.question) is None:
             return False
@@ -269,7 +249,7 @@ def as_text(
 
 
 def as_json(answers: Iterable[LearnerAnswer], verdicts: Verdicts | None = None) -> bytes:
-    """Return every answer, as a file; those in `verdicts` with whether they are right."""
+    """Return the answers as a file, with those verdicts."""
     shown = verdicts or {}
     records = [asdict(answer) | ({"right": shown[answer]} if answer in shown else {}) for answer in answers]
     return json.dumps(
@@ -278,13 +258,9 @@ def as_json(answers: Iterable[LearnerAnswer], verdicts: Verdicts | None = None) 
 
 
 def read_json(content: bytes, lessons: Mapping[str, Lesson]) -> tuple[list[LearnerAnswer], int]:
-    """Return the answers in a file of `as_json`. Its verdicts are ignored: answers are judged anew.
+    """Return the answers to questions of `lessons` in a file of `as_json`, and how many others there were.
 
-    Returns:
-        The answers to questions of `lessons`, and how many others there were.
-
-    Raises:
-        QuantVizError: The file is too long, is no such file, or comes from a later version.
+    Verdicts are not read. `QuantVizError` where the file is too long, no such file, or of a later version.
     """
     if len(content) > LONGEST:
         raise QuantVizError("lessons.progress_too_large", got=len(content), longest=LONGEST)
@@ -310,7 +286,7 @@ def read_json(content: bytes, lessons: Mapping[str, Lesson]) -> tuple[list[Learn
     return merged([], read), len(listed) - len(read)
 
 
-#: Conditions on each field of an answer in a file.
+#: Conditions on the fields of an answer.
 _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "lesson": lambda value: isinstance(value, str),
     "step": lambda value: type(value) is int and value >= 0,
@@ -323,12 +299,12 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "room": lambda value: isinstance(value, str) and len(value) <= 4,
 }
 assert [field.name for field in fields(LearnerAnswer)] == list(_FIELDS)
-#: Values of the fields that older files do not have.
+#: Fields that older files do not have.
 _USUAL = {"tried": 0, "mark": None, "room": ""}
 
 
 def _answer(raw: object) -> LearnerAnswer | None:
-    """Return the answer as it stands in a file; none where it is no answer."""
+    # None where it is no answer.
     if not isinstance(raw, dict) or not _FIELDS.keys() <= {**_USUAL, **raw}.keys():
         return None
     raw = {**_USUAL, **raw}
@@ -341,7 +317,6 @@ def _answer(raw: object) -> LearnerAnswer | None:
 
 
 def _moved(answer: LearnerAnswer, lessons: Mapping[str, Lesson]) -> LearnerAnswer:
-    """Return the answer at the place where its question stands today."""
     if answer.lesson not in lessons:
         return answer
     step, question = lessons[answer.lesson].place_now(answer.step, answer.question)

@@ -49,7 +49,7 @@ _FIELDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
     }
 )
 _OPTIONAL = ("unit", "draw", "snap")
-#: The field by which a mistake is recognized, and its type, in each kind of question that has any.
+#: The field by which a mistake is recognized, and its type.
 _MISTAKE_KEYS: Mapping[str, tuple[str, type]] = MappingProxyType(
     {
         "drag": ("when", str),
@@ -89,7 +89,7 @@ class QuestionReader(BlockReader):
         move: tuple[str, ...],
         number: int | None,
     ) -> Question:
-        """Return a question; `number` is its number in the step, in a format that has no ids."""
+        # `number` is its number in the step, in a format without ids.
         raw = self.toml(block)
         kind = str(raw.get("kind"))
         if kind not in QUESTIONS:
@@ -107,7 +107,7 @@ class QuestionReader(BlockReader):
             raise self.wrong(block.line_of("id"), "lessons.bad_id", got=raw["id"])
         if kind == CellQuestion.kind:
             self.can_be_clicked(block, state, show - hidden)
-        # In a question that is answered by dragging, two more states have names.
+        # A drag names two more states.
         inner = (*states, START, SOLUTION) if kind == DragQuestion.kind else states
         fields = _Fields(self, block, raw, inner)
         shared: dict[str, Any] = {
@@ -127,7 +127,7 @@ class QuestionReader(BlockReader):
     def of_kind(
         self, kind: str, fields: _Fields, states: Collection[str], move: tuple[str, ...]
     ) -> dict[str, Any]:
-        """Return the values of the fields that only questions of a kind have; `states` are the step's."""
+        # The fields that only this kind has.
         block = fields.block
         raw = fields.raw
         match kind:

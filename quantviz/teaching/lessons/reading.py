@@ -1,7 +1,4 @@
-"""From a lesson's file to a `Lesson`, with the line of each mistake.
-
-`FORMAT.md` describes the format of a file.
-"""
+"""From a lesson's file to a `Lesson`, with the line of each mistake."""
 
 from __future__ import annotations
 
@@ -23,17 +20,16 @@ from quantviz.teaching.lessons.formulas import HAND, HERE, SOLUTION, START, Form
 from quantviz.teaching.lessons.model import Lesson, LessonStep, StateTable
 from quantviz.teaching.lessons.questions import QuestionReader
 
-#: The fenced blocks a step can have.
 BLOCKS = ("lab", "table", "question", "note")
-#: The stage of the ruler that a handle needs, if more or less than its dots.
+#: The stage of the ruler that a handle needs beyond dots.
 _NEEDS = {"bits": "slider", "group": "slider", "zero": "codes", "held_zero": "codes", "tooth": "codes"}
 _FENCE = re.compile(r"```\s*(\w*)\s*$")
-#: The fields that can stand above the title, and their values.
+#: Fields above the title, and their values.
 _FRONT = {"format": (1, 2), "course": (1, 2)}
 
 
 def read_lesson(text: str, file: str) -> Lesson:
-    """Return the lesson written as `text`. `QuantVizError` names the file, the line and the rule.
+    """Return the lesson written as `text`.
 
     >>> read_lesson("# Title\\n\\nAbout.\\n\\n## Step\\n\\nWords.\\n", "en/01_x.md")
     Traceback (most recent call last):
@@ -45,7 +41,7 @@ def read_lesson(text: str, file: str) -> Lesson:
 
 
 class _LessonReader(QuestionReader):
-    """Reads one file, and names it and the line in errors."""
+    """Reads one file."""
 
     # ---- the file ----
 
@@ -248,13 +244,12 @@ def _fenced(lines: list[str], place: int) -> bool:
 
 
 def _query(link: str) -> dict[str, str]:
-    """Return a link's parts, read from the text after its question mark, or from all of it."""
+    # The text after the question mark, or all of it.
     # A plus is a plus: the forms in a link have no spaces.
     return dict(parse_qsl(link.strip().rpartition("?")[2].replace("+", "%2B")))
 
 
 def _state(link: str, base: str = "") -> LabState:
-    """Return the state of a link; parts it leaves out are those of `base`."""
     state, problems = LabState.read(_query(base) | _query(link))
     for problem in problems:
         raise problem
@@ -262,14 +257,14 @@ def _state(link: str, base: str = "") -> LabState:
 
 
 def _with_dial(state: LabState, dial: str, at: str) -> LabState:
-    """Return the state of a step with a dial at its first stop; without one, the state as it is."""
+    # At its first stop.
     if not dial:
         return state
     return DialState(**{each.name: getattr(state, each.name) for each in fields(state)}, dial=dial, at=at)
 
 
 def _changed(state: LabState, link: str) -> LabState:
-    """Return the state with the parts of the link in place of its own."""
+    # Parts of the link replace the state's.
     changes = _query(link)
     given, problems = LabState.read(({} if "t" in changes else {"t": state.written()["t"]}) | changes)
     for problem in problems:
@@ -283,7 +278,6 @@ def _changed(state: LabState, link: str) -> LabState:
 
 
 def _with_values(state: LabState, values: list[Any], link: str) -> LabState:
-    """Return the state on a tensor whose values the lesson writes out."""
     source = Typed.of(values)
     parts = _query(link)
     form = state.replace(source=source, cell=(0,) * len(source.shape)).written()["t"]

@@ -1,7 +1,6 @@
 """A small picture of each lesson, drawn from the tensor of one of its steps.
 
-Their data is kept in `thumbnails.json` beside this file, so that the list of lessons needs neither torch nor
-any tensor; `python -m quantviz.teaching.lessons.thumbnails` writes it anew.
+`thumbnails.json` has their data, so that a list of lessons needs no tensor; `python -m` of this writes it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 _FILE = Path(__file__).with_name("thumbnails.json")
-#: The step whose picture is most characteristic of a lesson, if it is not the first, counted from 1.
+#: A lesson's most telling step, if it is not the first, from 1.
 STEPS: Mapping[str, int] = MappingProxyType(
     {
         "fewer_bits": 2,
@@ -37,7 +36,6 @@ STEPS: Mapping[str, int] = MappingProxyType(
         "engines_disagree": 3,
     }
 )
-#: Rows and columns of a thumbnail at most, and of a picture.
 _SIDE = 8
 _PICTURE = (32, 48)
 #: Width of the ruler in tenths of a unit.
@@ -46,7 +44,6 @@ _RULER = 440
 
 @cache
 def thumbnails() -> Mapping[str, Thumbnail]:
-    """Return the kept thumbnails by the ids of their lessons."""
     kept = json.loads(_FILE.read_text(encoding="utf-8"))
     return MappingProxyType({name: _read(each) for name, each in kept.items()})
 
@@ -57,7 +54,7 @@ def _read(kept: Mapping[str, Any]) -> Thumbnail:
 
 
 def thumbnail_of(name: str, lesson: Lesson) -> Thumbnail:
-    """Return a lesson's thumbnail, computed from the state of its telling step."""
+    """Return a lesson's thumbnail."""
     scene = lesson.steps[STEPS.get(name, 1) - 1].scenes()[HERE]
     if scene.state.source.picture:
         return Thumbnail(_picture(scene.result.x_hat), grey=True)
@@ -65,7 +62,6 @@ def thumbnail_of(name: str, lesson: Lesson) -> Thumbnail:
 
 
 def _picture(x_hat: torch.Tensor) -> tuple[tuple[int, ...], ...]:
-    """Return every so many of a picture's values as greys."""
     rows, cols = _PICTURE
     seen = x_hat[:: math.ceil(x_hat.shape[0] / rows), :: math.ceil(x_hat.shape[1] / cols)]
     return tuple(tuple(round(GREY * float(value) / 255) for value in row) for row in seen)
@@ -95,7 +91,7 @@ def _with_ruler(scene: Scene) -> Thumbnail:
 
 
 def _shades(x_hat: torch.Tensor) -> tuple[tuple[int, ...], ...]:
-    """Return the value of largest magnitude of each part of the tensor, as one of the shades."""
+    """Return shades of the largest magnitudes in parts of the tensor."""
     matrix = x_hat.reshape(-1, x_hat.shape[-1]).double()
     if matrix.shape[0] == 1:
         # A row alone is shown as a square of its values.
@@ -111,7 +107,6 @@ def _shades(x_hat: torch.Tensor) -> tuple[tuple[int, ...], ...]:
 
 
 def main() -> None:
-    """Write the record of all thumbnails."""
     lines = []
     for name, lesson in sound_lessons().items():
         parts = dataclasses.asdict(thumbnail_of(name, lesson))

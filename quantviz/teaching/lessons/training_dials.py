@@ -1,4 +1,4 @@
-"""Dials on the gradients of a small network that learns: the step of its training, and the loss scale."""
+"""Dials on the gradients of a small network that learns: its step, and the loss scale."""
 
 from __future__ import annotations
 
@@ -18,22 +18,19 @@ from quantviz.teaching.lessons.dial_lines import FORMATS_PAGE, against
 from quantviz.teaching.lessons.dial_series import MarksPicture, Series, Tensor
 
 _STEPS = (0, 1, 2, 4, 8, 16, 32, 64, 128)
-#: The step of training whose gradients get a loss scale, and the scales as powers of two.
+#: The step whose gradients get a loss scale, and these, as powers of two.
 _LATE = 64
 _POWERS = tuple(range(0, 31, 2))
 _FORMATS = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 _BATCH, _OUTPUTS, _RATE = 256, 32, 2.0
-#: The ends of the axis of magnitudes, as powers of two.
+#: Ends of the axis, as powers of two.
 _LEAST, _MOST = -30, 20
 
 
 def gradients(start: Source) -> tuple[Numbers, ...]:
-    """Return the gradients of a network's hidden units after each of `_STEPS` steps of its training.
+    """Return the gradients of a network's hidden units after each of `_STEPS` steps from the weights `start`.
 
-    It learns the outputs of another network of its shape by gradient descent on the mean squared error.
-
-    Args:
-        start: The weights of its hidden layer at first, (units, inputs).
+    It learns the outputs of a network of its shape by gradient descent on the mean squared error.
     """
     draw = np.random.default_rng(0)
     w = start.tensor().double().numpy()
@@ -55,14 +52,14 @@ def gradients(start: Source) -> tuple[Numbers, ...]:
 
 
 def step(weights: Tensor) -> Series:
-    """Return the gradients after each step of training, in both formats as they are."""
+    """Return the gradients after each step, in both formats."""
     every = gradients(weights[0])
     numbers = [_lost(found, 0) for found in every]
     return Series(tuple(map(str, _STEPS)), tuple(numbers), (_combs("gradient", every),), _app)
 
 
 def loss_scale(weights: Tensor) -> Series:
-    """Return late gradients times each loss scale, 2 to the power of the stop, in both formats."""
+    """Return late gradients times 2 to the power of the stop, in both formats."""
     late = gradients(weights[0])[_STEPS.index(_LATE)]
     numbers = [_lost(late, power) for power in _POWERS]
     least = min(each["wrong_e4m3"] for each in numbers)
@@ -76,7 +73,7 @@ def loss_scale(weights: Tensor) -> Series:
 
 
 def _lost(found: Numbers, power: int) -> dict[str, float]:
-    """Return the shares, in per cent, of values times a power of two that become 0 and that are clipped."""
+    """Return percentages that become 0 and that are clipped, of values times a power of two."""
     x = torch.from_numpy(found * 2.0**power).float()[None]
     shares: dict[str, float] = {}
     for name, form in _FORMATS.items():
@@ -87,7 +84,7 @@ def _lost(found: Numbers, power: int) -> dict[str, float]:
 
 
 def _combs(words: str, every: tuple[Numbers, ...]) -> MarksPicture:
-    """Return the histogram of magnitudes at each stop, above the reach of both formats."""
+    """Draw the histogram of magnitudes at each stop, above the reach of both formats."""
     edges = np.arange(_LEAST, _MOST + 1.0)
     heights = np.stack([np.histogram(np.log2(np.abs(each)), edges)[0] / len(each) for each in every])
     marks, names = [Marks("bars", edges[:-1] + 0.5, heights, "muted", 0.8)], []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 import math
-import re
 from collections.abc import Callable, Iterator
 
 import streamlit as st
 
 from quantviz.schemes.formats import NumberFormat
+from quantviz.ui.components.controls import as_html
 from quantviz.ui.components.small_parts import show_button
 from quantviz.ui.shell.words import number, say
 
@@ -58,12 +58,6 @@ def show_bit_row(
                     width="stretch",
                 )
     st.html(f'<p class="qv-reading">{as_html(reading(fmt, code))}</p>')
-
-
-def as_html(sentence: str) -> str:
-    """Return a sentence as HTML: **strong**, and 2^(…) as a power."""
-    safe = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", html.escape(sentence, quote=False))
-    return re.sub(r"\^\(([^()]*)\)", r"<sup>\1</sup>", safe)
 
 
 def code_parts(fmt: NumberFormat, code: int) -> Iterator[tuple[str, str]]:

@@ -40,6 +40,7 @@ _SEVERAL = ("many", "picks")
 _MARKS = {
     re.compile(r"\*\*(.+?)\*\*"): r"<b>\1</b>",
     re.compile(r"`(.+?)`"): r"<code>\1</code>",
+    re.compile(r"\^\(([^()]*)\)"): r"<sup>\1</sup>",
     re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)"): r'<a href="\2" target="_self">\1</a>',
     re.compile(r"\n\n"): "<br><br>",
     re.compile(r"\\([^\w\s])"): r"\1",
@@ -88,10 +89,10 @@ class Control:
 
 
 def as_html(words: str) -> str:
-    r"""Return the Markdown of an explanation as HTML: strong words, code, links and paragraphs.
+    r"""Return the Markdown of an explanation as HTML: strong words, code, powers, links and paragraphs.
 
-    >>> as_html("**a < b** `c`\n\n[d](/e) \\*")
-    '<b>a &lt; b</b> <code>c</code><br><br><a href="/e" target="_self">d</a> *'
+    >>> as_html("**a < b** `c`\n\n[d](/e) 2^(3 − 1) \\*")
+    '<b>a &lt; b</b> <code>c</code><br><br><a href="/e" target="_self">d</a> 2<sup>3 − 1</sup> *'
     """
     safe = html.escape(words.strip())
     for pattern, made in _MARKS.items():

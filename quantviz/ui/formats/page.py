@@ -12,9 +12,9 @@ import streamlit as st
 from quantviz.schemes.formats import FORMATS, NumberFormat, entry_of
 from quantviz.text import templates
 from quantviz.ui.components.clipboard import show_copy_link
-from quantviz.ui.components.code_bits import as_html, code_parts, role_name, show_bit_row, term_title
+from quantviz.ui.components.code_bits import code_parts, role_name, show_bit_row, term_title
 from quantviz.ui.components.component import component, last_message
-from quantviz.ui.components.controls import Control, show_controls, undo_controls
+from quantviz.ui.components.controls import Control, as_html, show_controls, undo_controls
 from quantviz.ui.components.hand import show_ruler
 from quantviz.ui.components.page_header import show_header
 from quantviz.ui.components.small_parts import (

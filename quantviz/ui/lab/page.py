@@ -511,7 +511,7 @@ def _working(state: LabState) -> Iterator[None]:
 
     scheme = state.scheme.on_input(stored_of(state.source).dtype)
     shape = state.source.shape
-    compiles = not scheme.problems(shape) and readiness.compiles(scheme, shape, by_axis=True)
+    compiles = not scheme.problems(shape) and readiness.compiles(scheme, shape)
     words = say("lab.compiling" if compiles else "lab.reading")
     with st.container(key="working"), st.spinner(words, show_time=True):
         yield

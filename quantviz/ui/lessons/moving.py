@@ -26,7 +26,8 @@ from quantviz.teaching.lessons.model import (
 )
 from quantviz.teaching.lessons.progress import LearnerAnswer
 from quantviz.ui.components import hand
-from quantviz.ui.components.code_bits import as_html, show_bit_row
+from quantviz.ui.components.code_bits import show_bit_row
+from quantviz.ui.components.controls import as_html
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import errors
 from quantviz.ui.shell.classroom import classroom

@@ -56,6 +56,7 @@ MOST_HEIGHT = 90
 #: And at least so many: a matrix of a few rows would be a line.
 _LEAST = 24
 _COMPONENT = "quantviz_minimap"
+_MINIMAP = "minimap"
 
 
 def minimap_size(matrix: tuple[int, int]) -> tuple[int, int]:
@@ -70,26 +71,16 @@ def minimap_size(matrix: tuple[int, int]) -> tuple[int, int]:
     return max(round(rows * scale), _LEAST), max(round(cols * scale), _LEAST)
 
 
-def show_minimap(
-    values: Array,
-    *,
-    matrix: tuple[int, int],
-    window: tuple[int, int, int, int],
-    key: str,
-    chart: str = "panels",
-) -> None:
-    """Show where `window` (first row, first column, rows, columns) lies in `matrix` (rows, columns); nothing
-    where it is all of it.
+def _show_minimap(values: Array, matrix: tuple[int, int], window: tuple[int, int, int, int]) -> None:
+    """Show where `window` (first row, first column, rows, columns) lies in `matrix` (rows, columns).
 
     `values` are x of the whole matrix in about `minimap_size(matrix)` pixels, each the value of largest
-    magnitude; `chart` is the key of the panels' container.
+    magnitude.
     """
-    if window == (0, 0, *matrix):
-        return
     height, width = minimap_size(matrix)
     colours = THEMES[theme()]
     data = {
-        "chart": chart,
+        "chart": "panels",
         "picture": _picture_of_map(values, theme()),
         "width": width,
         "height": height,
@@ -99,7 +90,7 @@ def show_minimap(
         "labels": dict(templates("minimap", language())),
         "colors": colours.named("text", "muted", "surface", "line", "mark", "font"),
     }
-    component(_COMPONENT, "minimap")(key=key, data=data)
+    component(_COMPONENT, _MINIMAP)(key=_MINIMAP, data=data)
 
 
 def _picture_of_map(values: Array, theme_name: str) -> str:
@@ -113,7 +104,6 @@ def _picture_of_map(values: Array, theme_name: str) -> str:
 
 #: Cells a side of the window that a jump opens: few enough to be read one by one.
 _NEAR = 32
-_MINIMAP = "minimap"
 #: Kinds of parts that are ranked.
 RANKED = ("cells", "rows", "columns", "blocks")
 #: Most of each.
@@ -131,9 +121,7 @@ def show_places(study: Study, state: LabState) -> None:
     view = state.view
     matrix = view.matrix(shape)
     if view.size(shape) != matrix:
-        show_minimap(
-            _map(study, state), matrix=matrix, window=(view.top, view.left, *view.size(shape)), key=_MINIMAP
-        )
+        _show_minimap(_map(study, state), matrix, (view.top, view.left, *view.size(shape)))
     words = {name: _jump_words(name, state) for name in _JUMPS if not _nowhere(name, study, view)}
     label = say("places.go")
     choose_among("go_to", "list", label, words, None, _go, example=label, look="qv-unnamed")
