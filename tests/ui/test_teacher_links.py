@@ -60,7 +60,7 @@ def test_the_link_carries_what_is_chosen(said, session):
     for parts in GROUPS.values():
         state.hide(parts, parts)
     state.change_room(locked=frozenset(LOCKABLE), prompt=read_prompt(" Why  row *2*? "))
-    state.change(language="zh")
+    state.OWNER.change(language="zh")
     choice = state.OWNER.state
     opened = link(choice, APP)
     asked = parameters(opened)
