@@ -114,7 +114,7 @@ class Bar {
       const left = isAtRest && window.__quantvizConnection?.heard() !== null ? looks - 1 : AT_REST;
       if (left > 0) return this.wait(left);
       giveUp();
-      this.draw();
+      SHARED.bars.forEach((bar) => bar.draw());
       answeringHand()?.pageChoice.leave();
     }, BETWEEN_LOOKS);
   }

@@ -115,8 +115,6 @@ class Dial {
   constructor(host) {
     this.root = host.appendChild(document.createElement("div"));
     this.root.className = "qv-dial";
-    // The stop that the server has not answered yet.
-    this.sent = null;
     this.observer = new ResizeObserver(() => this.paint());
     const place = (this.root.getRootNode().host ?? host).closest(PICTURE_ON_WALL);
     if (place && getComputedStyle(place).overflowY === "auto") this.place = place;
@@ -127,25 +125,18 @@ class Dial {
   update(data, send) {
     // A hand that holds the slider keeps it.
     if (this.held && data.key === this.data.key) return;
-    this.dress(data, send);
+    // The answer to a stop before the newest one, as where a key is pressed again, moves nothing back; that of
+    // another session counts anew.
+    const isLate = data.count >= this.heard && data.count < this.count;
+    const isOld = isLate && String(data.stops) === String(this.data.stops);
+    Object.assign(this, { send, heard: data.count, count: isOld ? this.count : data.count });
+    if (JSON.stringify(data) !== JSON.stringify(this.data)) this.build(data);
+    this.go(isOld ? this.now : data.now);
   }
 
   close() {
     this.observer.disconnect();
     this.root.remove();
-  }
-
-  dress(data, send) {
-    this.send = send;
-    // The answer to a stop before the newest one, as where a key is pressed again, moves nothing back.
-    const isOld =
-      !data.presses &&
-      this.sent !== null &&
-      this.sent !== data.now &&
-      String(data.stops) === String(this.data?.stops);
-    if (!isOld) this.sent = null;
-    if (JSON.stringify(data) !== JSON.stringify(this.data)) this.build(data);
-    this.go(isOld ? this.sent : data.now);
   }
 
   build(data) {
@@ -170,21 +161,21 @@ class Dial {
       this.held = true;
       this.go(Number(this.input.value));
     });
-    this.input.addEventListener("change", () => {
-      this.held = false;
-      this.sent = this.now;
-      this.send("stop", this.now);
-    });
-    // What came back to where it was is no change.
-    for (const ended of ["pointerup", "pointercancel"])
-      this.input.addEventListener(ended, () => (this.held = false));
+    // One that came back to where it began says nothing.
+    for (const end of ["change", "pointerup", "pointercancel"])
+      this.input.addEventListener(end, () => (this.held = false));
+    this.input.addEventListener("change", () => this.tell());
     for (const button of this.root.querySelectorAll("button"))
       button.addEventListener("click", () => {
+        if (Number(button.value) === this.now) return;
         this.go(Number(button.value));
-        this.sent = this.now;
-        this.send("stop", this.now);
+        this.tell();
       });
     if (focused) this.input.focus();
+  }
+
+  tell() {
+    this.send("stop", { stop: this.now, count: (this.count += 1) });
   }
 
   go(now) {

@@ -264,7 +264,7 @@ MESSAGES: Mapping[str, Mapping[str, Shape]] = {
         "height": Whole(100, 10_000),
     },
     "layer_hand_component": {"release": _LAYER_MOVE},
-    "dial_component": {"stop": Whole(0, 1000)},
+    "dial_component": {"stop": Record({"stop": Whole(0, 1000), "count": Whole(1)})},
     "gallery_component": {"at": Whole(), "cell": _CELL},
     "room": {
         "follow": Record({"stop": Maybe(Whole(0, 1000))}),

@@ -24,7 +24,7 @@ class Wall {
 
   fit() {
     const main = document.querySelector("[data-testid=stMain]");
-    const page = main.querySelector("[data-testid=stMainBlockContainer]");
+    const page = (this.page = main.querySelector("[data-testid=stMainBlockContainer]"));
     this.observer.observe(page);
     this.observer.observe(main);
     const share = Math.min(main.clientHeight / page.scrollHeight, 1);
@@ -49,7 +49,8 @@ class Wall {
     const key = kept?.code === code ? kept.key : "";
     try {
       const news = await askRoom(`${code}?v=${version}&lang=${language}`, { key });
-      if (!news) return;
+      // The answer may come once the wall was left.
+      if (!news || !this.root.isConnected) return;
       this.say("here" in news ? filled(words.here, news) : "");
       if (news.stop !== stop)
         location.replace(appAddress(`join?${new URLSearchParams({ c: code, wall: 1, lang: language })}`));
@@ -67,6 +68,7 @@ class Wall {
   close() {
     clearTimeout(this.timer);
     this.observer.disconnect();
+    this.page.style.transform = "";
     this.root.remove();
   }
 }

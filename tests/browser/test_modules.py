@@ -458,3 +458,29 @@ def test_a_cell_that_keys_have_left_is_not_gone_back_to(blank_with):
     # Answered, the cell is the server's again, as where a step is undone.
     page.evaluate("[3, 1].forEach(answer)")
     assert page.locator("table").first.locator("td").nth(1).evaluate("cell => cell.className") == "qv-marked"
+
+
+def test_a_wall_that_was_left_leads_nowhere_and_leaves_the_page_as_large_as_it_was(blank_with):
+    page = blank_with(f"{read_script('wall_component')}\nwindow.Wall = Wall;")
+    got = page.evaluate(
+        """async () => {
+            document.body.innerHTML = `<script type="module" src="http://app.invalid/a/b/c.js"></script>
+                <div data-testid="stMain" style="height: 100px"><div data-testid="stMainBlockContainer"
+                style="height: 200px"></div></div>`;
+            const { style } = document.querySelector("[data-testid=stMainBlockContainer]");
+            const [said, asked] = [[], []];
+            window.fetch = () => new Promise((answer) => asked.push(answer));
+            const wall = new Wall(document.body);
+            const data = { code: "ABCD", version: 1, stop: 0, words: {}, language: "en", source: "" };
+            wall.update(data, (...message) => said.push(message));
+            const before = style.transform;
+            for (const left of [false, true]) {
+                const look = wall.look();
+                if (left) wall.close();
+                asked.pop()(Response.json({ stop: 0, version: left ? 3 : 2 }));
+                await look;
+            }
+            return [before, style.transform, said];
+        }"""
+    )
+    assert got == ["scale(0.5)", "", [["moved", 2]]]

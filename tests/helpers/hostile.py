@@ -851,6 +851,36 @@ add(
     ),
     DAMAGED,
 )
+
+
+def two_lists(*, long):
+    """A zip with two lists of members: the last one, which is looked for at the end, and the one it names."""
+    evil = pickled(call("__builtin__", "bytearray", b"(" + number(2 * 10**8) + b"t"))
+    content, lists, places = b"", [], []
+    for raw in (evil, state(tensor())):
+        listed = b""
+        # Without 64 bits zipfile adds to each place how far the last list lies behind the named one.
+        for name, body in ((b"a/data.pkl", raw), (b"a/data/0", bytes(16)), (b"a/version", b"3\n")):
+            numbers = (45, 0, 0, 0, 0, zlib.crc32(body), len(body), len(body), len(name), 0)
+            listed += struct.pack("<4sH5H3I2H", b"PK\1\2", 45, *numbers)
+            place = len(content) if long or not lists else len(content) - len(lists[0])
+            listed += struct.pack("<3H2I", 0, 0, 0, 0, place) + name
+            content += struct.pack("<4s5H3I2H", b"PK\3\4", *numbers) + name + body
+        lists.append(listed)
+    for listed in lists:
+        places.append(len(content))
+        content += listed
+        if long:
+            content += struct.pack("<4sQ2H2I4Q", b"PK\6\6", 44, 45, 45, 0, 0, 3, 3, len(listed), places[-1])
+    if long:
+        first = places[0] + len(lists[0])
+        content += struct.pack("<4sIQI", b"PK\6\7", 0, first, 1)
+        return content + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, 2**32 - 1, 2**32 - 1, 0)
+    return content + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 3, 3, len(lists[1]), places[0], 0)
+
+
+add("twolists.pt", two_lists(long=False), DAMAGED)
+add("twolistslong.pt", two_lists(long=True), DAMAGED)
 add(
     "othercase.pt",
     zipped(

@@ -122,7 +122,7 @@ def events_of(widget_id, text):
 def let_go(at, stop):
     """Let a page's only dial go at a stop."""
     (dial,) = (place for place, name in components(at).items() if name.startswith("quantviz_dial"))
-    return send(at, events_of(dial, json.dumps([{"event": "stop", "value": stop}])))
+    return send(at, events_of(dial, json.dumps([{"event": "stop", "value": {"stop": stop, "count": 1}}])))
 
 
 def send(at, *messages):

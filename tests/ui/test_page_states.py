@@ -34,7 +34,7 @@ from quantviz.ui.checkpoints.state import CheckpointsState
 from quantviz.ui.formats import page as formats
 from quantviz.ui.formats.state import FormatsState, can_be_one, code_shown
 from quantviz.ui.gallery.state import GalleryState
-from quantviz.ui.layers.scaling_pictures import WORSE
+from quantviz.ui.layers.scaling_pictures import WORSE, set_field
 from quantviz.ui.layers.state import OWNER
 from quantviz.ui.lessons.page import STATES
 from quantviz.ui.shell import words
@@ -211,6 +211,16 @@ def test_a_link_of_uploads_opens_the_persons_own_layer_or_none_of_its_places():
     assert problem.key == "link.part"
     assert stranger == LayerState.opening().replace(pair=stranger.pair)
     assert stranger.pair.weights == "int4_per_row"
+
+
+def test_fields_of_a_chain_that_are_set_one_after_the_other_are_all_kept(monkeypatch):
+    """Also where the page was not shown in between."""
+    held = [LayerState.read({"m": "smoothquant+llm_int8"})[0]]
+    monkeypatch.setattr(type(OWNER), "state", property(lambda _: held[-1]))
+    monkeypatch.setattr(OWNER, "put", held.append)
+    set_field("smoothquant", "alpha", 0.3)
+    set_field("llm_int8", "threshold", 4.0)
+    assert held[-1].method == "smoothquant(alpha=0.3)+llm_int8(threshold=4.0)"
 
 
 def test_smoothquant_leads_to_a_layer_that_it_makes_worse():

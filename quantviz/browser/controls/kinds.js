@@ -213,13 +213,15 @@ class Field {
       autocomplete: "off",
       spellcheck: false,
     });
+    this.input.addEventListener("input", () => (this.isTyped = true));
+    for (const end of ["change", "blur"]) this.input.addEventListener(end, () => (this.isTyped = false));
     this.input.addEventListener("change", () => this.input.reportValidity() && say(this.input.value));
   }
 
-  // What could not be read stays to be mended.
+  // What is being typed stays, and what could not be read, to be mended.
   write({ value, disabled, wrong, example, limits: [, most] }) {
     write(this.input, { disabled, placeholder: example, maxLength: Number(most) || LONGEST });
-    if (!wrong) write(this.input, { value });
+    if (!wrong && !this.isTyped) write(this.input, { value });
     this.input.setAttribute("aria-invalid", wrong);
   }
 }

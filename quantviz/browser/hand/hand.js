@@ -258,6 +258,8 @@ export class Hand {
       result,
       variant,
       places,
+      // Of a large tensor the ends of the block are there too, but are no dots.
+      dots: data.far ? places.filter((place) => place === data.selected) : places,
       levels: combOf(
         levelsOf(this.partsOf(choice.variant).arithmetic, params),
         variant.decoded,
@@ -292,7 +294,7 @@ export class Hand {
   domainNow() {
     const { data, shown } = this;
     // The bars of a large tensor's block have its ends: those of the tensor are not in sight beside them.
-    const places = data.bar_edges ? Int32Array.of(data.selected) : shown.places;
+    const places = data.bar_edges ? shown.dots : shown.places;
     return domainAround(
       { ...shown, places },
       data,
@@ -308,8 +310,7 @@ export class Hand {
   showRuler(reason = "", glides = !this.moving) {
     const { data, shown, choice } = this;
     const { levels } = shown;
-    // Of a large tensor the ends of the block are there too, but are no dots.
-    const places = data.far ? Int32Array.of(data.selected) : shown.places;
+    const places = shown.dots;
     const values = Float32Array.from(places, (place) => shown.x[place]);
     const slider = (list, label) => {
       const labels = list.map((each) => data.variants[each][label]);

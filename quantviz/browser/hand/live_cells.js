@@ -64,6 +64,8 @@ export function livePixels(sent, result, variant, places, seen) {
       const pixel = i * cols + j;
       const [top, left, bottom, right] = [rowEdges[i], colEdges[j], rowEdges[i + 1], colEdges[j + 1]];
       let [largest, furthest] = [-1, -1];
+      // Where all are NaN the first.
+      shownPlaces[pixel] = errorPlaces[pixel] = placeAt(top, left);
       for (let row = top; row < bottom; row++)
         for (let col = left; col < right; col++) {
           const place = placeAt(row, col);

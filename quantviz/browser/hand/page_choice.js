@@ -49,10 +49,10 @@ export class PageChoice {
     const { hand } = this;
     const { id, numbers } = SHARED.answers.calibration;
     const typed = parseFloat(form);
-    if (Number.isNaN(typed) || typed === numbers[name] || this.waits || hand.moving || hand.data.far)
-      return this.leave();
+    const isNew = !Number.isNaN(typed) && typed !== numbers[name];
     // The next number that is typed is another one beside this.
-    numbers[name] = typed;
+    if (isNew) numbers[name] = typed;
+    if (!isNew || this.waits || hand.moving || hand.data.far) return this.leave();
     const { current, variants, scheme } = hand.data;
     const { arithmetic, layout } = hand.partsOf(current);
     const own = id === "percentile" ? { arithmetic: atPercentile(arithmetic, numbers.p), layout } : null;

@@ -38,9 +38,9 @@ export function readPacked(bytes) {
 // Return the component that shows a `Made`: made when it is first shown, told each time of what the server has
 // sent, and closed at its end.
 export function lasting(Made) {
-  return ({ data, parentElement, setTriggerValue }) => {
+  return ({ data, parentElement, setTriggerValue, setStateValue }) => {
     const made = (parentElement.quantvizMade ??= new Made(parentElement));
-    made.update(data instanceof Uint8Array ? readPacked(data) : data, setTriggerValue);
+    made.update(data instanceof Uint8Array ? readPacked(data) : data, setTriggerValue, setStateValue);
     return () => {
       parentElement.quantvizMade?.close();
       delete parentElement.quantvizMade;

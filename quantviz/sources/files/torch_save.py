@@ -12,7 +12,7 @@ from quantviz.schemes.granularity import Window
 from quantviz.sources.files.catalog import Catalog, TensorInfo
 from quantviz.sources.files.file_data import FileData
 from quantviz.sources.files.torch_pickle import Forbidden, StoragePlan, follow
-from quantviz.sources.files.zips import member_names, opened_zip
+from quantviz.sources.files.zips import has_one_list, member_names, opened_zip
 
 if TYPE_CHECKING:
     import torch
@@ -74,7 +74,7 @@ class TorchCatalog(Catalog):
                 member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size
                 for member in listed
             )
-            twice = len({name.lower() for name in members}) < len(listed)
+            twice = len({name.lower() for name in members}) < len(listed) or not has_one_list(self._data)
             if packed or twice or sum(member.file_size for member in listed) > self._data.size:
                 raise self._data.error("damaged", kind=self.kind)
             pickles = [name for name in members if name.endswith("/data.pkl")]

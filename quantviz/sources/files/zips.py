@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,10 @@ from quantviz.sources.limits import Limits
 _ENTRY = b"PK\x01\x02"
 _MEMBER = b"PK\x03\x04"
 _END = b"PK\x05\x06"
+_END64 = b"PK\x06\x06"
+_LOCATOR = b"PK\x06\x07"
+#: Bytes of the end without a comment, of that with 64 bits, and of the place of the latter.
+_END_BYTES, _END64_BYTES, _LOCATOR_BYTES = 22, 56, 20
 #: Bytes from the end within which the end of the list begins: it has a comment of up to 64 KiB.
 _FROM_END = 22 + 2**16
 #: Members of a zip that hold no tensors: versions, byte orders and the like.
@@ -53,6 +58,28 @@ def opened_zip(data: FileData, limits: Limits) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(directory) as archive:
             directory.listed = True
             yield archive
+
+
+def has_one_list(data: FileData) -> bool:
+    """Return whether a zip's list of members lies right before its end, and the end says so.
+
+    `zipfile` looks there whatever the end says, and torch's reader where it says: a file could show each of
+    them other members.
+    """
+    end = data.size - _END_BYTES
+    if end < 0 or bytes(data.view[end : end + 4]) != _END or bytes(data.view[-2:]) != b"\0\0":
+        return False
+    length, start = struct.unpack("<2I", data.view[end + 12 : end + 20])
+    locator = end - _LOCATOR_BYTES
+    if locator >= _END64_BYTES and bytes(data.view[locator : locator + 4]) == _LOCATOR:
+        end = locator - _END64_BYTES
+        short = length, start
+        length, start = struct.unpack("<2Q", data.view[end + 40 : end + 56])
+        (place,) = struct.unpack("<Q", data.view[locator + 8 : locator + 16])
+        sound = bytes(data.view[end : end + 4]) == _END64 and place == end
+        if not sound or short != tuple(min(each, 2**32 - 1) for each in (length, start)):
+            return False
+    return bool(start + length == end)
 
 
 def is_cut_zip(data: FileData) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from quantviz.browser.packing import pack
 from quantviz.figures.marks import Marks
 from quantviz.figures.theme import THEMES
-from quantviz.ui.components.component import component
+from quantviz.ui.components.component import component, counted
 from quantviz.ui.shell.words import language, theme, unbroken
 
 #: CSS pixels free beside a picture's frame: on its left and right, above and below.
@@ -42,7 +42,7 @@ class Plot:
     captions: tuple[str, ...] = ()
 
     def header(self) -> dict[str, Any]:
-        """Return the words, sizes and kinds that `marks.js` reads; places of marks are arrays beside them."""
+        """Return the words, sizes and kinds that the script reads; places of marks are arrays beside them."""
         marks = [
             {
                 "draw": each.draw,
@@ -88,8 +88,10 @@ def show_dial(
     """
     values = list(stops)
     colours = THEMES[theme()]
+    count, let_go = counted(key, lambda it: take(values[it["stop"]]))
     header = {
         "key": key,
+        "count": count,
         "title": title,
         "stops": [f"{value:g}" if labels is None else labels[value] for value in values],
         "words": list(map(unbroken, stops.values())),
@@ -112,10 +114,6 @@ def show_dial(
         for axis in "xy"
     }
 
-    def let_go(stop: int) -> None:
-        if values[stop] != now:
-            take(values[stop])
-
     component("quantviz_dial", "dial_component")(
-        key=key, data=pack(header, arrays), on_stop_change=(let_go, lambda stop: stop < len(values))
+        key=key, data=pack(header, arrays), on_stop_change=(let_go, lambda it: it["stop"] < len(values))
     )

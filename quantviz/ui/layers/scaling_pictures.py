@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -239,13 +239,12 @@ def chain_field(state: LayerState, method: str, field: str) -> Any:
     return next(getattr(each, field) for each in as_chain(state.method).methods if each.id == method)
 
 
-def setter_of(state: LayerState, method: str, field: str) -> Callable[[Any], None]:
-    """Return the function that takes a value of a method's field: a chain of its own, and so in the link."""
-    chain = as_chain(state.method)
-    return lambda value: OWNER.change(method=str(chain.with_field(method, **{field: value})))
+def set_field(method: str, field: str, value: Any) -> None:
+    """Take a value of a method's field: a chain of its own, and so in the link."""
+    OWNER.change(method=str(as_chain(OWNER.state.method).with_field(method, **{field: value})))
 
 
-def slide_field(state: LayerState, method: str, field: str, values: Iterable[Any], now: Any) -> None:
+def slide_field(method: str, field: str, values: Iterable[Any], now: Any) -> None:
     """Show a slider over the values of a method's field."""
     offered = sorted({*values, now})
     choose_among(
@@ -254,7 +253,7 @@ def slide_field(state: LayerState, method: str, field: str, values: Iterable[Any
         say(f"layers.pictures.{method}.{field}"),
         {value: f"{value:g}" for value in offered},
         now,
-        setter_of(state, method, field),
+        partial(set_field, method, field),
     )
 
 
@@ -300,7 +299,7 @@ def show_smoothquant(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) 
             traded_plot(trace, scales, "smoothquant_channels_alt"),
             curve_plot("error", errors, without, alphas, say("layers.pictures.smoothquant.curve_alt")),
         ),
-        setter_of(state, "smoothquant", "alpha"),
+        partial(set_field, "smoothquant", "alpha"),
     )
     if WORSE["l"] not in state.source.key:
         worse, _ = LayerState.read({**WORSE, "m": "smoothquant"})
@@ -352,7 +351,7 @@ def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
     values, now = offered.get(field, ((), 0))
     # Of a large layer only the present state is computed.
     if inputs * (tokens + outputs) > _MOST_TURNED and field:
-        slide_field(state, "rotation", field, values, now)
+        slide_field("rotation", field, values, now)
         field = ""
     traces = {0: trace}
     if field:
@@ -362,7 +361,7 @@ def show_rotation(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
         # A value that does not fit has no trace.
         work = partial(traces_of_turns, chain=as_chain(state.method), field=field, values=stops)
         traces = seen.found(f"turns {field} {stops}", work)
-    _show_turning(state, field, now if field else 0, traces)
+    _show_turning(field, now if field else 0, traces)
     show_terms("kurtosis", "rms")
 
 
@@ -391,7 +390,7 @@ def _turned_words(seen: SeenLayer, state: LayerState) -> str:
     )
 
 
-def _show_turning(state: LayerState, field: str, now: Any, traces: Mapping[Any, RotationTrace]) -> None:
+def _show_turning(field: str, now: Any, traces: Mapping[Any, RotationTrace]) -> None:
     """Show the histograms at each value of a field, under its slider if there are several."""
     plots = []
     for name, bins, spreads in (("weights", "weight_bins", "weights"), ("inputs", "input_bins", "inputs")):
@@ -401,7 +400,7 @@ def _show_turning(state: LayerState, field: str, now: Any, traces: Mapping[Any, 
         alt = say(f"layers.pictures.rotation.{name}_alt")
         plots.append(spread_plot((shares[0][0], after), captions, alt))
 
-    take = setter_of(state, "rotation", field)
+    take = partial(set_field, "rotation", field)
     title = say(f"layers.pictures.rotation.{field}") if field else ""
     show_dial(f"layers_rotation_{field}", title, dict.fromkeys(traces, ""), now, tuple(plots), take)
 
@@ -463,7 +462,7 @@ def show_awq(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> None:
                 lit=math.ceil(_SALIENT * len(order)),
             ),
         ),
-        setter_of(state, "awq", "ratio"),
+        partial(set_field, "awq", "ratio"),
     )
     _show_bargain(seen, seen_layer(state, method=NEAREST))
 
@@ -569,7 +568,7 @@ def show_low_rank(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
                 say("layers.pictures.low_rank.alt"),
             ),
         ),
-        setter_of(state, "low_rank", "rank"),
+        partial(set_field, "low_rank", "rank"),
         {rank: with_bits(rank) for rank in ranks},
     )
     show_terms("energy", "rank", "weighted")

@@ -313,7 +313,7 @@ def show_outliers(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> 
         bits=short_number(seen.result.effective_bits),
     )
     reached = [each for each in _THRESHOLDS if each < 2 * float(trace.x_max.max())]
-    slide_field(state, "llm_int8", "threshold", reached, chain_field(state, "llm_int8", "threshold"))
+    slide_field("llm_int8", "threshold", reached, chain_field(state, "llm_int8", "threshold"))
     bars = ErrorBars(
         tuple(say("method_plots.channel", channel=channel) for channel in order.tolist()),
         numbers_of(trace.x_max[order]),
@@ -342,9 +342,7 @@ def show_double(seen: SeenLayer, state: LayerState, cell: tuple[int, int]) -> No
         plain=short_number(plain_bits),
     )
     sizes = [each for each in _SCALES if each <= max(len(before), _SCALES[0])]
-    slide_field(
-        state, "double_quantization", "block", sizes, chain_field(state, "double_quantization", "block")
-    )
+    slide_field("double_quantization", "block", sizes, chain_field(state, "double_quantization", "block"))
     shown = slice(0, MOST_CHANNELS)
     names = tuple(say("method_plots.block", block=block) for block in range(len(before[shown])))
     left, right = st.columns(2, gap="small")
