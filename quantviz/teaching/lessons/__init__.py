@@ -1,4 +1,4 @@
-"""Lessons as data: a Markdown file per lesson and language, as `FORMAT.md` describes.
+"""Lessons as data: a Markdown file per lesson and language, as `quantviz/teaching/lessons/FORMAT.md` describes.
 
 `python -m quantviz.teaching.lessons` checks all of them.
 """
