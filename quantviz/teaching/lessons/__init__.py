@@ -1,6 +1,6 @@
-"""Lessons as data: a Markdown file per lesson and language, as `quantviz/teaching/lessons/FORMAT.md` describes.
+"""Lessons as data: a Markdown file per lesson and language.
 
-`python -m quantviz.teaching.lessons` checks all of them.
+`FORMAT.md` describes how one is written; `python -m quantviz.teaching.lessons` checks all of them.
 """
 
 from __future__ import annotations
