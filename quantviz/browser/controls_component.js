@@ -13,6 +13,25 @@ const AT_REST = 30;
 // Where some controls are of another kind.
 const PHONE = matchMedia("(max-width: 640px)");
 
+// The wait for the server's word on a choice, of whichever bar: it goes on where that bar goes away.
+let waiting = 0;
+
+// Show again what the server knows, where it has come to rest without the choice.
+function wait(looks = AT_REST) {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => {
+    if (!isAhead()) return;
+    const app = document.querySelector("[data-testid=stApp]");
+    const isAtRest = app?.dataset.testScriptState === "notRunning";
+    // What waits for a connection is not refused.
+    const left = isAtRest && window.__quantvizConnection?.heard() !== null ? looks - 1 : AT_REST;
+    if (left > 0) return wait(left);
+    giveUp();
+    SHARED.bars.forEach((bar) => bar.draw());
+    answeringHand()?.pageChoice.leave();
+  }, BETWEEN_LOOKS);
+}
+
 class Bar {
   constructor(parent) {
     this.root = parent.appendChild(document.createElement("div"));
@@ -100,27 +119,10 @@ class Bar {
     for (const undo of document.querySelectorAll("[data-field=undo] button")) undo.disabled = false;
     const number = tell(this.data.owner, field, form, this.send);
     answeringHand()?.pageChoice.answer(field, form, number, holds(field));
-    this.wait();
-  }
-
-  // Show again what the server knows, where it has come to rest without the choice.
-  wait(looks = AT_REST) {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => {
-      if (!isAhead()) return;
-      const app = document.querySelector("[data-testid=stApp]");
-      const isAtRest = app?.dataset.testScriptState === "notRunning";
-      // What waits for a connection is not refused.
-      const left = isAtRest && window.__quantvizConnection?.heard() !== null ? looks - 1 : AT_REST;
-      if (left > 0) return this.wait(left);
-      giveUp();
-      SHARED.bars.forEach((bar) => bar.draw());
-      answeringHand()?.pageChoice.leave();
-    }, BETWEEN_LOOKS);
+    wait();
   }
 
   close() {
-    clearTimeout(this.timer);
     PHONE.removeEventListener("change", this.turn);
     SHARED.bars.delete(this);
     this.root.remove();

@@ -22,7 +22,8 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> b
     parts: list[bytes] = []
     offset = 0
     for way, array in arrays.items():
-        data = np.ascontiguousarray(array, dtype=_plain_dtype(array))
+        # A number beyond its type ends here, where it would be another one there.
+        data = np.ascontiguousarray(array.astype(_plain_dtype(array), casting="same_value", copy=False))
         places[way] = (f"{data.dtype.kind}{data.dtype.itemsize}", offset, data.size)
         parts += [data.tobytes(), bytes(-data.nbytes % 8)]
         offset += data.nbytes + -data.nbytes % 8

@@ -55,13 +55,15 @@ class Sweep {
     this.root.remove();
   }
 
-  // Take what the server sent; the place stays where it is the same sweep.
+  // Take what the server sent; the place stays where it is the same sweep, and a hand keeps its slider where
+  // the words and colours are the same, too.
   update(data) {
     const same = this.data?.key === data.key;
-    this.data = data;
-    this.now = null;
-    this.done = same ? this.done : Math.round(data.columns / 3);
     const { words, colors } = data;
+    const looks = JSON.stringify([words, colors]);
+    if (same && looks === this.looks) return;
+    Object.assign(this, { data, looks, now: null });
+    this.done = same ? this.done : Math.round(data.columns / 3);
     const figures = Object.keys(HEIGHTS).map(
       (name) =>
         `<figure><figcaption>${words[name]}</figcaption>

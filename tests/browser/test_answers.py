@@ -1,5 +1,7 @@
 """The server's answer meets a hand that has gone on: a component alone in a blank page."""
 
+import pytest
+
 from quantviz.browser import read_script
 
 #: Timers run at once.
@@ -39,10 +41,11 @@ def test_what_is_being_typed_outlives_an_answer(blank_with):
     assert field.input_value() == "2.5"
 
 
-def test_a_choice_that_is_given_up_leaves_no_other_bar_behind(blank_with):
+@pytest.mark.parametrize("goes", [False, True])
+def test_a_choice_that_is_given_up_leaves_no_other_bar_behind(blank_with, goes):
     page = blank_with(AT_ONCE + read_script("controls_component") + BAR)
     got = page.evaluate(
-        """() => {
+        """goes => {
             document.body.dataset.testid = "stApp";
             document.body.dataset.testScriptState = "notRunning";
             const [one, other] = [bar(), bar()];
@@ -50,8 +53,10 @@ def test_a_choice_that_is_given_up_leaves_no_other_bar_behind(blank_with):
             answer(other, 0, { field: "text", kind: "text", value: "before" });
             one.root.querySelector("button").click();
             answer(other, 0, { field: "text", kind: "text", value: "after" });
+            if (goes) one.close();
             return other.root.querySelector("input").value;
-        }"""
+        }""",
+        goes,
     )
     assert got == "before"
     page.wait_for_function("document.querySelector('input').value === 'after'")

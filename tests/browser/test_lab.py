@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,10 @@ def a_saved_picture_is_named_and_titled_and_holds_the_values(page):
     titled = ("one loud column · 8 × 8", "one scale for the whole tensor", "SQNR 15.3 dB", "error x̂ − x")
     for told in (*titled, ">−11.95<", "−1.64 fixed"):
         assert told in svg, told
+    # So do the frames of values that became 0.
+    (frames,) = re.findall(r'<path[^>]* d="((?:M[^MZ]*Z)+)"[^>]*opacity: 0\.5', svg)
+    rounded = qv.quantize(Builtin("loud_column").tensor(), "int4,symmetric,per_tensor,min_max,course")
+    assert frames.count("M") == int((rounded.x_hat == 0).sum())
     # Plotly's camera saves the same.
     page.keyboard.press("Escape")
     page.locator(".st-key-picture_svg").wait_for(state="hidden")

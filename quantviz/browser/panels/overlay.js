@@ -22,35 +22,47 @@ export function drawOverlay(bridge) {
 // Cells at least so many pixels wide and high have an empty frame where their value became 0, as wide as this
 // share of them.
 const LEAST_LOST = 4;
-const LOST = 0.7;
+export const LOST = 0.7;
+export const LOST_INK = 0.5;
 
 // The empty frames of x̂, as the bars of the front door have them, in one path.
-function drawLost({ cells, data, layers }, panels) {
-  const told = cells && data && !cells.how && cells.x && cells.x_hat;
-  const panel = told && panels.find(({ name }) => name === "x_hat" && cells.open.includes(name));
-  const make = () => element("path", { class: "qv-lost", fill: "none", "stroke-opacity": 0.5 });
-  drawChildren(layers.lost, panel ? [lostIn(panel, cells)] : [], make, (path, d) => {
-    setAttribute(path, "d", d);
+function drawLost(bridge, panels) {
+  const { cells, data, layers } = bridge;
+  const panel = lostPanel(bridge, panels);
+  const make = () => element("path", { class: "qv-lost", fill: "none", "stroke-opacity": LOST_INK });
+  drawChildren(layers.lost, panel ? [lostIn(panel, cells)] : [], make, (path, frames) => {
+    const { wide, high } = cellSize(panel);
+    const at = ([left, top]) => {
+      const x = panel.left + (left - panel.x[0]) * wide;
+      const y = panel.top + (top - panel.y[1]) * high;
+      return `M${x.toFixed(1)} ${y.toFixed(1)}h${LOST * wide}v${LOST * high}h${-LOST * wide}z`;
+    };
+    setAttribute(path, "d", frames.map(at).join(""));
     setAttribute(path, "stroke", data.colors.text);
   });
 }
 
-function lostIn(panel, cells) {
+// The panel of x̂, where it is open and its pixels are cells.
+export function lostPanel({ cells, data }, panels) {
+  const told = cells && data && !cells.how && cells.x && cells.x_hat;
+  return told && panels.find(({ name }) => name === "x_hat" && cells.open.includes(name));
+}
+
+// The left and top edges of its frames, in cells.
+export function lostIn(panel, cells) {
   const { wide, high } = cellSize(panel);
-  if (Math.min(wide, high) < LEAST_LOST) return "";
+  if (Math.min(wide, high) < LEAST_LOST) return [];
   const [left, right] = inSight(panel.x, cells.left, cells.cols);
   const [top, bottom] = inSight([panel.y[1], panel.y[0]], cells.top, cells.rows);
   const frames = [];
   for (let row = top; row <= bottom; row++) {
     for (let col = left; col <= right; col++) {
       const { at } = pixelAt(cells, row, col);
-      if (cells.x_hat[at] || !cells.x[at] || !Number.isFinite(cells.x[at])) continue;
-      const x = panel.left + (col - LOST / 2 - panel.x[0]) * wide;
-      const y = panel.top + (row - LOST / 2 - panel.y[1]) * high;
-      frames.push(`M${x.toFixed(1)} ${y.toFixed(1)}h${LOST * wide}v${LOST * high}h${-LOST * wide}z`);
+      if (!cells.x_hat[at] && cells.x[at] && Number.isFinite(cells.x[at]))
+        frames.push([col - LOST / 2, row - LOST / 2]);
     }
   }
-  return frames.join("");
+  return frames;
 }
 
 // Pixels of a mark: a smaller one would be hard to find.

@@ -2,6 +2,7 @@
 
 import { drawn, panelsOf, sightOf } from "./layout.js";
 import { inkOn } from "./colours.js";
+import { LOST, LOST_INK, lostIn, lostPanel } from "./overlay.js";
 import { printsIn } from "./printed_values.js";
 import { showWhole } from "./zoom.js";
 
@@ -43,7 +44,7 @@ function figureInView(bridge) {
     looked[`yaxis${n}`] = { ...layout[`yaxis${n}`], range: y };
   }
   const texts = printsIn(bridge, panels).map((print) => textTrace(bridge, print));
-  looked.shapes = [...looked.shapes, ...markShapes(bridge, panels)];
+  looked.shapes = [...looked.shapes, ...lostShapes(bridge, panels), ...markShapes(bridge, panels)];
   return {
     data: [...data.filter(({ name }) => panels.some((panel) => panel.name === name)), ...texts],
     layout: looked,
@@ -69,6 +70,17 @@ function textTrace(bridge, { panel, scale, size, labels }) {
     textfont: { size: size * Math.min(1, bridge.cells.writing.digit / digitWidth()), color },
     showlegend: false,
   };
+}
+
+// The empty frames where a value became 0, in one path.
+function lostShapes(bridge, panels) {
+  const panel = lostPanel(bridge, panels);
+  const frames = panel ? lostIn(panel, bridge.cells) : [];
+  if (!frames.length) return [];
+  const [xref, yref] = axesOf(bridge, panel.name);
+  const frame = ([x, y]) => `M${x},${y}H${x + LOST}V${y + LOST}H${x}Z`;
+  const line = { color: bridge.data.colors.text, width: 1 };
+  return [{ type: "path", path: frames.map(frame).join(""), xref, yref, line, opacity: LOST_INK }];
 }
 
 function markShapes(bridge, panels) {
