@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 
 import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.layers.layer_result import LayerResult
-from quantviz.layers.methods.contract import MethodTask, RoundingMethod, squared_outputs
+from quantviz.layers.methods.contract import MethodTask, RoundingMethod
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.methods.learned_rounding import AdaRound, CodePairs
+from quantviz.quantization.result import QuantResult
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import PerTensor
+from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
 
 #: Weights whose roundings are all tried: 256 of them.
@@ -56,9 +59,10 @@ def every_rounding(result: LayerResult, output: int, first: int) -> EveryRoundin
     Raises:
         QuantVizError: The codes are no whole numbers, or the weights do not share one scale.
     """
-    task = _small_task(result, output, first)
+    task = _task(result, output, first, first + WEIGHTS)
     choices = CodePairs.of(task)
-    every, errors = _errors(choices)
+    every = _flips()
+    errors = _errors(choices.nearest.error[0], choices.gap[0], task.x)[0] / (task.signal or 1.0)
     marks = {}
     for name, method in _MARKED.items():
         found = method.round(task).result
@@ -69,38 +73,69 @@ def every_rounding(result: LayerResult, output: int, first: int) -> EveryRoundin
 def most_telling(result: LayerResult, output: int) -> int:
     """Return the first input channel, a multiple of `WEIGHTS`, from which nearest is farthest from the
     best.
+
+    Raises:
+        QuantVizError: As `every_rounding`.
     """
-
-    def times(first: int) -> float:
-        errors = _errors(CodePairs.of(_small_task(result, output, first)))[1]
-        least = float(errors.min())
-        return float(errors[0]) / least if least else 0.0
-
-    return max(range(0, result.shape[1] - WEIGHTS + 1, WEIGHTS), key=times)
-
-
-def _errors(choices: CodePairs) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return every combination of flips, float64 (2^n, n), and the error of each, float64 (2^n,)."""
-    task = choices.task
-    every = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * task.w.shape[1])
-    change = choices.nearest.error.to(torch.float64) + every * choices.gap
-    signal = float(squared_outputs(task.w, task.hessian).sum()) or 1.0
-    return every, squared_outputs(change, task.hessian) / signal
+    params = _params(_rounded(result)[1], output)
+    ends = 1 + torch.nonzero((params[:, 1:] != params[:, :-1]).any(0)).flatten()
+    runs = pairwise([0, *ends.tolist(), params.shape[1]])
+    # Weights that share a scale are rounded at once.
+    pairs = [CodePairs.of(_task(result, output, start, stop)) for start, stop in runs]
+    errors = _errors(
+        torch.cat([each.nearest.error[0] for each in pairs]),
+        torch.cat([each.gap[0] for each in pairs]),
+        torch.cat([each.task.x for each in pairs], 1),
+    )
+    least = errors.amin(1)
+    times = torch.where(least > 0, errors[:, 0] / least, 0.0)
+    return WEIGHTS * int(times.numpy().argmax())
 
 
-def _small_task(result: LayerResult, output: int, first: int) -> MethodTask:
+def _flips() -> torch.Tensor:
+    """Return every combination of flips, float64 (2^n, n)."""
+    return torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * WEIGHTS)
+
+
+def _errors(nearest: torch.Tensor, gap: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return the mean squared error of every rounding of each eight weights, float64 (eights, 2^n).
+
+    Args:
+        nearest: The error of each weight's nearest code, (inputs,).
+        gap: The other value less the nearest one, (inputs,).
+        x: Inputs, float64 (tokens, inputs).
+    """
+    error, step = (each.to(torch.float64).unfold(0, WEIGHTS, WEIGHTS) for each in (nearest, gap))
+    tokens = x.unfold(1, WEIGHTS, WEIGHTS)
+    hessian = torch.einsum("tni,tnj->nij", tokens, tokens) / len(x)
+    change = error.unsqueeze(1) + _flips() * step.unsqueeze(1)
+    return ((change @ hessian) * change).sum(2)
+
+
+def _rounded(result: LayerResult) -> tuple[Scheme, QuantResult]:
     study = result.weights.study
     if study is None or study.result is None or study.scheme.number_format.kind != "integer":
         raise QuantVizError("method.no_every_rounding")
-    r = study.result
-    place = (slice(output, output + 1), slice(first, first + WEIGHTS))
-    params = [
-        blocks.expand(grid, r.layout, r.shape).expand(r.shape)[place].flatten()
-        for grid in (r.qparams.scale, r.qparams.zero_point)
-    ]
-    if any(bool((each != each[0]).any()) for each in params):
+    return study.scheme, study.result
+
+
+def _params(r: QuantResult, output: int) -> torch.Tensor:
+    """Return the scale and the zero point of each weight of an output, float64 (2, inputs)."""
+    return torch.stack(
+        [
+            blocks.expand(grid, r.layout, r.shape).expand(r.shape)[output].to(torch.float64)
+            for grid in (r.qparams.scale, r.qparams.zero_point)
+        ]
+    )
+
+
+def _task(result: LayerResult, output: int, start: int, stop: int) -> MethodTask:
+    """Return an output's weights from `start` to `stop` as a layer, under the one scale that they have."""
+    scheme, r = _rounded(result)
+    params = _params(r, output)[:, start:stop]
+    if bool((params != params[:, :1]).any()):
         raise QuantVizError("method.no_every_rounding")
-    given = Given(float(params[0][0]), float(params[1][0]))
-    scheme = study.scheme.replace(granularity=PerTensor(), calibration=given)
-    x = result.inputs.values(slice(None))[~result.held_back, first : first + WEIGHTS]
-    return MethodTask(r.x[place].to(torch.float64), x.to(torch.float64), scheme, None)
+    shared = scheme.replace(granularity=PerTensor(), calibration=Given(*params[:, 0].tolist()))
+    w = r.x[output : output + 1, start:stop]
+    x = result.inputs.values(slice(None))[~result.held_back, start:stop]
+    return MethodTask(w.to(torch.float64), x.to(torch.float64), shared, None)

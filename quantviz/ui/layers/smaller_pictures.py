@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -182,8 +183,10 @@ def _show_every(seen: SeenLayer, output: int) -> None:
     starts = list(range(0, inputs - WEIGHTS + 1, WEIGHTS))
     held = st.session_state.get(_FIRST)
     try:
-        first = held if held in starts else most_telling(seen.result, output)
-        every = every_rounding(seen.result, output, first)
+        telling = partial(most_telling, output=output)
+        first = held if held in starts else seen.found(f"most telling weights of {output}", telling)
+        work = partial(every_rounding, output=output, first=first)
+        every = seen.found(f"every rounding of {output} {first}", work)
     except QuantVizError as problem:
         st.caption(say_error(problem))
         return

@@ -218,6 +218,15 @@ def test_every_rounding_of_eight_weights_has_the_nearest_first_and_no_method_bea
         every_rounding(qv.layer(W, X, "mxfp4", None), 2, 0)
 
 
+@pytest.mark.parametrize("scheme", ["int4_per_row", "int4_g32", "int8,asymmetric,per_tensor,min_max,course"])
+def test_the_most_telling_weights_are_those_where_nearest_is_farthest_from_the_best(scheme):
+    result = qv.layer(W, X, scheme, None)
+    starts = range(0, W.shape[1] - WEIGHTS + 1, WEIGHTS)
+    times = {start: every_rounding(result, 1, start).times for start in starts}
+    assert most_telling(result, 1) == max(times, key=times.get)
+    assert max(times.values()) > min(times.values())
+
+
 #: Schemes whose scales have the sign of the block's value of the largest magnitude.
 SIGNED = (
     "q4_0",
