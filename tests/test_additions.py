@@ -99,7 +99,6 @@ IN_THE_END = (
     "tests/sources/test_hostile.py::test_every_reader_has_hostile_files",
 )
 SLOWLY_IN_THE_END = (
-    "tests/app/test_calibrations.py",
     "tests/lab/test_controls.py",
     "tests/test_engines.py",
     "tests/test_imports.py",

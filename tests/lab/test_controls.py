@@ -1,12 +1,18 @@
 """The controls of the Lab's scheme as data: what each offers, and the scheme that a choice leads to."""
 
 import contextlib
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 
 import quantviz as qv
+from quantviz.lab import controls
 from quantviz.lab.controls import CONTROLS, calibrations, granularities, with_calibration
 from quantviz.lab.state import LabState
+from quantviz.schemes import calibration as ranges
+from quantviz.schemes import scheme as schemes
+from quantviz.schemes.calibration import Calibration, Range
 from quantviz.schemes.recipes import RECIPES
 
 
@@ -113,3 +119,30 @@ def test_an_engine_that_searches_scales_takes_no_range():
     now = chosen(state, "convention", "gguf_minimum")
     assert str(now.scheme) == "uint4,asymmetric,per_group(size=32),min_max,gguf_minimum"
     assert set(calibrations(now)) == qv.CALIBRATIONS.keys() - {"searched"}
+
+
+@dataclass(frozen=True)
+class Fraction(Calibration):
+    """A part of the whole range."""
+
+    part: float
+    id: ClassVar[str] = "fraction"
+
+    def calibrate(self, blocks, context):
+        lo, hi = blocks.min_max()
+        return Range(lo * self.part, hi * self.part, blocks.extreme())
+
+    def lines(self, mode):
+        return f"min(block) * {self.part!r}", f"max(block) * {self.part!r}"
+
+
+def test_a_calibration_that_is_added_is_offered_computed_and_in_the_link(monkeypatch):
+    for module in (ranges, schemes, controls):
+        monkeypatch.setattr(module, "CALIBRATIONS", {**qv.CALIBRATIONS, "fraction": Fraction})
+    assert "fraction" in calibrations(BEGUN)
+    now = BEGUN.with_scheme(with_calibration(BEGUN, "fraction", {}))
+    assert state_of(str(now.scheme)) == now
+    assert str(now.scheme) == "int4,symmetric,per_tensor,fraction(part=1.0),course"
+    half = now.with_scheme(now.scheme.replace(calibration=Fraction(0.5))).scheme
+    x = now.source.tensor()
+    assert qv.quantize(x, half).qparams.scale == qv.quantize(x, BEGUN.scheme).qparams.scale / 2
