@@ -107,7 +107,7 @@ def move_by_hand(page, *, touch):
     wait_idle(page)
     held = page.evaluate(HAND + "return hand.skyline.value; }")
     page.locator(".qv-ceiling").focus()
-    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Home")
     page.keyboard.press("Control+z")
     page.wait_for_function(HAND + "return !hand.isAhead && !hand.painted; }")
     wait_idle(page)

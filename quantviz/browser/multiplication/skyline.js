@@ -108,9 +108,8 @@ export class Skyline {
   }
 
   key(event) {
-    const way = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[
-      event.key
-    ];
+    const steps = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 };
+    const way = { ...steps, Home: -CEILING_STEPS, End: CEILING_STEPS }[event.key];
     if (event.key === "Escape") {
       this.keys.forget();
       return this.drag.held ? this.drag.giveUp() : this.moves.cancel();
