@@ -134,7 +134,7 @@ def test_no_choice_of_quick_hands_is_lost(url, new_page, name, pointer):
         wanted = model
         places, shown = at_rest(page, rows, undoes)
         if shown.now != wanted.now:
-            wrong.append((*done, last, wanted.now, shown.now))
+            wrong.append((*done, last, dict(wanted.now), dict(shown.now)))  # later choices change them
         if last != "nothing" or shown.now != wanted.now:
             model = shown
     assert not wrong, f"{len(wrong)} of {TRIES}: {wrong}"

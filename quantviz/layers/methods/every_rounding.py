@@ -17,7 +17,6 @@ from quantviz.layers.layer_result import LayerResult
 from quantviz.layers.methods.contract import MethodTask, RoundingMethod
 from quantviz.layers.methods.gptq import GPTQ
 from quantviz.layers.methods.learned_rounding import AdaRound, CodePairs
-from quantviz.quantization.result import QuantResult
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import PerTensor
 from quantviz.schemes.scheme import Scheme
@@ -59,7 +58,8 @@ def every_rounding(result: LayerResult, output: int, first: int) -> EveryRoundin
     Raises:
         QuantVizError: The codes are no whole numbers, or the weights do not share one scale.
     """
-    task = _task(result, output, first, first + WEIGHTS)
+    scheme, *row = _row(result, output)
+    task = _task(scheme, *(each[:, first : first + WEIGHTS] for each in row))
     choices = CodePairs.of(task)
     every = _flips()
     errors = _errors(choices.nearest.error[0], choices.gap[0], task.x)[0] / (task.signal or 1.0)
@@ -77,16 +77,14 @@ def most_telling(result: LayerResult, output: int) -> int:
     Raises:
         QuantVizError: As `every_rounding`.
     """
-    params = _params(_rounded(result)[1], output)
+    scheme, *row = _row(result, output)
+    params, _, x = row
     ends = 1 + torch.nonzero((params[:, 1:] != params[:, :-1]).any(0)).flatten()
     runs = pairwise([0, *ends.tolist(), params.shape[1]])
     # Weights that share a scale are rounded at once.
-    pairs = [CodePairs.of(_task(result, output, start, stop)) for start, stop in runs]
-    errors = _errors(
-        torch.cat([each.nearest.error[0] for each in pairs]),
-        torch.cat([each.gap[0] for each in pairs]),
-        torch.cat([each.task.x for each in pairs], 1),
-    )
+    pairs = [CodePairs.of(_task(scheme, *(each[:, start:stop] for each in row))) for start, stop in runs]
+    nearest = torch.cat([each.nearest.error[0] for each in pairs])
+    errors = _errors(nearest, torch.cat([each.gap[0] for each in pairs]), x)
     least = errors.amin(1)
     times = torch.where(least > 0, errors[:, 0] / least, 0.0)
     return WEIGHTS * int(times.numpy().argmax())
@@ -112,30 +110,25 @@ def _errors(nearest: torch.Tensor, gap: torch.Tensor, x: torch.Tensor) -> torch.
     return ((change @ hessian) * change).sum(2)
 
 
-def _rounded(result: LayerResult) -> tuple[Scheme, QuantResult]:
+def _row(result: LayerResult, output: int) -> tuple[Scheme, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the scheme of an output's weights, and float64: the scale and the zero point of each
+    (2, inputs), the weights (1, inputs), and the tokens that may be used (tokens, inputs).
+    """
     study = result.weights.study
     if study is None or study.result is None or study.scheme.number_format.kind != "integer":
         raise QuantVizError("method.no_every_rounding")
-    return study.scheme, study.result
-
-
-def _params(r: QuantResult, output: int) -> torch.Tensor:
-    """Return the scale and the zero point of each weight of an output, float64 (2, inputs)."""
-    return torch.stack(
-        [
-            blocks.expand(grid, r.layout, r.shape).expand(r.shape)[output].to(torch.float64)
-            for grid in (r.qparams.scale, r.qparams.zero_point)
-        ]
+    r = study.result
+    grids = (r.qparams.scale, r.qparams.zero_point)
+    params = torch.stack(
+        [blocks.expand(grid, r.layout, r.shape).expand(r.shape)[output].to(torch.float64) for grid in grids]
     )
+    x = result.inputs.values(slice(None))[~result.held_back]
+    return study.scheme, params, r.x[output : output + 1].to(torch.float64), x.to(torch.float64)
 
 
-def _task(result: LayerResult, output: int, start: int, stop: int) -> MethodTask:
-    """Return an output's weights from `start` to `stop` as a layer, under the one scale that they have."""
-    scheme, r = _rounded(result)
-    params = _params(r, output)[:, start:stop]
+def _task(scheme: Scheme, params: torch.Tensor, w: torch.Tensor, x: torch.Tensor) -> MethodTask:
+    """Return some weights of an output as a layer, under the one scale that they have."""
     if bool((params != params[:, :1]).any()):
         raise QuantVizError("method.no_every_rounding")
     shared = scheme.replace(granularity=PerTensor(), calibration=Given(*params[:, 0].tolist()))
-    w = r.x[output : output + 1, start:stop]
-    x = result.inputs.values(slice(None))[~result.held_back, start:stop]
-    return MethodTask(w.to(torch.float64), x.to(torch.float64), shared, None)
+    return MethodTask(w, x, shared, None)
